@@ -1,0 +1,1 @@
+"""Cluster logs of many kinds, read into one canonical job table."""

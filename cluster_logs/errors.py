@@ -1,0 +1,47 @@
+"""The errors that the product raises on purpose.
+
+LucidError
+├── BadInputError            a file, a row or a value that cannot be used
+│   └── UnknownNameError     a name that is not in a catalogue; lists what is
+├── NotFoundError            a table, a model or a release that is not there
+├── ValidationFailedError    a table failed its expectations
+├── ReleaseRefusedError      a release that may not be published or loaded
+└── ServiceUnavailableError  MLflow, Airflow or storage did not answer
+"""
+
+from collections.abc import Iterable
+
+
+class LucidError(Exception):
+    """An error whose message names the value, the place and the remedy."""
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(f"{message} {remedy}" if remedy else message)
+        self.remedy = remedy
+
+
+class BadInputError(LucidError):
+    """A file, a row or a value cannot be used."""
+
+
+class UnknownNameError(BadInputError):
+    """A name is not in a catalogue."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"Unknown {kind} {name!r}.", remedy=f"Choose one of: {', '.join(sorted(known))}.")
+
+
+class NotFoundError(LucidError):
+    """A table, a model or a release is not there."""
+
+
+class ValidationFailedError(LucidError):
+    """A table failed its expectations."""
+
+
+class ReleaseRefusedError(LucidError):
+    """A release may not be published or loaded."""
+
+
+class ServiceUnavailableError(LucidError):
+    """A service that the command needs did not answer."""

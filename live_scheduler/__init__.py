@@ -1,0 +1,1 @@
+"""What runs beside a live scheduler: the release client, the queue ranking."""

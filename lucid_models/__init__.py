@@ -1,0 +1,1 @@
+"""The three Lucid models: features, fitting, explanation, data-only saving, releases."""

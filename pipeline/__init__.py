@@ -1,0 +1,1 @@
+"""The steps that join the packages, and the command line over them."""

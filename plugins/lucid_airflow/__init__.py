@@ -1,0 +1,1 @@
+"""The Airflow plugin: hooks, operators and links over the packages."""

@@ -1,0 +1,1 @@
+"""GPU measurements: solo and colocated runs, devices, the workload zoo."""
