@@ -1,0 +1,55 @@
+# Everything runs from .venv, made from requirements.lock. The state of a running stack lives in .lucid/.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+# Public reference data, when it lies beside the checkout; without it those tests skip and the demo is synthetic.
+ifneq ($(wildcard ../shared/data),)
+export LUCID_REFERENCE_DATA ?= $(abspath ../shared)
+endif
+
+.PHONY: install demo up down test lint format bench golden lock clean
+
+install: .venv/installed
+
+.venv/installed: requirements.lock requirements-uv.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	$(BIN)/uv pip sync --quiet --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: install  ## Run the whole pipeline end to end and leave the UIs up
+	$(BIN)/python -m pipeline.demo
+
+up: install  ## Start Airflow and MLflow on loopback
+	$(BIN)/python -m pipeline.local_stack up
+
+down:  ## Stop what `make up` or `make demo` started
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m pipeline.local_stack down; fi
+
+test: install  ## Run every test
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not end_to_end"
+	$(BIN)/pytest -q -m end_to_end
+
+lint: install  ## Check style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install  ## Measure readers, simulator and scoring; print ratios
+	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+golden: install  ## Write the golden results anew; look at the diff before you commit it
+	$(BIN)/python tests/golden/bless.py
+
+lock:  ## Resolve the dependencies anew
+	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
+	grep -A 60 '^uv==' requirements.lock | awk 'NR > 1 && /^[a-z]/ { exit } { print }' > requirements-uv.lock
+
+clean: down
+	rm -rf .venv .lucid
