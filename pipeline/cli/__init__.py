@@ -1,0 +1,1 @@
+"""The command line `lucid`: one file per group of commands."""

@@ -1,0 +1,38 @@
+"""`lucid live`: what a scheduler would do with the published release."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.options import TrackingOption, existing_file, tracking_or_default
+from pipeline.cli.output import JsonFlag, plain, print_table, show
+
+app = typer.Typer(help="Use a release beside a live scheduler.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Use a release beside a live scheduler."""
+
+
+@app.command()
+def rank(
+    queue: Annotated[Path, typer.Option(metavar="FILE", help="The waiting jobs: CSV or JSON.")],
+    release: Annotated[str, typer.Option(metavar="ALIAS", help="Which release to follow.")] = "champion",
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Order a queue by the release; with none to be had, by the stated heuristic, and say so."""
+    from live_scheduler.client import ReleaseClient
+    from live_scheduler.ranking import rank_queue, read_queue
+    from pipeline import settings
+
+    jobs = read_queue(existing_file(queue, "--queue"))
+    client = ReleaseClient(tracking_or_default(tracking_uri), release, settings.state_dir() / "client")
+    current = client.poll()
+    ranked = plain(rank_queue(jobs, current))
+    document = {"release": plain(current.describe()), "jobs": ranked}
+    show(
+        document, as_json=as_json, people=lambda: print_table(ranked, title=f"Queue by {current.describe()}")
+    )

@@ -1,0 +1,123 @@
+"""`lucid ingest`, `lucid synthesize`, `lucid validate`: logs into the lake."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.options import ClusterOption, GpusPerNodeOption, LakeOption, lake_or_default
+from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
+
+
+def ingest(
+    source_format: Annotated[
+        str, typer.Option("--format", metavar="F", help="The log's format, e.g. philly-csv.")
+    ],
+    source: Annotated[str, typer.Option("--input", metavar="FILE", help="File or URI; may end in .gz.")],
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    time_zone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Zone of naive times; default: the format's own.")
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster's size, kept in the lake."),
+    ] = None,
+    gpus_per_node: GpusPerNodeOption = 8,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read a cluster's log into the lake.
+
+    Every row is kept, quarantined with a reason, or skipped by a named rule.
+    """
+    from cluster_logs.ingest import ingest_log
+    from cluster_logs.lake import Lake
+    from cluster_logs.readers.nodes import read_nodes_file
+
+    lake_uri = lake_or_default(lake)
+    sizes = read_nodes_file(nodes, gpus_per_node=gpus_per_node) if nodes else None
+    with progress_reporter() as progress:
+        report = ingest_log(
+            source_format=source_format,
+            input_uri=source,
+            cluster=cluster,
+            lake_uri=lake_uri,
+            time_zone=time_zone,
+            progress=progress,
+        )
+    if sizes is not None:
+        Lake(lake_uri).write_nodes(cluster, sizes)
+    facts = plain(report)
+    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Ingested {source}"))
+
+
+def synthesize(
+    like: Annotated[str, typer.Option(metavar="CLUSTER", help="helios-venus, helios-saturn or philly.")],
+    days: Annotated[int, typer.Option(min=1, help="Days of submissions.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same cluster.")] = 0,
+    lake: LakeOption = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name in the lake; default: synthetic-CLUSTER.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the log as a file.")] = None,
+    out_format: Annotated[str, typer.Option("--format", metavar="F", help="The file's format.")] = "helios",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a cluster's log that looks like a published one, so that nothing needs to be downloaded."""
+    from cluster_logs.lake import Lake
+    from cluster_logs.synthetic import export, generator
+
+    made = generator.synthesize(like, days=days, seed=seed)
+    name = cluster or f"synthetic-{like}"
+    target = Lake(lake_or_default(lake))
+    tables = generator.write_to_lake(made, target, name)
+    if out is not None:
+        export.write_log(made, out, out_format)
+    document = {
+        "jobs": len(made.jobs),
+        "virtual_clusters": len(made.nodes),
+        "cluster": name,
+        "tables": tables,
+        "statistics": made.statistics(),
+    }
+    show(
+        document,
+        as_json=as_json,
+        people=lambda: print_facts(
+            {key: value for key, value in document.items() if key != "statistics"} | made.statistics(),
+            title=f"Synthesized {days} days like {like}",
+        ),
+    )
+
+
+def validate(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    tables: Annotated[
+        list[str] | None, typer.Option("--table", help="jobs, throughput; default: both.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check a cluster's tables against their expectations.
+
+    Failing rows go to quarantine; a failing table is an error.
+    """
+    from cluster_logs.validation import validate_lake
+
+    report = validate_lake(
+        lake_uri=lake_or_default(lake), cluster=cluster, tables=tables or ("jobs", "throughput")
+    )
+    document = {"success": report.success, "expectations": report.expectations, "docs": report.docs}
+
+    def people() -> None:
+        print_table([plain(row) for row in report.expectations], title=f"Expectations of {cluster}")
+        print_facts({"success": report.success, "docs": report.docs})
+
+    show(document, as_json=as_json, people=people)
+    report.raise_for_failure()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (ingest, synthesize, validate):
+        app.command()(command)

@@ -1,0 +1,66 @@
+"""`lucid`: cluster logs in, proven scheduler models out."""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from cluster_logs.errors import LucidError
+from pipeline.cli import evaluate, live, logs, release, simulate, train
+from pipeline.cli.output import say
+
+app = typer.Typer(
+    name="lucid",
+    help=__doc__,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+logs.register(app)
+app.add_typer(train.app, name="train")
+app.add_typer(evaluate.app, name="evaluate")
+simulate.register(app)
+app.add_typer(release.app, name="release")
+app.add_typer(live.app, name="live")
+
+EXIT_ERROR = 1
+EXIT_INTERRUPTED = 130
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and library logs.")] = False,
+) -> None:
+    """Apply what holds for every command."""
+    os.environ["LUCID_DEBUG"] = "1" if debug else ""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO if debug else logging.WARNING)
+    if not debug:
+        for chatty in ("mlflow", "alembic", "great_expectations", "matplotlib"):
+            logging.getLogger(chatty).setLevel(logging.ERROR)
+
+
+def main() -> None:
+    """Run the program; an error is one line on standard error and exit code 1."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output went away
+        raise SystemExit(EXIT_ERROR) from None
+    except Exception as error:
+        if os.environ.get("LUCID_DEBUG"):
+            raise
+        if isinstance(error, LucidError):
+            say(f"Error: {error}")
+        else:
+            first_line = (str(error).strip().splitlines() or [""])[0]
+            say(f"Error: {type(error).__name__}: {first_line} (unexpected: see `lucid --debug`)")
+        raise SystemExit(EXIT_ERROR) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""What every command says: one JSON document or a table for people; progress goes to standard error."""
+
+import dataclasses
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBar
+from rich.table import Table
+
+from cluster_logs.progress import Progress
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+def plain(value: Any) -> Any:
+    """Turn reports, NumPy scalars, times and paths into what JSON can say; NaN and infinity become null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):  # a NumPy scalar
+        return plain(value.item())
+    return str(value)
+
+
+def print_json(document: Any) -> None:
+    """Write `document` to standard output as JSON."""
+    sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
+
+
+def shown(value: Any) -> str:
+    """Return a value as a table cell."""
+    value = plain(value)
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(shown(item) for item in value)
+    return str(value)
+
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]], *, title: str | None = None, columns: Sequence[str] | None = None
+) -> None:
+    """Print rows as a table; the first row names the columns unless `columns` does."""
+    names = list(columns or (rows[0].keys() if rows else ()))
+    table = Table(title=title, title_justify="left")
+    for name in names:
+        numeric = all(isinstance(plain(row.get(name)), int | float | None) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(shown(row.get(name)) for name in names))
+    Console().print(table)
+
+
+def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
+    """Print one fact a line."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), shown(value))
+    Console().print(table)
+
+
+def say(line: str) -> None:
+    """Write one line to standard error."""
+    sys.stderr.write(line + "\n")
+
+
+def _lines_reporter() -> Progress:
+    last = [0.0, ""]
+
+    def report(done: int, total: int | None, what: str) -> None:
+        now = time.monotonic()
+        finished = total is not None and done >= total
+        if what == last[1] and not finished and now - float(last[0]) < SECONDS_BETWEEN_LINES:
+            return
+        last[0], last[1] = now, what
+        say(f"{what}: {done:,}" + (f" of {total:,}" if total is not None else ""))
+
+    return report
+
+
+@contextmanager
+def progress_reporter() -> Iterator[Progress]:
+    """Yield a `Progress`: a bar on a terminal, a line now and then elsewhere; always on standard error."""
+    if not sys.stderr.isatty():
+        yield _lines_reporter()
+        return
+    bar = ProgressBar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    tasks: dict[str, Any] = {}
+    with bar:
+
+        def report(done: int, total: int | None, what: str) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+def show(document: Any, *, as_json: bool, people: Callable[[], None]) -> None:
+    """Print `document` as JSON, or call `people` to print the readable form."""
+    if as_json:
+        print_json(document)
+    else:
+        people()

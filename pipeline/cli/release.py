@@ -1,0 +1,152 @@
+"""`lucid release`: build, prove, publish, roll back."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster_logs.errors import BadInputError, NotFoundError
+from pipeline.cli.options import (
+    ClusterOption,
+    HoldOutOption,
+    LakeOption,
+    TrackingOption,
+    lake_or_default,
+    setting_value,
+    tracking_or_default,
+)
+from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
+
+app = typer.Typer(
+    help="A release pins the three models and the settings that were proven together.", no_args_is_help=True
+)
+
+VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="Default: the challenger.")]
+EXIT_REFUSED = 2
+
+
+def _present(release: object, as_json: bool) -> None:
+    facts = plain(release)
+    show(facts, as_json=as_json, people=lambda: print_facts(facts))
+
+
+@app.command()
+def build(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    hold_out_days: HoldOutOption = 14,
+    packing: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
+    throughput: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
+    duration: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting of the Lucid policy; may be repeated."),
+    ] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Pin model versions, digests and settings in a new release; it becomes the challenger."""
+    from lucid_models.releases import build_release
+    from pipeline.windows import training_window_end
+
+    versions = {
+        model: version
+        for model, version in (("packing", packing), ("throughput", throughput), ("duration", duration))
+        if version is not None
+    }
+    release = build_release(
+        tracking_uri=tracking_or_default(tracking_uri),
+        cluster=cluster,
+        versions=versions or None,
+        settings=_settings(setting or []),
+        training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days),
+    )
+    _present(release, as_json)
+
+
+def _settings(pairs: list[str]) -> dict[str, object] | None:
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise BadInputError(f"--setting {pair!r} is not NAME=VALUE.", remedy="Write for example gss=1.")
+        settings[name] = setting_value(value)
+    return settings or None
+
+
+@app.command()
+def validate(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    version: VersionOption = None,
+    hold_out_days: HoldOutOption = 14,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write tables and plots here.")] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
+    from pipeline.release_validation import validate_release
+
+    with progress_reporter() as progress:
+        verdict = validate_release(
+            lake_uri=lake_or_default(lake),
+            cluster=cluster,
+            tracking_uri=tracking_or_default(tracking_uri),
+            version=version,
+            hold_out_days=hold_out_days,
+            out_dir=out,
+            progress=progress,
+        )
+
+    def people() -> None:
+        facts = verdict.to_dict()
+        print_table(facts["policies"], title="Policies on the held-out window")
+        print_table(facts["constraints"], title="Constraints")
+        print_facts({"approved": verdict.approved, "verdict": verdict.sentence})
+
+    show(verdict.to_dict(), as_json=as_json, people=people)
+    if not verdict.approved:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+@app.command()
+def publish(
+    version: VersionOption = None, tracking_uri: TrackingOption = None, as_json: JsonFlag = False
+) -> None:
+    """Move `champion` to an approved release; schedulers pull it at their next poll."""
+    from lucid_models.releases import publish_release
+
+    _present(publish_release(tracking_uri=tracking_or_default(tracking_uri), version=version), as_json)
+
+
+@app.command()
+def rollback(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
+    """Move `champion` back to the previous release."""
+    from lucid_models.releases import rollback_release
+
+    _present(rollback_release(tracking_uri=tracking_or_default(tracking_uri)), as_json)
+
+
+@app.command(name="show")
+def show_command(
+    alias: Annotated[str, typer.Option(help="champion, challenger or previous.")] = "champion",
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what a release pins and what the gate said of it."""
+    from lucid_models.releases import show_release
+
+    _present(show_release(tracking_uri=tracking_or_default(tracking_uri), alias=alias), as_json)
+
+
+@app.command(name="list")
+def list_command(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
+    """List the releases, the newest first."""
+    from lucid_models.releases import list_releases
+
+    releases = plain(list_releases(tracking_uri=tracking_or_default(tracking_uri)))
+    if not releases and not as_json:
+        raise NotFoundError(
+            "There is no release yet.", remedy="Build one: lucid release build --cluster NAME."
+        )
+    show({"releases": releases}, as_json=as_json, people=lambda: print_table(releases, title="Releases"))

@@ -1,0 +1,111 @@
+"""`lucid train`: data in, a registered model version out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster_logs.errors import BadInputError
+from pipeline.cli.options import (
+    ClusterOption,
+    HoldOutOption,
+    LakeOption,
+    TrackingOption,
+    existing_file,
+    lake_or_default,
+    parse_time,
+    tracking_or_default,
+)
+from pipeline.cli.output import JsonFlag, plain, print_facts, show
+
+app = typer.Typer(
+    help="Fit a model, measure it beside naive rivals, register it in MLflow.", no_args_is_help=True
+)
+
+UntilOption = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Learn from jobs before this time (UTC unless it names a zone) only."),
+]
+
+
+def _present(report: object, as_json: bool) -> None:
+    facts = plain(report)
+    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Trained {facts['model']}"))
+
+
+@app.command()
+def packing(
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of colocated pairs.")] = None,
+    simulated: Annotated[
+        bool, typer.Option(help="Measure on the simulated GPU; the release will say so.")
+    ] = False,
+    seed: int = 0,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Packing Analyze Model on solo profiles and colocated pairs."""
+    from lucid_models.training import train_packing
+    from profiler_jobs.devices.simulated import measure_simulated_profiles
+    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+    if simulated == bool(singles or pairs) or bool(singles) != bool(pairs):
+        raise BadInputError(
+            "The packing model needs measurements.", remedy="Give --singles and --pairs, or --simulated."
+        )
+    if singles and pairs:
+        solo_table = read_solo_profiles(existing_file(singles, "--singles"))
+        pair_table = read_pair_profiles(existing_file(pairs, "--pairs"))
+    else:
+        measured = measure_simulated_profiles(seed)
+        solo_table, pair_table = measured.solo, measured.pairs
+    report = train_packing(
+        solo=solo_table, pairs=pair_table, tracking_uri=tracking_or_default(tracking_uri), seed=seed
+    )
+    _present(report, as_json)
+
+
+@app.command()
+def throughput(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    until: UntilOption = None,
+    hold_out_days: HoldOutOption = 14,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Throughput Predict Model on a cluster's throughput table."""
+    from lucid_models.training import train_throughput
+    from pipeline.windows import training_window_end
+
+    lake_uri = lake_or_default(lake)
+    report = train_throughput(
+        lake_uri=lake_uri,
+        cluster=cluster,
+        tracking_uri=tracking_or_default(tracking_uri),
+        train_until=parse_time(until, "--until") or training_window_end(lake_uri, cluster, hold_out_days),
+    )
+    _present(report, as_json)
+
+
+@app.command()
+def duration(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    until: UntilOption = None,
+    hold_out_days: HoldOutOption = 14,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Workload Estimate Model on a cluster's job table."""
+    from lucid_models.training import train_duration
+    from pipeline.windows import training_window_end
+
+    lake_uri = lake_or_default(lake)
+    report = train_duration(
+        lake_uri=lake_uri,
+        cluster=cluster,
+        tracking_uri=tracking_or_default(tracking_uri),
+        train_until=parse_time(until, "--until") or training_window_end(lake_uri, cluster, hold_out_days),
+    )
+    _present(report, as_json)

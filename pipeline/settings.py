@@ -1,0 +1,29 @@
+"""Where things are, unless an option says otherwise: the environment's word, else `.lucid/`."""
+
+import os
+from pathlib import Path
+
+
+def state_dir() -> Path:
+    """Return the folder of everything that a local stack keeps (LUCID_STATE_DIR, default `.lucid`)."""
+    return Path(os.environ.get("LUCID_STATE_DIR", ".lucid")).absolute()
+
+
+def lake_uri() -> str:
+    """Return the lake's root URI (LUCID_LAKE_URI, default `.lucid/lake`)."""
+    return os.environ.get("LUCID_LAKE_URI") or str(state_dir() / "lake")
+
+
+def tracking_uri() -> str:
+    """Return MLflow's address: LUCID_TRACKING_URI, else the running stack, else a local SQLite store."""
+    named = os.environ.get("LUCID_TRACKING_URI")
+    if named:
+        return named
+    from pipeline.local_stack import running_tracking_uri
+
+    running = running_tracking_uri(state_dir())
+    if running:
+        return running
+    store = state_dir() / "mlflow-local"
+    store.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{store / 'mlflow.db'}"
