@@ -1,0 +1,1 @@
+"""A synthetic GPU cluster that looks like the published ones."""

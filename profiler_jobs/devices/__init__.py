@@ -1,0 +1,1 @@
+"""Devices that jobs can be measured on."""

@@ -1,0 +1,290 @@
+"""The two tables that measurements end in: one row a configuration, one row a colocated pair.
+
+Speeds of the solo table are the workload's own unit per second; speeds of the pair table are normalised
+(colocated / solo), so 1 means undisturbed. Utilisations are percent, memory is MiB.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import pyarrow as pa
+
+from cluster_logs.errors import BadInputError, NotFoundError
+
+PROFILE_SCHEMA = pa.schema(
+    [
+        pa.field("job_type", pa.string(), nullable=False),
+        pa.field("model", pa.string(), nullable=False),
+        pa.field("dataset", pa.string(), nullable=False),
+        pa.field("batch_size", pa.int32(), nullable=False),
+        pa.field("amp", pa.int32(), nullable=False),
+        pa.field("speed", pa.float64(), nullable=False),
+        pa.field("gpu_util_pct", pa.float64(), nullable=False),
+        pa.field("gpu_mem_util_pct", pa.float64(), nullable=False),
+        pa.field("gpu_mem_mib", pa.float64(), nullable=False),
+        pa.field("device", pa.string(), nullable=False),
+        pa.field("simulated", pa.bool_(), nullable=False),
+    ]
+)
+
+PAIR_SCHEMA = pa.schema(
+    [
+        pa.field("job_type_1", pa.string(), nullable=False),
+        pa.field("speed_1", pa.float64(), nullable=False),
+        pa.field("job_type_2", pa.string(), nullable=False),
+        pa.field("speed_2", pa.float64(), nullable=False),
+        pa.field("gpu_util_pct", pa.float64(), nullable=False),
+        pa.field("gpu_mem_util_pct", pa.float64(), nullable=False),
+        pa.field("gpu_mem_mib", pa.float64(), nullable=False),
+        pa.field("device", pa.string(), nullable=False),
+        pa.field("simulated", pa.bool_(), nullable=False),
+    ]
+)
+
+# Columns of the published layout (Lucid artifact) -> ours.
+_PUBLISHED_SOLO = {
+    "model": "model",
+    "dataset": "dataset",
+    "batchsize": "batch_size",
+    "amp": "amp",
+    "speed": "speed",
+    "gpu_util": "gpu_util_pct",
+    "gmem_util": "gpu_mem_util_pct",
+    "gmem": "gpu_mem_mib",
+}
+_PUBLISHED_PAIR = {
+    **{f"{name}{i}": f"{ours}_{i}" for i in (1, 2) for name, ours in list(_PUBLISHED_SOLO.items())[:5]},
+    "gpu_util": "gpu_util_pct",
+    "gmem_util": "gpu_mem_util_pct",
+    "gmem": "gpu_mem_mib",
+}
+_METRICS = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+
+
+@dataclass(frozen=True)
+class ProfileSet:
+    """What one measuring campaign found.
+
+    `solo` follows PROFILE_SCHEMA, `pairs` follows PAIR_SCHEMA; `out_of_memory` lists the configurations and
+    pairs that did not fit: job_type_1, job_type_2 (null for a configuration alone), needed_mib, capacity_mib.
+    """
+
+    solo: pd.DataFrame
+    pairs: pd.DataFrame
+    out_of_memory: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class ProfileReading:
+    """A profile file read row by row: rows_in = len(table) + len(rejected)."""
+
+    table: pd.DataFrame
+    rejected: pd.DataFrame  # source_row (1-based, header not counted), reason
+    rows_in: int
+
+
+def read_solo_profiles(path: str | Path, *, device: str = "as published") -> pd.DataFrame:
+    """Read solo profiles (published layout or our own, `.gz` accepted) into PROFILE_SCHEMA.
+
+    A measured table is small and every row counts, so a row that cannot be used raises BadInputError with its
+    number and reason; `load_solo_profiles` keeps the rest instead.
+    """
+    return _all_rows(load_solo_profiles(path, device=device), path)
+
+
+def read_pair_profiles(path: str | Path, *, device: str = "as published") -> pd.DataFrame:
+    """Read colocated pairs (published layout or ours, `.gz` too) into PAIR_SCHEMA; all rows or an error."""
+    return _all_rows(load_pair_profiles(path, device=device), path)
+
+
+def load_solo_profiles(path: str | Path, *, device: str = "as published") -> ProfileReading:
+    """Read solo profiles and set unusable rows aside with a reason."""
+    raw = _read_csv(path)
+    own = "job_type" in raw.columns
+    frame = _pick(raw, path, _own_columns(PROFILE_SCHEMA) if own else _PUBLISHED_SOLO)
+    reasons: list[str] = [""] * len(frame)
+    _check_identity(frame, ("model", "dataset"), reasons)
+    _check_numbers(frame, {"batch_size": (1, 1e9), "speed": (0, math.inf), **_metric_bounds()}, reasons)
+    _mark(reasons, frame["batch_size"] % 1 != 0, "batch_size is not a whole number")
+    _check_amp(frame, "amp", reasons)
+    names = _job_types(frame, "")
+    if own:
+        _mark(reasons, (frame["job_type"] != names) & (names != ""), "job type contradicts its own columns")
+    frame["job_type"] = names
+    _mark(reasons, frame["job_type"].duplicated() & (names != ""), "configuration measured twice")
+    return _finish(frame, reasons, PROFILE_SCHEMA, device, own, path)
+
+
+def load_pair_profiles(path: str | Path, *, device: str = "as published") -> ProfileReading:
+    """Read colocated pairs and set unusable rows aside with a reason."""
+    raw = _read_csv(path)
+    own = "job_type_1" in raw.columns
+    frame = _pick(raw, path, _own_columns(PAIR_SCHEMA) if own else _PUBLISHED_PAIR)
+    reasons: list[str] = [""] * len(frame)
+    if own:
+        _check_identity(frame, ("job_type_1", "job_type_2"), reasons)
+    else:
+        _check_identity(frame, ("model_1", "dataset_1", "model_2", "dataset_2"), reasons)
+        _check_numbers(frame, {"batch_size_1": (1, 1e9), "batch_size_2": (1, 1e9)}, reasons)
+        for i in (1, 2):
+            _mark(reasons, frame[f"batch_size_{i}"] % 1 != 0, f"batch_size_{i} is not a whole number")
+            _check_amp(frame, f"amp_{i}", reasons)
+            frame[f"job_type_{i}"] = _job_types(frame, f"_{i}")
+    _check_numbers(frame, {"speed_1": (0, math.inf), "speed_2": (0, math.inf), **_metric_bounds()}, reasons)
+    return _finish(frame, reasons, PAIR_SCHEMA, device, own, path)
+
+
+def write_profiles(profiles: ProfileSet, directory: str | Path) -> tuple[Path, Path]:
+    """Write `solo_profiles.csv` and `pair_profiles.csv` in our own layout; the readers read them back."""
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    solo, pairs = folder / "solo_profiles.csv", folder / "pair_profiles.csv"
+    profiles.solo.to_csv(solo, index=False)
+    profiles.pairs.to_csv(pairs, index=False)
+    return solo, pairs
+
+
+def _all_rows(reading: ProfileReading, path: str | Path) -> pd.DataFrame:
+    if len(reading.rejected):
+        first = reading.rejected.iloc[0]
+        raise BadInputError(
+            f"{path}: {len(reading.rejected)} of {reading.rows_in} rows cannot be used; "
+            f"the first is row {first.source_row}: {first.reason}.",
+            remedy="Correct or remove these rows.",
+        )
+    return reading.table
+
+
+def _read_csv(path: str | Path) -> pd.DataFrame:
+    file = Path(path)
+    if not file.is_file():
+        raise NotFoundError(f"There is no profile file {file}.", remedy="Check the path.")
+    compression: Literal["gzip"] | None = "gzip" if file.suffix == ".gz" else None
+    try:
+        # As text: a value that is not a number must be reported, not silently turned into a missing one.
+        frame = pd.read_csv(
+            file,
+            dtype=str,
+            keep_default_na=False,
+            encoding="utf-8",
+            compression=compression,
+            skipinitialspace=True,
+        )
+    except pd.errors.EmptyDataError:
+        raise BadInputError(
+            f"{file} is empty.", remedy="Give a CSV with a header and at least one row."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{file} is not UTF-8 text ({error}).", remedy="Convert it to UTF-8.") from error
+    except (EOFError, OSError, pd.errors.ParserError) as error:
+        raise BadInputError(
+            f"{file} cannot be read as CSV: {error}.", remedy="Check that it is whole."
+        ) from error
+    if frame.empty:
+        raise BadInputError(f"{file} has a header but no rows.", remedy="Give at least one measured row.")
+    return frame
+
+
+def _own_columns(schema: pa.Schema) -> dict[str, str]:
+    return {name: name for name in schema.names}
+
+
+def _pick(raw: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> pd.DataFrame:
+    missing = [name for name in columns if name not in raw.columns]
+    if missing:
+        raise BadInputError(
+            f"{path} lacks the columns {', '.join(missing)}; it has {', '.join(map(str, raw.columns))}.",
+            remedy="Check the delimiter (a comma) and the header.",
+        )
+    return raw[list(columns)].rename(columns=dict(columns))
+
+
+def _mark(reasons: list[str], bad: pd.Series, reason: str) -> None:
+    for position in bad.to_numpy().nonzero()[0]:
+        if not reasons[position]:
+            reasons[position] = reason
+
+
+def _check_identity(frame: pd.DataFrame, columns: Sequence[str], reasons: list[str]) -> None:
+    for column in columns:
+        _mark(reasons, frame[column].str.strip() == "", f"{column} is missing")
+
+
+def _metric_bounds() -> dict[str, tuple[float, float]]:
+    return {"gpu_util_pct": (-1e-9, 100), "gpu_mem_util_pct": (-1e-9, 100), "gpu_mem_mib": (0, math.inf)}
+
+
+def _check_numbers(
+    frame: pd.DataFrame, bounds: Mapping[str, tuple[float, float]], reasons: list[str]
+) -> None:
+    """Turn columns into float64 and mark what is not a finite number in (low, high]."""
+    for column, (low, high) in bounds.items():
+        numbers = pd.to_numeric(frame[column], errors="coerce").astype("float64")
+        usable = numbers.map(math.isfinite) & (numbers > low) & (numbers <= high)
+        for position in (~usable).to_numpy().nonzero()[0]:
+            if not reasons[position]:
+                reasons[position] = f"{column} is {frame[column].iloc[position]!r}, not a number in its range"
+        frame[column] = numbers
+
+
+def _check_amp(frame: pd.DataFrame, column: str, reasons: list[str]) -> None:
+    _mark(reasons, ~frame[column].isin(["0", "1"]), f"{column} is neither 0 nor 1")
+
+
+def _job_types(frame: pd.DataFrame, suffix: str) -> pd.Series:
+    """Return `model/dataset/batch_size/amp`, or an empty string where the batch size is not a number."""
+    batch = frame[f"batch_size{suffix}"]
+    names = (
+        frame[f"model{suffix}"]
+        + "/"
+        + frame[f"dataset{suffix}"]
+        + "/"
+        + batch.fillna(0).astype("int64").astype(str)
+        + "/"
+        + frame[f"amp{suffix}"]
+    )
+    return names.where(batch.notna(), "")
+
+
+def _finish(
+    frame: pd.DataFrame, reasons: list[str], schema: pa.Schema, device: str, own: bool, path: str | Path
+) -> ProfileReading:
+    if not own:
+        frame["device"] = device
+        frame["simulated"] = False
+    else:
+        _mark(reasons, ~frame["simulated"].isin(["True", "False"]), "simulated is neither True nor False")
+        frame["simulated"] = frame["simulated"] == "True"
+    reason = pd.Series(reasons, dtype="object")
+    good = (reason == "").to_numpy()
+    rejected = pd.DataFrame(
+        {"source_row": [i + 1 for i, keep in enumerate(good) if not keep], "reason": reason[~good].tolist()}
+    )
+    table = frame.loc[good, schema.names].reset_index(drop=True)
+    if table.empty:
+        raise BadInputError(
+            f"{path}: none of the {len(frame)} rows can be used; row 1: {reason.iloc[0]}.",
+            remedy="Check that the file is a profile table.",
+        )
+    return ProfileReading(as_profile_frame(table, schema), rejected, len(frame))
+
+
+def as_profile_frame(rows: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
+    """Return the rows with exactly the schema's columns and dtypes."""
+    frame: pd.DataFrame = rows[schema.names].copy()
+    if "amp" in frame:
+        frame["amp"] = frame["amp"].astype("int32")
+        frame["batch_size"] = frame["batch_size"].astype("int32")
+    for column in frame.columns:
+        kind = schema.field(column).type
+        if pa.types.is_floating(kind):
+            frame[column] = frame[column].astype("float64")
+        elif pa.types.is_boolean(kind):
+            frame[column] = frame[column].astype(bool)
+        elif pa.types.is_string(kind):
+            frame[column] = frame[column].astype("str")
+    return frame
