@@ -1,0 +1,210 @@
+"""The tables that every log is read into: jobs, throughput, nodes and quarantine.
+
+Each column's unit and meaning are stored in the field's metadata (`describe(JOB_SCHEMA)` prints them), so
+that a Parquet file of the lake explains itself. All times are UTC instants with microseconds; all sizes are
+whole GPUs.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import cast
+
+import pandas as pd
+import pyarrow as pa
+
+from cluster_logs.errors import BadInputError
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+# The virtual cluster of a source that has none: the whole cluster is one queue.
+WHOLE_CLUSTER = "default"
+
+
+class JobState(StrEnum):
+    """The states of a job, whatever words its source uses."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+
+    @property
+    def finished(self) -> bool:
+        """Whether a job in this state will never run again."""
+        return self in FINISHED_STATES
+
+
+FINISHED_STATES = frozenset({JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED})
+
+
+def _required(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"description": meaning, "unit": unit})
+
+
+def _optional(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
+    return pa.field(name, kind, nullable=True, metadata={"description": meaning, "unit": unit})
+
+
+JOB_SCHEMA = pa.schema(
+    [
+        _required("cluster", pa.string(), "The cluster that the log belongs to."),
+        _required(
+            "job_id",
+            pa.string(),
+            "The job's id as its source writes it; unique with submit_time in a cluster.",
+        ),
+        _required("virtual_cluster", pa.string(), "The virtual cluster (partition, queue) that ran it."),
+        _optional("user", pa.string(), "Who submitted it."),
+        _optional("name", pa.string(), "The job's name, workload type or application."),
+        _required("gpus", pa.int32(), "Whole GPUs occupied; 0 is a CPU job.", "GPUs"),
+        _required("gpu_share", pa.float64(), "Share of each GPU asked for, in (0, 1].", "GPU/GPU"),
+        _optional("cpus", pa.int32(), "CPU cores.", "cores"),
+        _optional("nodes", pa.int32(), "Nodes that it ran on.", "nodes"),
+        _optional(
+            "state", pa.string(), "PENDING, RUNNING, COMPLETED, CANCELLED or FAILED; null when not said."
+        ),
+        _optional("source_state", pa.string(), "The source's own word for the state."),
+        _required("submit_time", TIMESTAMP, "When it was submitted."),
+        _optional("start_time", TIMESTAMP, "When it first started; null when unknown or never."),
+        _optional("end_time", TIMESTAMP, "When it last ended; null when unknown or still running."),
+        _optional(
+            "duration_s", pa.float64(), "Run time: end - start (wall), or as the source states it.", "s"
+        ),
+        _optional(
+            "service_s", pa.float64(), "Summed run time of all attempts; duration_s without requeues.", "s"
+        ),
+        _optional("queuing_delay_s", pa.float64(), "First start - submission.", "s"),
+        _optional(
+            "time_limit_s", pa.float64(), "Run time that the user asked for; null: no limit or unknown.", "s"
+        ),
+        _optional(
+            "estimated_duration_s", pa.float64(), "An estimate of duration_s that came with the source.", "s"
+        ),
+        _optional(
+            "order_in_vc", pa.int64(), "The source's order of jobs in a virtual cluster (breaks ties)."
+        ),
+        _optional("job_type", pa.string(), "model/dataset/batch_size/amp, e.g. ResNet50/ImageNet/64/1."),
+        _optional("gpu_util_pct", pa.float64(), "Profiled GPU utilisation.", "%"),
+        _optional("gpu_mem_util_pct", pa.float64(), "Profiled GPU memory utilisation (time share).", "%"),
+        _optional("gpu_mem_mib", pa.float64(), "Profiled GPU memory footprint.", "MiB"),
+        _required("source_file", pa.string(), "Base name of the input file."),
+        _required("source_row", pa.int64(), "1-based data row (or array index + 1) in the input file."),
+    ]
+)
+
+THROUGHPUT_SCHEMA = pa.schema(
+    [
+        _required("cluster", pa.string(), "The cluster that is counted."),
+        _required(
+            "bin_start", TIMESTAMP, "First instant of the bin; the bin is [bin_start, bin_start + bin_s)."
+        ),
+        _required("bin_s", pa.int64(), "Length of the bin.", "s"),
+        _required("submitted_jobs", pa.int64(), "Jobs submitted in the bin.", "jobs"),
+        _optional("started_jobs", pa.int64(), "Jobs that first started in the bin.", "jobs"),
+        _optional("ended_jobs", pa.int64(), "Jobs that ended in the bin.", "jobs"),
+        _required(
+            "submitted_gpu_jobs", pa.int64(), "Jobs with at least one GPU submitted in the bin.", "jobs"
+        ),
+        _optional("started_gpu_jobs", pa.int64(), "Jobs with at least one GPU started in the bin.", "jobs"),
+        _optional("ended_gpu_jobs", pa.int64(), "Jobs with at least one GPU ended in the bin.", "jobs"),
+        _required("submitted_gpus", pa.int64(), "GPUs of the jobs submitted in the bin.", "GPUs"),
+        _optional("started_gpus", pa.int64(), "GPUs of the jobs started in the bin.", "GPUs"),
+        _optional("ended_gpus", pa.int64(), "GPUs of the jobs ended in the bin.", "GPUs"),
+        _required("origin", pa.string(), "`published` by the source, or `derived` from the job table."),
+    ]
+)
+
+NODES_SCHEMA = pa.schema(
+    [
+        _required("cluster", pa.string(), "The cluster that the nodes belong to."),
+        _required("virtual_cluster", pa.string(), "The virtual cluster that owns the nodes."),
+        _optional("date", pa.date32(), "The day the count holds from; null: always."),
+        _required("nodes", pa.int32(), "Whole nodes.", "nodes"),
+        _required("gpus_per_node", pa.int32(), "GPUs in each node.", "GPUs"),
+    ]
+)
+
+QUARANTINE_SCHEMA = pa.schema(
+    [
+        _required("cluster", pa.string(), "The cluster that the row was read for."),
+        _required(
+            "reason", pa.string(), "Name of the reason; `cluster_logs.quarantine.REASONS` says what it means."
+        ),
+        _optional("column", pa.string(), "The source's column that the reason is about."),
+        _optional("value", pa.string(), "What stood in that column."),
+        _required("source_format", pa.string(), "The reader (or check) that refused the row."),
+        _required("source_file", pa.string(), "Base name of the input file."),
+        _required("source_row", pa.int64(), "1-based data row (or array index + 1) in the input file."),
+        _required(
+            "raw_row", pa.string(), "The row as it stood in the input; undecodable bytes are written \\xNN."
+        ),
+    ]
+)
+
+
+def describe(schema: pa.Schema) -> pd.DataFrame:
+    """One row a column of the schema: name, type, nullable, unit, description."""
+    rows = [
+        {
+            "name": field.name,
+            "type": str(field.type),
+            "nullable": field.nullable,
+            "unit": field.metadata[b"unit"].decode(),
+            "description": field.metadata[b"description"].decode(),
+        }
+        for field in schema
+    ]
+    return pd.DataFrame(rows)
+
+
+def conform(table: pa.Table | pd.DataFrame, schema: pa.Schema, *, what: str = "table") -> pa.Table:
+    """The table with exactly the schema's columns, order and types.
+
+    Missing nullable columns become null. Raises BadInputError when a required column is missing or holds a
+    null, or when a value does not fit its column's type.
+    """
+    if isinstance(table, pd.DataFrame):
+        wanted = [column for column in table.columns if column in schema.names]
+        table = pa.Table.from_pandas(table[wanted], preserve_index=False)
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            if not field.nullable:
+                raise BadInputError(
+                    f"The {what} has no column {field.name!r}.",
+                    remedy=f"It needs: {', '.join(f.name for f in schema if not f.nullable)}.",
+                )
+            columns.append(pa.nulls(table.num_rows, field.type))
+            continue
+        column = table.column(field.name)
+        if not field.nullable and column.null_count:
+            raise BadInputError(
+                f"The {what} has {column.null_count} empty values in required column {field.name!r}."
+            )
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise BadInputError(
+                f"Column {field.name!r} of the {what} is not {field.type}: {error}"
+            ) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+# A nullable integer stays an integer in pandas; a required one is a plain NumPy integer.
+_NULLABLE_INTEGERS: dict[pa.DataType, object] = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype()}
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """A pandas frame with the same dtypes whatever the content: `str` text, Int32/Int64 for nullable
+    integers.
+    """
+    data = {}
+    for field in table.schema:
+        mapper = cast(
+            "Callable[[pa.DataType], object] | None", _NULLABLE_INTEGERS.get if field.nullable else None
+        )
+        data[field.name] = table.column(field.name).to_pandas(types_mapper=mapper)
+        if pa.types.is_string(field.type):
+            data[field.name] = data[field.name].astype("str")
+    return pd.DataFrame(data)

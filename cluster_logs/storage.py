@@ -1,0 +1,98 @@
+"""Files behind a URI: a plain path, file://, s3:// and gs:// (pyarrow), memory:// and whatever else fsspec
+knows.
+
+A file is written under a temporary name beside its place and then moved there, so a reader sees the old file
+or the new one and never half of one. The move is atomic on a local file system; object stores replace whole
+objects anyway.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+
+# A leading dot keeps Parquet tools from taking a file that is being written for data.
+TEMPORARY_PREFIX = ".writing-"
+
+_SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
+
+
+def has_scheme(uri: str) -> bool:
+    """Whether the text is a URI with a scheme, and not a plain path."""
+    return _SCHEME.match(uri) is not None
+
+
+def locate(uri: str) -> tuple[pafs.FileSystem, str]:
+    """The file system behind a URI and the path in it.
+
+    `AWS_ENDPOINT_URL` names an object store of one's own for s3://. Raises BadInputError for a scheme that
+    nobody knows, with the schemes that are known.
+    """
+    if not uri:
+        raise BadInputError("The URI is empty.", remedy="Give a folder, or a URI such as s3://bucket/lake.")
+    if not has_scheme(uri):
+        return pafs.LocalFileSystem(), str(Path(uri).expanduser().absolute())
+    scheme = urlsplit(uri).scheme
+    if scheme == "file":
+        return pafs.LocalFileSystem(), str(Path(unquote(urlsplit(uri).path)).absolute())
+    try:
+        if scheme in ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"):
+            return _arrow_file_system(scheme, uri)
+        fs, path = fsspec.core.url_to_fs(uri)
+    except (ValueError, ImportError, pa.ArrowException) as error:
+        raise BadInputError(
+            f"Cannot open {uri!r}: {error}.",
+            remedy="Use a path, file://, s3://, gs:// or another fsspec scheme.",
+        ) from error
+    except OSError as error:
+        raise ServiceUnavailableError(f"The storage behind {uri!r} did not answer: {error}.") from error
+    return pafs.PyFileSystem(pafs.FSSpecHandler(fs)), path
+
+
+def _arrow_file_system(scheme: str, uri: str) -> tuple[pafs.FileSystem, str]:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if scheme == "s3" and endpoint and "endpoint_override=" not in uri:
+        uri = f"{uri}{'&' if '?' in uri else '?'}endpoint_override={quote(endpoint, safe='')}"
+    fs, path = pafs.FileSystem.from_uri(uri)
+    return fs, path
+
+
+def write_atomically(fs: pafs.FileSystem, path: str, write: Callable[[pa.NativeFile], None]) -> None:
+    """Create or replace one file; after a failure the old file is untouched and no temporary file is left."""
+    folder, _, name = path.rpartition("/")
+    temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
+    fs.create_dir(folder, recursive=True)
+    try:
+        with fs.open_output_stream(temporary) as sink:
+            write(sink)
+        if isinstance(fs, pafs.LocalFileSystem):
+            _flush_to_disk(temporary)
+        fs.move(temporary, path)
+    except BaseException:
+        if fs.get_file_info(temporary).type == pafs.FileType.File:
+            fs.delete_file(temporary)
+        raise
+
+
+def _flush_to_disk(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def list_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
+    """The finished files under a folder, by path; an absent folder holds none."""
+    selector = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
+    files = [info for info in fs.get_file_info(selector) if info.type == pafs.FileType.File]
+    finished = [info for info in files if not info.base_name.startswith(".")]
+    return sorted(finished, key=lambda info: info.path)
