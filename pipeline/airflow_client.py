@@ -1,0 +1,162 @@
+"""Airflow over its REST API: trigger a DAG, follow its runs and their tasks."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+import httpx
+
+from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+
+PAGE = 100
+
+
+class AirflowClient:
+    """A client of one Airflow; logs in when it must.
+
+    Raises ServiceUnavailableError when Airflow does not answer, NotFoundError for an unknown DAG or run, and
+    BadInputError when Airflow refuses a request (a wrong parameter, a wrong password).
+    """
+
+    def __init__(self, base_url: str, *, username: str, password: str, timeout_s: float = 30.0) -> None:
+        self._base_url = base_url
+        self._login = {"username": username, "password": password}
+        # Loopback and cluster addresses are never behind the environment's proxy.
+        self._http = httpx.Client(base_url=base_url, timeout=timeout_s, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._http.close()
+
+    def health(self) -> dict[str, str]:
+        """Return each component's status, e.g. {"scheduler": "healthy"}; empty when nothing answers."""
+        try:
+            document = self._http.get("/api/v2/monitor/health", timeout=5.0).raise_for_status().json()
+        except (httpx.HTTPError, ValueError):
+            return {}
+        return {
+            name: str((part or {}).get("status"))
+            for name, part in document.items()
+            if part is None or isinstance(part, dict)
+        }
+
+    def dag_ids(self) -> set[str]:
+        """Return the DAGs that Airflow has parsed."""
+        return {dag["dag_id"] for dag in self._get("/dags", limit=PAGE)["dags"]}
+
+    def import_errors(self) -> dict[str, str]:
+        """Return file -> error of the DAG files that could not be parsed."""
+        return {
+            error["filename"]: error["stack_trace"]
+            for error in self._get("/importErrors", limit=PAGE)["import_errors"]
+        }
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
+        """Start a run of a DAG with these parameters; return its run id."""
+        run = self._request(
+            "POST", f"/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf)}
+        )
+        return str(run["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """Return the newest runs of a DAG, newest first."""
+        runs: list[dict[str, Any]] = self._get(f"/dags/{dag_id}/dagRuns", limit=PAGE, order_by="-run_after")[
+            "dag_runs"
+        ]
+        return runs
+
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """Return one run."""
+        run: dict[str, Any] = self._get(f"/dags/{dag_id}/dagRuns/{run_id}")
+        return run
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """Return the task instances of a run."""
+        tasks: list[dict[str, Any]] = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", limit=PAGE)[
+            "task_instances"
+        ]
+        return tasks
+
+    def causes(self, dag_id: str, run_id: str) -> set[tuple[str, str]]:
+        """Return (dag id, run id) of the runs whose asset events started this one."""
+        events = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/upstreamAssetEvents")["asset_events"]
+        return {
+            (event["source_dag_id"], event["source_run_id"]) for event in events if event.get("source_run_id")
+        }
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """Return a value that a task handed over, or None when it left none."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        try:
+            return self._get(path, deserialize=False)["value"]
+        except NotFoundError:
+            return None
+
+    def log_tail(self, dag_id: str, run_id: str, task_id: str, try_number: int, lines: int = 30) -> list[str]:
+        """Return the last lines of a task's log."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
+        content = self._get(path, full_content=True).get("content", [])
+        if isinstance(content, str):
+            return content.splitlines()[-lines:]
+        return [_log_line(entry) for entry in content][-lines:]
+
+    def _get(self, path: str, **query: Any) -> Any:
+        return self._request("GET", path, params=query)
+
+    def _request(self, method: str, path: str, **parts: Any) -> Any:
+        for attempt in range(3):
+            if "Authorization" not in self._http.headers:
+                self._log_in()
+            try:
+                response = self._http.request(method, f"/api/v2{path}", **parts)
+            except httpx.HTTPError as error:
+                # A restarting server may drop a read; a write might have happened, so it is not repeated.
+                if method != "GET" or attempt == 2:
+                    raise self._unavailable(error) from error
+                time.sleep(1.0)
+                continue
+            if response.status_code == httpx.codes.UNAUTHORIZED and attempt == 0:
+                del self._http.headers["Authorization"]
+                continue
+            return self._document(response, f"{method} {path}")
+        raise AssertionError("unreachable")
+
+    def _document(self, response: httpx.Response, what: str) -> Any:
+        if response.status_code == httpx.codes.NOT_FOUND:
+            raise NotFoundError(
+                f"Airflow knows nothing at {what}.", remedy="Is the DAG parsed, the run id right?"
+            )
+        if response.is_server_error:
+            raise ServiceUnavailableError(
+                f"Airflow answered {response.status_code} to {what}: {response.text[:300]}."
+            )
+        if response.is_error:
+            raise BadInputError(f"Airflow refused {what} ({response.status_code}): {response.text[:500]}")
+        return response.json()
+
+    def _log_in(self) -> None:
+        try:
+            response = self._http.post("/auth/token", json=self._login)
+        except httpx.HTTPError as error:
+            raise self._unavailable(error) from error
+        token = self._document(response, "POST /auth/token")["access_token"]
+        self._http.headers["Authorization"] = f"Bearer {token}"
+
+    def _unavailable(self, error: Exception) -> ServiceUnavailableError:
+        return ServiceUnavailableError(
+            f"Airflow at {self._base_url} did not answer ({error}).", remedy="Is it up? `make up` starts it."
+        )
+
+
+def _log_line(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return str(entry)
+    details = entry.get("error_detail") or []
+    causes = [
+        f"{detail.get('exc_type')}: {detail.get('exc_value')}"
+        for detail in details
+        if isinstance(detail, dict)
+    ]
+    return " | ".join([str(entry.get("event", "")), *causes])

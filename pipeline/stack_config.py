@@ -1,0 +1,193 @@
+"""What a local stack consists of: folders, secrets, settings, command lines. `local_stack.py` starts it."""
+
+import base64
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.supervisor import STACK_VARIABLE, ProcessSpec, write_private
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_AIRFLOW_PORT = 8080
+DEFAULT_MLFLOW_PORT = 5000
+ADMIN = "admin"
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """One stack: its folder, its two ports, and whether a person must approve a publication."""
+
+    state_dir: Path
+    airflow_port: int = DEFAULT_AIRFLOW_PORT
+    mlflow_port: int = DEFAULT_MLFLOW_PORT
+    require_approval: bool = False
+    dags_dir: Path = REPOSITORY / "dags"
+
+    @property
+    def airflow_url(self) -> str:
+        """Where the Airflow UI and its REST API are."""
+        return f"http://{LOOPBACK}:{self.airflow_port}"
+
+    @property
+    def mlflow_url(self) -> str:
+        """Where the MLflow UI and tracking server are."""
+        return f"http://{LOOPBACK}:{self.mlflow_port}"
+
+    @property
+    def run_dir(self) -> Path:
+        """Where the supervisor keeps its files."""
+        return self.state_dir / "run"
+
+    @property
+    def log_dir(self) -> Path:
+        """Where every process writes its log."""
+        return self.state_dir / "log"
+
+    @property
+    def airflow_home(self) -> Path:
+        """Airflow's own folder: database, task logs."""
+        return self.state_dir / "airflow"
+
+    @property
+    def mlflow_dir(self) -> Path:
+        """MLflow's database and artifacts."""
+        return self.state_dir / "mlflow"
+
+    @property
+    def secrets_dir(self) -> Path:
+        """Generated secrets, readable by their owner only."""
+        return self.state_dir / "secrets"
+
+    @property
+    def passwords_file(self) -> Path:
+        """The JSON file in which SimpleAuthManager looks passwords up."""
+        return self.secrets_dir / "passwords.json"
+
+    @property
+    def migrated_marker(self) -> Path:
+        """A file that exists once the metadata database is there."""
+        return self.run_dir / "migrated"
+
+
+def admin_password(config: StackConfig) -> str:
+    """Return the admin's password; generated once per state folder."""
+    if not config.passwords_file.exists():
+        write_private(config.passwords_file, json.dumps({ADMIN: secrets.token_urlsafe(12)}) + "\n")
+    return str(json.loads(config.passwords_file.read_text(encoding="utf-8"))[ADMIN])
+
+
+def _secret(config: StackConfig, name: str) -> str:
+    path = config.secrets_dir / name
+    if not path.exists():
+        # 32 random bytes in base64 are what Fernet asks for; twice that is long enough for HS512 tokens.
+        size = 32 if name == "fernet_key" else 64
+        write_private(path, base64.urlsafe_b64encode(secrets.token_bytes(size)).decode())
+    return path.read_text(encoding="utf-8")
+
+
+def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of every process of the stack. It holds secrets: never write it to a file."""
+    admin_password(config)  # the file must exist before the API server looks for it
+    no_proxy = ",".join(
+        filter(None, (inherited.get("NO_PROXY") or inherited.get("no_proxy"), LOOPBACK, "localhost"))
+    )
+    return {
+        **inherited,
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
+        STACK_VARIABLE: str(config.state_dir),
+        # ours
+        "LUCID_STATE_DIR": str(config.state_dir),
+        "LUCID_LAKE_URI": inherited.get("LUCID_LAKE_URI") or str(config.state_dir / "lake"),
+        "LUCID_TRACKING_URI": config.mlflow_url,
+        "LUCID_REQUIRE_APPROVAL": "true" if config.require_approval else "false",
+        # Airflow
+        "AIRFLOW_HOME": str(config.airflow_home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(config.dags_dir),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(config.airflow_home / "plugins"),
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__FERNET_KEY": _secret(config, "fernet_key"),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(config.passwords_file),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{config.airflow_url}/execution/",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{config.airflow_home / 'airflow.db'}",
+        "AIRFLOW__API__HOST": LOOPBACK,
+        "AIRFLOW__API__PORT": str(config.airflow_port),
+        "AIRFLOW__API__BASE_URL": config.airflow_url,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__SECRET_KEY": _secret(config, "api_secret_key"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": _secret(config, "jwt_secret"),
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+        # A task that died with the machine is tried again after a minute, not after five.
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(config.airflow_home / "logs"),
+        "AIRFLOW__LOGGING__NAMESPACE_LEVELS": "great_expectations=WARNING",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        # MLflow, and everybody's telemetry
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "true",
+        "GX_ANALYTICS_ENABLED": "false",
+    }
+
+
+def stack_processes(config: StackConfig) -> list[ProcessSpec]:
+    """Return the processes of the stack. All listen on loopback; task logs are read from disk, not served."""
+    binaries = Path(sys.executable).parent
+    airflow, mlflow = str(binaries / "airflow"), str(binaries / "mlflow")
+    migrated = str(config.migrated_marker)
+    airflow_processes = {
+        "api-server": (
+            "api-server",
+            "--host",
+            LOOPBACK,
+            "--port",
+            str(config.airflow_port),
+            "--workers",
+            "1",
+        ),
+        "scheduler": ("scheduler", "--skip-serve-logs"),
+        "dag-processor": ("dag-processor",),
+        "triggerer": ("triggerer", "--skip-serve-logs"),
+    }
+    return [
+        ProcessSpec(
+            name="mlflow",
+            argv=(
+                *(mlflow, "server", "--host", LOOPBACK, "--port", str(config.mlflow_port), "--workers", "1"),
+                *("--backend-store-uri", f"sqlite:///{config.mlflow_dir / 'mlflow.db'}"),
+                *("--serve-artifacts", "--artifacts-destination", str(config.mlflow_dir / "artifacts")),
+            ),
+            log=str(config.log_dir / "mlflow.log"),
+        ),
+        *(
+            ProcessSpec(
+                name=name,
+                argv=(airflow, *arguments),
+                log=str(config.log_dir / f"{name}.log"),
+                waits_for=migrated,
+            )
+            for name, arguments in airflow_processes.items()
+        ),
+    ]
+
+
+def port_from_environment(variable: str, default: int) -> int:
+    """Return the port that an environment variable names.
+
+    Raises ValueError when the variable does not hold a number from 1 to 65535.
+    """
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise ValueError(f"{variable}={text!r} is not a port; give a number from 1 to 65535.")
+    return int(text)
