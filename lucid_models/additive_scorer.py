@@ -1,0 +1,193 @@
+"""Scores additive models (an EBM's shape functions) with NumPy alone.
+
+The model is intercept + sum of f_i(x_i) + sum of f_ij(x_i, x_j); each shape function is a table over bins. Bins as
+in the training library: index 0 holds missing values, bin k holds cuts[k-2] <= x < cuts[k-1] (a value equal to a
+cut belongs to the bin above it), and the last entry of a table is kept for values that the library calls unseen,
+which numbers never are.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_logs.errors import BadInputError
+from lucid_models.model_format import CorruptModelError, Fields, finite_list
+
+MAX_FEATURES = 1_024
+MAX_TERMS = 4_096
+MAX_TABLE = 1_100_000
+LINKS = ("identity", "log")
+# exp(700) is the last power of e that a double holds with room to spare.
+_MAX_LOG = 700.0
+
+
+@dataclass(frozen=True)
+class Term:
+    """One shape function: the features that it reads, their cuts, and the score of each bin."""
+
+    features: tuple[int, ...]
+    cuts: tuple[NDArray[np.float64], ...]
+    scores: NDArray[np.float64]  # shape: (len(cuts) + 3) per feature
+    weights: NDArray[
+        np.float64
+    ]  # training rows (weighted) per bin, same shape: how much evidence a score has
+
+
+class AdditiveScorer:
+    """Intercept plus shape functions over named numeric features."""
+
+    def __init__(
+        self,
+        feature_names: Sequence[str],
+        terms: Sequence[Term],
+        intercept: float,
+        link: str = "identity",
+    ) -> None:
+        self.feature_names = tuple(feature_names)
+        self.terms = tuple(terms)
+        self.intercept = float(intercept)
+        self.link = link
+        self.term_names = tuple(
+            " x ".join(self.feature_names[i] for i in term.features) for term in self.terms
+        )
+        self._single = [
+            (term.features[0], term.cuts[0].tolist(), term.scores.tolist())
+            if len(term.features) == 1
+            else None
+            for term in self.terms
+        ]
+
+    def contributions(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Score of each term for each row, shape (rows, terms), on the scale of the link."""
+        matrix = self._matrix(rows)
+        result = np.empty((matrix.shape[0], len(self.terms)))
+        for position, term in enumerate(self.terms):
+            bins = tuple(
+                _bin_of(matrix[:, feature], cuts)
+                for feature, cuts in zip(term.features, term.cuts, strict=True)
+            )
+            result[:, position] = term.scores[bins]
+        return result
+
+    def score(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of the terms and the intercept, shape (rows,), on the scale of the link."""
+        matrix = self._matrix(rows)
+        total = np.full(matrix.shape[0], self.intercept)
+        for term in self.terms:
+            bins = tuple(
+                _bin_of(matrix[:, feature], cuts)
+                for feature, cuts in zip(term.features, term.cuts, strict=True)
+            )
+            total += term.scores[bins]
+        return total
+
+    def predict(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Prediction on the target's own scale, shape (rows,)."""
+        score = self.score(rows)
+        return np.exp(np.minimum(score, _MAX_LOG)) if self.link == "log" else score
+
+    def contributions_one(self, values: Sequence[float]) -> list[float]:
+        """Score of each term for one row; faster than `contributions` for a single row."""
+        result = []
+        for single, term in zip(self._single, self.terms, strict=True):
+            if single is not None:
+                feature, cuts, scores = single
+                value = values[feature]
+                result.append(scores[0] if value != value else scores[bisect_right(cuts, value) + 1])
+            else:
+                index = tuple(
+                    0
+                    if values[feature] != values[feature]
+                    else bisect_right(cuts.tolist(), values[feature]) + 1
+                    for feature, cuts in zip(term.features, term.cuts, strict=True)
+                )
+                result.append(float(term.scores[index]))
+        return result
+
+    def score_one(self, values: Sequence[float]) -> float:
+        """Score of one row on the scale of the link."""
+        return self.intercept + sum(self.contributions_one(values))
+
+    def importances(self) -> NDArray[np.float64]:
+        """Mean absolute score of each term over the training rows (the usual global importance)."""
+        result = np.zeros(len(self.terms))
+        for position, term in enumerate(self.terms):
+            total = term.weights.sum()
+            if total > 0:
+                result[position] = float((np.abs(term.scores) * term.weights).sum() / total)
+        return result
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "feature_names": list(self.feature_names),
+            "intercept": self.intercept,
+            "link": self.link,
+            "terms": [
+                {
+                    "features": list(term.features),
+                    "cuts": [finite_list(cuts) for cuts in term.cuts],
+                    "scores": finite_list(term.scores),
+                    "weights": finite_list(term.weights),
+                }
+                for term in self.terms
+            ],
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any] | Fields, place: str = "scorer") -> "AdditiveScorer":
+        """Read what `to_data` wrote; raises CorruptModelError naming the field that is wrong."""
+        fields = data if isinstance(data, Fields) else Fields(data, place)
+        names = fields.texts("feature_names", most=MAX_FEATURES, unique=True)
+        terms = [_read_term(item, len(names)) for item in fields.children("terms", most=MAX_TERMS)]
+        return cls(names, terms, fields.number("intercept", -1e15, 1e15), fields.text("link", choices=LINKS))
+
+    def _matrix(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        matrix = np.asarray(rows, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[1] != len(self.feature_names):
+            raise BadInputError(
+                f"The rows to score have shape {matrix.shape}; the model needs (rows, {len(self.feature_names)}).",
+                remedy=f"Give the features in this order: {', '.join(self.feature_names)}.",
+            )
+        return matrix
+
+
+def _bin_of(values: NDArray[np.float64], cuts: NDArray[np.float64]) -> NDArray[np.intp]:
+    bins = np.searchsorted(cuts, values, side="right") + 1
+    bins[np.isnan(values)] = 0
+    return bins
+
+
+def _read_term(fields: Fields, features: int) -> Term:
+    indices = fields.array("features", fields.items("features", most=2), 0, features - 1)
+    if indices.size not in (1, 2) or not np.array_equal(indices, np.floor(indices)):
+        raise fields.fail("features", "does not name one or two features")
+    listed = fields.items("cuts", most=2)
+    if len(listed) != indices.size:
+        raise fields.fail("cuts", "does not fit the term's features")
+    cuts = tuple(fields.array("cuts", item) for item in listed)
+    if any(one.size > 1 and not (np.diff(one) > 0).all() for one in cuts):
+        raise fields.fail("cuts", "does not rise strictly")
+    shape = tuple(one.size + 3 for one in cuts)
+    if np.prod([float(side) for side in shape]) > MAX_TABLE:
+        raise fields.fail("cuts", f"makes a table of more than {MAX_TABLE} entries")
+    tables = []
+    for name, low in (("scores", -1e15), ("weights", 0.0)):
+        table = fields.array(name, fields.raw(name), low, 1e15, dimensions=len(shape))
+        if table.shape != shape:
+            raise fields.fail(name, f"has shape {table.shape}, its cuts ask for {shape}")
+        tables.append(table)
+    return Term(tuple(int(i) for i in indices), cuts, tables[0], tables[1])
+
+
+def require_features(scorer: AdditiveScorer, expected: Sequence[str], place: str) -> None:
+    """Refuse a scorer whose features are not exactly those that will be computed for it."""
+    if scorer.feature_names != tuple(expected):
+        raise CorruptModelError(
+            f"{place} reads the features {', '.join(scorer.feature_names[:5])}..., which do not fit its feature state.",
+            remedy="Fetch or train the model again.",
+        )

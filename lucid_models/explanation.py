@@ -1,0 +1,66 @@
+"""Explanations of additive models as plain data; explanation_plots draws them.
+
+The score of a prediction is the intercept plus one number per term, so an explanation is exact: nothing is estimated.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lucid_models.additive_scorer import AdditiveScorer
+
+
+def explain_additive_global(scorer: AdditiveScorer, kind: str) -> dict[str, Any]:
+    """Importance of each term (mean absolute score over the training rows) and each feature's shape function."""
+    importances = scorer.importances()
+    order = np.argsort(-importances, kind="stable")
+    return {
+        "model": kind,
+        "link": scorer.link,
+        "intercept": scorer.intercept,
+        "importances": {scorer.term_names[i]: float(importances[i]) for i in order},
+        "shapes": {
+            scorer.term_names[i]: _shape(scorer, i) for i in order if len(scorer.terms[i].features) == 1
+        },
+    }
+
+
+def explain_additive_row(
+    scorer: AdditiveScorer, values: Sequence[float], prediction: float
+) -> dict[str, Any]:
+    """What each term adds to the score of one row, the largest first, with the feature values that it read."""
+    contributions = scorer.contributions_one(values)
+    order = sorted(range(len(contributions)), key=lambda i: (-abs(contributions[i]), i))
+    return {
+        "prediction": prediction,
+        "intercept": scorer.intercept,
+        "score": scorer.intercept + sum(contributions),
+        "link": scorer.link,
+        "terms": [
+            {
+                "term": scorer.term_names[i],
+                "values": [_plain(values[feature]) for feature in scorer.terms[i].features],
+                "contribution": float(contributions[i]),
+            }
+            for i in order
+        ],
+    }
+
+
+def _shape(scorer: AdditiveScorer, position: int) -> dict[str, Any]:
+    term = scorer.terms[position]
+    cuts = term.cuts[0]
+    return {
+        # The score holds from one edge to the next; the outermost bins are open.
+        "cuts": [float(cut) for cut in cuts],
+        "scores": [float(score) for score in term.scores[1:-1]],
+        "rows": [float(weight) for weight in term.weights[1:-1]],
+        "missing_score": float(term.scores[0]),
+        "missing_rows": float(term.weights[0]),
+    }
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

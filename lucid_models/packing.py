@@ -1,0 +1,342 @@
+"""Packing Analyze Model: how much a job would slow a partner down that shares its GPUs.
+
+A pruned decision tree over what the profiler measures of a job alone, as in Lucid section 3.5.1 and Figure 6. The
+label of a configuration is the mean normalised speed that it leaves its measured partners, cut at two thresholds
+into the Sharing Scores. The speeds of pairs serve as labels only and never reach the features.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cluster_logs.errors import BadInputError
+from lucid_models.model_format import Fields, make_document
+from lucid_models.tree_scorer import LEAF, TreeScorer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEATURES = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp")
+
+
+class SharingScore(IntEnum):
+    """How heavily a job weighs on a partner; two jobs may share a GPU when their scores sum to at most GSS."""
+
+    TINY = 0
+    MEDIUM = 1
+    JUMBO = 2
+
+
+@dataclass(frozen=True)
+class PackingSettings:
+    """Thresholds on the mean normalised speed left to partners, and how the tree is pruned.
+
+    above `tiny_above`: Tiny; from `medium_from` on: Medium; below: Jumbo (Lucid section 3.5.1 and 4.5).
+    """
+
+    tiny_above: float = 0.95
+    medium_from: float = 0.85
+    min_samples_leaf: int = 3
+    folds: int = 5
+    repeats: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.medium_from < self.tiny_above < 2:
+            raise BadInputError(
+                f"The thresholds medium_from={self.medium_from} and tiny_above={self.tiny_above} do not rise in (0, 2).",
+                remedy="Choose for example 0.85 and 0.95.",
+            )
+
+
+@dataclass(frozen=True)
+class PackingLabels:
+    """Labels of the configurations that were measured in pairs.
+
+    `unpaired` lists the configurations without a measured pair: they have no label and teach nothing.
+    """
+
+    job_types: tuple[str, ...]
+    mean_partner_speed: NDArray[np.float64]
+    scores: NDArray[np.intp]
+    unpaired: tuple[str, ...]
+
+
+def mean_partner_speeds(pairs: "pd.DataFrame") -> dict[str, float]:
+    """Mean normalised speed that each configuration leaves its partners, over all its measured pairs."""
+    total: dict[str, float] = {}
+    count: dict[str, int] = {}
+    columns = (pairs["job_type_1"], pairs["speed_1"], pairs["job_type_2"], pairs["speed_2"])
+    for first, first_speed, second, second_speed in zip(*columns, strict=True):
+        for job_type, left_to_partner in (
+            (str(first), float(second_speed)),
+            (str(second), float(first_speed)),
+        ):
+            total[job_type] = total.get(job_type, 0.0) + left_to_partner
+            count[job_type] = count.get(job_type, 0) + 1
+    return {job_type: total[job_type] / count[job_type] for job_type in sorted(total)}
+
+
+def label_configurations(
+    solo: "pd.DataFrame", pairs: "pd.DataFrame", settings: PackingSettings | None = None
+) -> PackingLabels:
+    """Label every configuration of the solo table that has measured pairs (PROFILE_SCHEMA, PAIR_SCHEMA)."""
+    rules = settings or PackingSettings()
+    speeds = mean_partner_speeds(pairs)
+    job_types = [str(name) for name in solo["job_type"]]
+    paired = tuple(name for name in job_types if name in speeds)
+    mean = np.array([speeds[name] for name in paired])
+    return PackingLabels(
+        paired,
+        mean,
+        score_of_speed(mean, rules),
+        tuple(name for name in job_types if name not in speeds),
+    )
+
+
+def score_of_speed(speed: ArrayLike, settings: PackingSettings) -> NDArray[np.intp]:
+    """Sharing Score of a mean normalised speed left to partners."""
+    values = np.asarray(speed, dtype=np.float64)
+    return np.where(values > settings.tiny_above, 0, np.where(values >= settings.medium_from, 1, 2)).astype(
+        np.intp
+    )
+
+
+def feature_matrix(solo: "pd.DataFrame") -> NDArray[np.float64]:
+    """The four solo metrics, shape (rows, 4), in the order of FEATURES."""
+    missing = [name for name in FEATURES if name not in solo.columns]
+    if missing:
+        raise BadInputError(
+            f"The solo profiles lack the columns {', '.join(missing)}.",
+            remedy="Read them with read_solo_profiles.",
+        )
+    return solo[list(FEATURES)].to_numpy(dtype=np.float64)
+
+
+class PackingAnalyzeModel:
+    """Decision tree with minimal cost-complexity pruning; the amount of pruning is chosen by cross-validation."""
+
+    kind = "packing"
+
+    def __init__(self, settings: PackingSettings | None = None) -> None:
+        self.settings = settings or PackingSettings()
+        self._tree: TreeScorer | None = None
+        self.training: dict[str, Any] = {}
+
+    @property
+    def tree(self) -> TreeScorer:
+        """The fitted tree; raises BadInputError before `fit`."""
+        if self._tree is None:
+            raise BadInputError(
+                "The packing model has not been fitted.", remedy="Call fit(solo, pairs) first."
+            )
+        return self._tree
+
+    def fit(self, solo: "pd.DataFrame", pairs: "pd.DataFrame") -> "PackingAnalyzeModel":
+        """Learn from solo profiles and measured pairs; raises BadInputError when fewer than two labels occur."""
+        labels = label_configurations(solo, pairs, self.settings)
+        table = solo.set_index("job_type").loc[list(labels.job_types)].reset_index()
+        self.fit_labelled(feature_matrix(table), labels.scores)
+        self.training |= {
+            "configurations": len(labels.job_types),
+            "without_pairs": len(labels.unpaired),
+            "pairs": len(pairs),
+        }
+        return self
+
+    def fit_labelled(self, features: NDArray[np.float64], scores: NDArray[np.intp]) -> "PackingAnalyzeModel":
+        """Learn from a feature matrix (rows, 4) and its Sharing Scores."""
+        if np.unique(scores).size < 2:
+            raise BadInputError(
+                f"All {len(scores)} configurations have the same Sharing Score; a tree cannot learn from that.",
+                remedy="Measure configurations that load the GPU differently, or change the thresholds.",
+            )
+        from sklearn.tree import DecisionTreeClassifier
+
+        alpha = self._choose_alpha(features, scores)
+        fitted = DecisionTreeClassifier(
+            ccp_alpha=alpha, min_samples_leaf=self.settings.min_samples_leaf, random_state=self.settings.seed
+        ).fit(features, scores)
+        self._tree = tree_of(fitted, FEATURES)
+        self.training = {"ccp_alpha": alpha, "leaves": self._tree.leaves, "rows": len(scores)}
+        return self
+
+    def _choose_alpha(self, features: NDArray[np.float64], scores: NDArray[np.intp]) -> float:
+        """The strongest pruning within one standard error of the best cross-validated accuracy (Breiman's rule)."""
+        from sklearn.model_selection import RepeatedStratifiedKFold
+        from sklearn.tree import DecisionTreeClassifier
+
+        def grow(alpha: float = 0.0) -> Any:
+            return DecisionTreeClassifier(
+                ccp_alpha=alpha,
+                min_samples_leaf=self.settings.min_samples_leaf,
+                random_state=self.settings.seed,
+            )
+
+        smallest = int(np.bincount(scores)[np.unique(scores)].min())
+        folds = min(self.settings.folds, smallest)
+        path = grow().cost_complexity_pruning_path(features, scores).ccp_alphas
+        edges = np.clip(path[:-1], 0.0, None)  # the last one prunes the tree to its root
+        candidates = np.sqrt(edges * np.append(edges[1:], edges[-1:]))
+        candidates = np.unique(np.round(candidates, 12))
+        if folds < 2 or candidates.size == 0:
+            return 0.0
+        split = RepeatedStratifiedKFold(
+            n_splits=folds, n_repeats=self.settings.repeats, random_state=self.settings.seed
+        )
+        accuracy = np.array(
+            [
+                [
+                    float((grow(alpha).fit(features[a], scores[a]).predict(features[b]) == scores[b]).mean())
+                    for alpha in candidates
+                ]
+                for a, b in split.split(features, scores)
+            ]
+        )
+        mean = accuracy.mean(axis=0)
+        best = int(np.argmax(mean))
+        error = float(accuracy[:, best].std(ddof=1) / np.sqrt(len(accuracy)))
+        return float(candidates[mean >= mean[best] - error].max())
+
+    def predict(
+        self, gpu_util_pct: ArrayLike, gpu_mem_util_pct: ArrayLike, gpu_mem_mib: ArrayLike, amp: ArrayLike
+    ) -> NDArray[np.intp]:
+        """Sharing Scores (0, 1, 2) of jobs from their solo metrics, shape (rows,)."""
+        return self.tree.predict(stack_metrics(gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib, amp))
+
+    def predict_table(self, solo: "pd.DataFrame") -> NDArray[np.intp]:
+        """Sharing Scores of a table with the columns of PROFILE_SCHEMA."""
+        return self.tree.predict(feature_matrix(solo))
+
+    def explain_global(self) -> dict[str, Any]:
+        """The tree as nested nodes and its Gini importances (Figure 6)."""
+        tree = self.tree
+        gini = tree.gini_importances()
+        return {
+            "model": self.kind,
+            "importances": {name: float(gini[i]) for i, name in enumerate(FEATURES)},
+            "leaves": tree.leaves,
+            "tree": describe_node(tree, 0),
+        }
+
+    def explain_local(self, row: Sequence[float]) -> dict[str, Any]:
+        """The decisions that lead to the score of one job; `row` in the order of FEATURES."""
+        return explain_path(self.tree, row)
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return make_document(
+            self.kind,
+            {"settings": asdict(self.settings), "tree": self.tree.to_data(), "training": self.training},
+        )
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "PackingAnalyzeModel":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        fields = Fields(document, "model").child("model")
+        model = cls(read_settings(fields.child("settings")))
+        model._tree = read_tree(fields)
+        model.training = dict(fields.raw("training")) if fields.has("training") else {}
+        return model
+
+
+def stack_metrics(*columns: ArrayLike) -> NDArray[np.float64]:
+    """Scalars or arrays of the four solo metrics as one matrix (rows, 4)."""
+    arrays = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns]
+    return np.stack(np.broadcast_arrays(*arrays), axis=1)
+
+
+def read_settings(fields: Fields) -> PackingSettings:
+    """Settings from their saved form."""
+    low, high = fields.number("medium_from", 0.0, 2.0), fields.number("tiny_above", 0.0, 2.0)
+    if not 0 < low < high < 2:
+        raise fields.fail("tiny_above", f"is {high}, not above medium_from {low}")
+    return PackingSettings(
+        tiny_above=high,
+        medium_from=low,
+        min_samples_leaf=fields.integer("min_samples_leaf", 1, 10**9),
+        folds=fields.integer("folds", 2, 1000),
+        repeats=fields.integer("repeats", 1, 1000),
+        seed=fields.integer("seed", 0, 2**32 - 1),
+    )
+
+
+def read_tree(fields: Fields) -> TreeScorer:
+    """The tree of a saved packing model, checked to read our four features and to name three classes."""
+    tree = TreeScorer.from_data(fields.child("tree"))
+    if tree.feature_names != FEATURES:
+        raise fields.fail("tree", f"reads {', '.join(tree.feature_names)}, not {', '.join(FEATURES)}")
+    if tree.probabilities.shape[1:] != (len(SharingScore),):
+        raise fields.fail("tree", "does not give the share of each of the three Sharing Scores")
+    return tree
+
+
+def tree_of(fitted: Any, feature_names: Sequence[str]) -> TreeScorer:
+    """A fitted sklearn DecisionTreeClassifier as a TreeScorer over the three Sharing Scores."""
+    inner = fitted.tree_
+    feature = np.where(inner.children_left < 0, LEAF, inner.feature).astype(np.intp)
+    shares = np.zeros((inner.node_count, len(SharingScore)))
+    shares[:, fitted.classes_.astype(int)] = inner.value[:, 0, :] / inner.value[:, 0, :].sum(
+        axis=1, keepdims=True
+    )
+    return TreeScorer(
+        feature_names,
+        feature,
+        np.where(feature == LEAF, 0.0, inner.threshold),
+        inner.children_left.astype(np.intp),
+        inner.children_right.astype(np.intp),
+        inner.missing_go_to_left.astype(np.bool_),
+        shares,
+        inner.weighted_n_node_samples.astype(np.float64),
+        inner.impurity.astype(np.float64),
+    )
+
+
+def describe_node(tree: TreeScorer, node: int) -> dict[str, Any]:
+    """One node and everything below it as plain data."""
+    shares = tree.probabilities[node]
+    result: dict[str, Any] = {
+        "samples": float(tree.samples[node]),
+        "score": SharingScore(int(np.argmax(shares))).name,
+        "shares": {score.name: float(shares[score]) for score in SharingScore},
+    }
+    if tree.feature[node] != LEAF:
+        result |= {
+            "feature": tree.feature_names[tree.feature[node]],
+            "threshold": float(tree.threshold[node]),
+            "at_most": describe_node(tree, int(tree.left[node])),
+            "above": describe_node(tree, int(tree.right[node])),
+        }
+    return result
+
+
+def explain_path(tree: TreeScorer, row: Sequence[float]) -> dict[str, Any]:
+    """The decisions from the root to the leaf of one job, with a sentence."""
+    steps = tree.path(row)
+    leaf = int(tree.apply(np.asarray([row], dtype=np.float64))[0])
+    score = SharingScore(int(np.argmax(tree.probabilities[leaf])))
+    decisions = [
+        {
+            "feature": tree.feature_names[tree.feature[node]],
+            "value": None if np.isnan(row[tree.feature[node]]) else float(row[tree.feature[node]]),
+            "threshold": float(tree.threshold[node]),
+            "at_most": went_left,
+        }
+        for node, went_left in steps
+    ]
+    because = " and ".join(
+        f"{step['feature']} {'unknown' if step['value'] is None else format(step['value'], '.4g')} "
+        f"{'<=' if step['at_most'] else '>'} {step['threshold']:.4g}"
+        for step in decisions
+    )
+    share = float(tree.probabilities[leaf, score])
+    return {
+        "score": score.name,
+        "share": share,
+        "decisions": decisions,
+        "reason": f"{score.name}: {because or 'the tree has one leaf'} ({share:.0%} of {tree.samples[leaf]:g} alike).",
+    }
