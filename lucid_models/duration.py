@@ -1,0 +1,310 @@
+"""Workload Estimate Model: how long a job will run, from what jobs like it did.
+
+Two additive models (GA2M, Lucid section 3.5.3) over the causal statistics of duration_features. Names become
+families instead of one category each; users and names that are new fall back on coarser levels.
+
+A run time is known at the job's end. A log without start and end times (the derived Philly CSV) is read as if each
+job started at its submission: its run time is then taken to be known at submit_time + duration_s, earlier than in
+truth by the time the job waited.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.progress import Progress, silent
+from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.duration_features import (
+    FACTS,
+    DurationFeatureSettings,
+    DurationFeatureState,
+    name_family,
+)
+from lucid_models.estimating import MAX_DURATION_S, DurationScorer, ResidualQuantiles
+from lucid_models.explanation import explain_additive_global
+from lucid_models.job_replay import JobStream, replay, stream_summary
+
+MIN_JOBS = 100
+_RESIDUAL_KNOTS = 12
+_TEXT = ("job_id", "virtual_cluster", "user", "name", "job_type")
+_NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+_FACT_COLUMN = {
+    "log_gpus": "gpus",
+    "log_cpus": "cpus",
+    "nodes": "nodes",
+    "log_time_limit": "time_limit_s",
+    "gpu_util_pct": "gpu_util_pct",
+    "gpu_mem_util_pct": "gpu_mem_util_pct",
+    "log_gpu_mem_mib": "gpu_mem_mib",
+}
+# A column is used when at least this share of its rows is known.
+_LEAST_KNOWN_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class DurationSettings:
+    """How the model is trained; `blocks` is the number of blocks of time that the bags are made of."""
+
+    features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
+    log_boosting: BoostingSettings = field(
+        default_factory=lambda: BoostingSettings(bags=2, max_rounds=1_500, max_bins=256, min_samples_leaf=8)
+    )
+    mean_boosting: BoostingSettings = field(
+        default_factory=lambda: BoostingSettings(
+            objective="gamma_deviance", bags=2, max_rounds=1_500, max_bins=128, min_samples_leaf=20
+        )
+    )
+    blocks: int = 20
+
+
+class WorkloadEstimateModel:
+    """Run-time estimates for a scheduler: P50, P90 and mean."""
+
+    kind = "duration"
+
+    def __init__(self, settings: DurationSettings | None = None) -> None:
+        self.settings = settings or DurationSettings()
+        self._scorer: DurationScorer | None = None
+
+    @property
+    def scorer(self) -> DurationScorer:
+        """What is saved and served; raises BadInputError before `fit`."""
+        if self._scorer is None:
+            raise BadInputError("The duration model has not been fitted.", remedy="Call fit(jobs) first.")
+        return self._scorer
+
+    def fit(
+        self, jobs: pd.DataFrame, *, known_until: datetime | None = None, progress: Progress = silent
+    ) -> "WorkloadEstimateModel":
+        """Learn from the jobs (JOB_SCHEMA) that ended by `known_until`, by default the last submission of the table.
+
+        Jobs still running then count as running. Raises BadInputError when fewer than MIN_JOBS jobs ended.
+        """
+        table = _sorted(jobs)
+        state = DurationFeatureState(
+            choose_levels(table), choose_facts(table), self.settings.features
+        )
+        stream = job_stream(table, state)
+        until_s = float(stream.submit_s[-1]) if known_until is None else known_until.timestamp()
+        taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
+        if int(taught.sum()) < MIN_JOBS:
+            raise BadInputError(
+                f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
+                remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
+            )
+        rows = replay(state, stream, scored=taught, until_s=until_s, progress=progress)
+        duration = np.maximum(stream.duration_s[taught], 1.0)
+        logarithm = np.log(duration)
+        blocks = np.arange(rows.shape[0]) * self.settings.blocks // rows.shape[0]
+        progress(0, 2, "boosting the log head")
+        log_head = boost(rows, logarithm, state.names, blocks, self.settings.log_boosting)
+        progress(1, 2, "boosting the mean head")
+        scale = float(duration.mean())
+        mean_head = boost(rows, duration / scale, state.names, blocks, self.settings.mean_boosting)
+        progress(2, 2, "boosting done")
+        self._scorer = DurationScorer(
+            state,
+            log_head.scorer,
+            mean_head.scorer,
+            scale,
+            residual_quantiles(log_head.held_out_scores, logarithm),
+            float(min(2.0 * duration.max(), MAX_DURATION_S)),
+            {
+                **stream_summary(stream),
+                "rows": int(taught.sum()),
+                "known_until_s": until_s,
+                "log_boosting": asdict(self.settings.log_boosting),
+                "mean_boosting": asdict(self.settings.mean_boosting),
+            },
+        )
+        return self
+
+    def predict(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
+        """P50 in seconds of each job with the statistics as of the end of training, shape (rows,), finite, > 0."""
+        return self.scorer.p50_of(self.scorer.log_head.score(self._rows(jobs)))
+
+    def estimate(self, jobs: pd.DataFrame) -> pd.DataFrame:
+        """Columns p50_s, p90_s, mean_s and reason, one row a job, with the statistics as of the end of training."""
+        rows = self._rows(jobs)
+        p50, p90, mean = self.scorer.estimate_rows(rows)
+        reasons = [
+            self.scorer.reason(job, row, float(value))
+            for job, row, value in zip(job_mappings(jobs), rows, p50, strict=True)
+        ]
+        return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean, "reason": reasons}, index=jobs.index)
+
+    def predict_causal(
+        self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
+    ) -> NDArray[np.float64]:
+        """P50 in seconds, shape (rows,), of jobs that arrive one after another.
+
+        Each is scored with what had ended by its submission, among these jobs and those that were running at the end
+        of training; `earlier` (rows of the training table) tells when the latter ended.
+        """
+        return self.estimate_causal(jobs, earlier=earlier, progress=progress)["p50_s"].to_numpy(dtype=np.float64)
+
+    def estimate_causal(
+        self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
+    ) -> pd.DataFrame:
+        """As `predict_causal`, with the columns p50_s, p90_s and mean_s."""
+        rows = self.features_causal(jobs, earlier=earlier, progress=progress)
+        p50, p90, mean = self.scorer.estimate_rows(rows.to_numpy())
+        return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean}, index=jobs.index)
+
+    def features_causal(
+        self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
+    ) -> pd.DataFrame:
+        """The features behind `predict_causal`, in the order of `jobs`."""
+        state = self.scorer.state.copy()
+        if earlier is not None:
+            running = earlier[earlier["job_id"].astype(str).isin(list(state.flights))]
+            table = pd.concat([_sorted(running), _sorted(jobs)], ignore_index=True)
+        else:
+            table = _sorted(jobs)
+        fresh = np.arange(len(table)) >= len(table) - len(jobs)
+        rows = replay(
+            state, job_stream(table, state), scored=fresh, submitted=fresh, progress=progress
+        )
+        order = _submission_order(jobs)
+        back = np.empty_like(order)
+        back[order] = np.arange(order.size)
+        return pd.DataFrame(rows[back], columns=list(state.names), index=jobs.index)
+
+    def explain_global(self) -> dict[str, Any]:
+        """Importances and shape functions of the log head: what a feature's value adds to log run time."""
+        return explain_additive_global(self.scorer.log_head, self.kind)
+
+    def explain_local(self, row: "pd.Series[Any] | Mapping[str, Any]") -> dict[str, Any]:
+        """What each feature adds to one job's estimate; `row` of a job table (Figure 7 c)."""
+        return self.scorer.explain(next(iter(job_mappings(pd.DataFrame([dict(row)])))))
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return self.scorer.to_data()
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "WorkloadEstimateModel":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        model = cls()
+        model._scorer = DurationScorer.from_data(document)
+        return model
+
+    def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
+        return self.scorer.features(job_mappings(jobs))
+
+
+def choose_levels(jobs: pd.DataFrame) -> list[str]:
+    """The levels that this log has the columns for, without those that repeat another one."""
+    known = {name for name in ("virtual_cluster", "user", "name", "job_type") if _known_share(jobs, name)}
+    known = {name for name in known if jobs[name].nunique() > 1}
+    if "name" in known:
+        names = jobs["name"].dropna().astype(str).unique()
+        families = {name_family(name) for name in names}
+        if 1 < len(families) < len(names):
+            known.add("family")
+    levels = ["all", "size", *(name for name in ("virtual_cluster", "job_type", "family", "name", "user") if name in known)]
+    if "virtual_cluster" in known:
+        levels.append("virtual_cluster_size")
+    if "user" in known:
+        levels.append("user_size")
+        levels += [f"user_{part}" for part in ("family", "name") if part in known]
+        levels += ["user_name_size"] if "name" in known else []
+    return levels
+
+
+def choose_facts(jobs: pd.DataFrame) -> list[str]:
+    """The plain facts that this log has the columns for."""
+    usable = [
+        fact
+        for fact, column in _FACT_COLUMN.items()
+        if _known_share(jobs, column) and jobs[column].nunique() > 1
+    ]
+    return [fact for fact in FACTS if fact in (*usable, "hour", "day_of_week")]
+
+
+def job_stream(jobs: pd.DataFrame, state: DurationFeatureState) -> JobStream:
+    """A job table in the order of submission as the arrays that a replay needs."""
+    submit = epoch_seconds(jobs, "submit_time")
+    if np.isnan(submit).any():
+        raise BadInputError("A job has no submission time.", remedy="Quarantine such rows at ingest.")
+    start, end = epoch_seconds(jobs, "start_time"), epoch_seconds(jobs, "end_time")
+    duration = _numbers(jobs, "duration_s")
+    duration = np.where(duration >= 0, duration, np.nan)
+    waited = np.nan_to_num(_numbers(jobs, "queuing_delay_s"), nan=0.0)
+    begun = np.where(np.isnan(start), submit + np.maximum(waited, 0.0), start)
+    mappings = job_mappings(jobs)
+    facts = np.array([state.facts_of(job) for job in mappings], dtype=np.float64)
+    return JobStream(
+        [str(job["job_id"]) for job in mappings],
+        [state.keys_of(job) for job in mappings],
+        facts.reshape(len(mappings), len(state.facts)),
+        submit,
+        start,
+        np.where(np.isnan(end), begun + duration, end),
+        duration,
+    )
+
+
+def job_mappings(jobs: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a job table as the mappings that the feature state reads."""
+    columns: dict[str, list[Any]] = {
+        name: jobs[name].astype(object).where(jobs[name].notna(), None).tolist()
+        for name in _TEXT
+        if name in jobs.columns
+    }
+    columns |= {name: _numbers(jobs, name).tolist() for name in _NUMBERS if name in jobs.columns}
+    columns["submit_time_s"] = epoch_seconds(jobs, "submit_time").tolist()
+    if "job_id" not in columns:
+        columns["job_id"] = [str(position) for position in range(len(jobs))]
+    names = list(columns)
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float64]) -> ResidualQuantiles:
+    """Median and 90th percentile of held-out residuals in groups of jobs with similar scores."""
+    order = np.argsort(scores, kind="stable")
+    groups = min(_RESIDUAL_KNOTS, max(len(order) // 50, 1))
+    knots, middle, upper = [], [], []
+    for group in np.array_split(order, groups):
+        residual = logarithm[group] - scores[group]
+        knot = float(scores[group].mean())
+        if not knots or knot > knots[-1]:
+            knots.append(knot)
+            middle.append(float(np.quantile(residual, 0.5)))
+            upper.append(float(np.quantile(residual, 0.9)))
+    return ResidualQuantiles(np.array(knots), np.array(middle), np.array(upper))
+
+
+def epoch_seconds(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    """A column of times as Unix seconds; NaN where missing or where the table lacks the column."""
+    if column not in jobs.columns:
+        return np.full(len(jobs), np.nan)
+    times = pd.to_datetime(jobs[column], utc=True).astype("datetime64[us, UTC]")
+    seconds = times.astype("int64").to_numpy(dtype=np.int64) / 1e6
+    return np.where(times.isna().to_numpy(), np.nan, seconds)
+
+
+def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    if column not in jobs.columns:
+        return np.full(len(jobs), np.nan)
+    return pd.to_numeric(jobs[column], errors="coerce").astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _known_share(jobs: pd.DataFrame, column: str) -> bool:
+    return column in jobs.columns and bool(jobs[column].notna().mean() >= _LEAST_KNOWN_SHARE)
+
+
+def _submission_order(jobs: pd.DataFrame) -> NDArray[np.intp]:
+    return np.argsort(epoch_seconds(jobs, "submit_time"), kind="stable")
+
+
+def _sorted(jobs: pd.DataFrame) -> pd.DataFrame:
+    if jobs.empty:
+        return jobs
+    return jobs.iloc[_submission_order(jobs)].reset_index(drop=True)

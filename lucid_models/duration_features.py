@@ -1,0 +1,414 @@
+"""Causal statistics of run times, kept up to date job by job, with the standard library alone.
+
+What a new job will do is read off what jobs like it did: of the same user, name, name family, size, virtual cluster
+and combinations of these (*levels*). Each key of a level carries a time-decayed mean of log run time that is shrunk
+towards the level above it, a fast moving average, the last run times, their spread, and which jobs are running now
+and for how long. A run time enters the statistics when the job ends and never before, so features of a job depend
+only on what was known at its submission. The same object computes the features for training and on a live scheduler.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_logs.errors import BadInputError
+from lucid_models.key_statistics import KeyStatistics, LevelTable, read_level, write_level
+from lucid_models.model_format import Fields
+
+# A run time below one second is counted as one second, so that its logarithm is not negative.
+MIN_DURATION_S = 1.0
+_DAY_S = 86_400.0
+_EPOCH_DAY_OF_WEEK = 3
+_NAN = math.nan
+_SEPARATOR = "\x1f"
+UNNAMED = "(no name)"
+_DIGITS = re.compile(r"[0-9]+")
+
+# level -> the parts of its key, and the level towards which its mean is shrunk.
+LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
+    "all": ((), None),
+    "size": (("size",), "all"),
+    "virtual_cluster": (("virtual_cluster",), "all"),
+    "virtual_cluster_size": (("virtual_cluster", "size"), "size"),
+    "job_type": (("job_type",), "all"),
+    "family": (("family",), "all"),
+    "name": (("name",), "family"),
+    "user": (("user",), "all"),
+    "user_size": (("user", "size"), "user"),
+    "user_family": (("user", "family"), "user"),
+    "user_name": (("user", "name"), "user_family"),
+    "user_name_size": (("user", "name", "size"), "user_name"),
+}
+_COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type")
+_COARSE_STATISTICS = ("mean", "raw_mean")
+_FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "spread", "log_count")
+_FLIGHT_STATISTICS = ("log_running", "log_oldest_age", "log_since_submission")
+_FLIGHT_LEVELS = ("user", "user_name", "name", "virtual_cluster")
+
+# Plain facts of a job that may serve as features, with the key of the job mapping that holds them.
+FACTS = (
+    "log_gpus",
+    "log_cpus",
+    "nodes",
+    "log_time_limit",
+    "gpu_util_pct",
+    "gpu_mem_util_pct",
+    "log_gpu_mem_mib",
+    "hour",
+    "day_of_week",
+)
+
+
+@dataclass(frozen=True)
+class DurationFeatureSettings:
+    """Constants of the statistics (times in seconds).
+
+    `prior_jobs`: how many jobs' worth of the level above a key's mean contains; `soft_weight`: weight of the newest
+    job in the fast moving average; `max_keys`: the most keys a level remembers, the least recently seen go first.
+    """
+
+    half_life_s: float = 7 * _DAY_S
+    prior_jobs: float = 1.0
+    soft_weight: float = 0.3
+    max_keys: int = 200_000
+    utc_offset_s: int = 0
+
+
+def name_family(name: str) -> str:
+    """The family of a job name: lower case, every run of digits as `#` (`ResNet50_lr3` -> `resnet#_lr#`)."""
+    return _DIGITS.sub("#", name.lower())
+
+
+def size_key(gpus: float, cpus: float | None) -> str:
+    """How large a job is: its GPUs, or its CPU cores when it has no GPU."""
+    if gpus > 0:
+        return f"{gpus:g}"
+    return "cpu" if cpus is None else f"cpu{cpus:g}"
+
+
+def text_or_none(value: object) -> str | None:
+    """A text, or None for what stands for a missing one (None, NaN, empty)."""
+    if value is None or value == "" or value != value:
+        return None
+    return str(value).replace(_SEPARATOR, " ")
+
+
+def number_or_nan(value: object) -> float:
+    """A finite number, or NaN for anything that is not one."""
+    if value is None or isinstance(value, bool):
+        return _NAN
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return _NAN
+    return number if math.isfinite(number) else _NAN
+
+
+def log_duration(duration_s: float) -> float:
+    """Natural logarithm of a run time of at least one second."""
+    return math.log(max(duration_s, MIN_DURATION_S))
+
+
+class DurationFeatureState:
+    """The statistics of all levels at one moment (`now_s`, Unix time) and the jobs in flight.
+
+    A job is a mapping with any of: job_id, gpus, cpus, nodes, virtual_cluster, user, name, job_type, submit_time_s
+    (Unix time), time_limit_s, gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib. What is missing counts as unknown.
+    """
+
+    def __init__(
+        self, levels: Sequence[str], facts: Sequence[str], settings: DurationFeatureSettings | None = None
+    ) -> None:
+        for name in levels:
+            if name not in LEVELS:
+                raise BadInputError(f"Unknown level {name!r}.", remedy=f"Choose from: {', '.join(LEVELS)}.")
+        # In the order of LEVELS a parent always comes before its children.
+        self.levels = tuple(name for name in LEVELS if name in levels or name == "all")
+        self.facts = tuple(name for name in FACTS if name in facts)
+        self.settings = settings or DurationFeatureSettings()
+        self.now_s = -math.inf
+        self.tables: tuple[LevelTable, ...] = tuple({} for _ in self.levels)
+        self.flights: dict[str, _Flight] = {}
+        self._parents = tuple(self._parent_position(name) for name in self.levels)
+        self._coarse = tuple(name in _COARSE for name in self.levels)
+        self._in_flight = tuple(name in _FLIGHT_LEVELS for name in self.levels)
+        self.names = self._feature_names()
+        self.name_of_level = {name: position for position, name in enumerate(self.levels)}
+
+    # -- what happens in the cluster ------------------------------------------------------------------------------
+
+    def observe_submit(self, job: Mapping[str, Any]) -> None:
+        """A job was submitted (it may be scored before or after)."""
+        self.submit(str(job.get("job_id")), self.keys_of(job), self._time_of(job))
+
+    def observe_start(self, job_id: str, start_s: float) -> None:
+        """A job that was observed at its submission started; unknown ids are ignored."""
+        self.start(job_id, start_s)
+
+    def observe_end(self, job: Mapping[str, Any]) -> None:
+        """A job ended: needs job_id, end_time_s and duration_s, and the job's facts unless it was observed before.
+
+        Raises BadInputError for a run time that is missing, negative or not finite.
+        """
+        duration, end = number_or_nan(job.get("duration_s")), number_or_nan(job.get("end_time_s"))
+        if not duration >= 0 or math.isnan(end):
+            raise BadInputError(
+                f"Job {job.get('job_id')!r} ended at {job.get('end_time_s')!r} after {job.get('duration_s')!r} s.",
+                remedy="Give the end as Unix time and a run time of at least 0 s.",
+            )
+        job_id = str(job.get("job_id"))
+        flight = self.flights.get(job_id)
+        self.end(job_id, self.keys_of(job) if flight is None else flight.keys, end, duration)
+
+    # -- the same on keys that are known already (replay of a log) --------------------------------------------------
+
+    def submit(self, job_id: str, keys: Sequence[str | None], time_s: float) -> None:
+        """`observe_submit` with the job's keys, one per level (None: unknown)."""
+        self.now_s = max(self.now_s, time_s)
+        self.flights[job_id] = _Flight(tuple(keys))
+        for tracked, key, table in zip(self._in_flight, keys, self.tables, strict=True):
+            if tracked and key is not None:
+                statistics = table.get(key)
+                if statistics is None:
+                    statistics = table[key] = KeyStatistics()
+                statistics.submitted(job_id, time_s)
+
+    def start(self, job_id: str, time_s: float) -> None:
+        """`observe_start`."""
+        self.now_s = max(self.now_s, time_s)
+        flight = self.flights.get(job_id)
+        if flight is None:
+            return
+        flight.start_s = time_s
+        for tracked, key, table in zip(self._in_flight, flight.keys, self.tables, strict=True):
+            if tracked and key is not None:
+                table[key].running[job_id] = time_s
+
+    def end(self, job_id: str, keys: Sequence[str | None], time_s: float, duration_s: float) -> None:
+        """`observe_end` with the job's keys."""
+        self.now_s = max(self.now_s, time_s)
+        self.flights.pop(job_id, None)
+        logarithm = log_duration(duration_s)
+        half_life, weight = self.settings.half_life_s, self.settings.soft_weight
+        for key, table in zip(keys, self.tables, strict=True):
+            if key is None:
+                continue
+            statistics = table.get(key)
+            if statistics is None:
+                statistics = table[key] = KeyStatistics()
+            statistics.ended(job_id, time_s, duration_s, logarithm, half_life, weight)
+            if len(table) > 2 * self.settings.max_keys:
+                forget_oldest(table, self.settings.max_keys)
+
+    # -- features -------------------------------------------------------------------------------------------------
+
+    def keys_of(self, job: Mapping[str, Any]) -> tuple[str | None, ...]:
+        """The job's key in each level; None where a part of the key is unknown."""
+        # Jobs without a name are alike in that: they share one.
+        name = text_or_none(job.get("name")) or UNNAMED
+        cpus = number_or_nan(job.get("cpus"))
+        gpus = number_or_nan(job.get("gpus"))
+        parts = {
+            "size": size_key(0.0 if math.isnan(gpus) else gpus, None if math.isnan(cpus) else cpus),
+            "virtual_cluster": text_or_none(job.get("virtual_cluster")),
+            "job_type": text_or_none(job.get("job_type")),
+            "name": name,
+            "family": name_family(name),
+            "user": text_or_none(job.get("user")),
+        }
+        return tuple(join_key([parts[part] for part in LEVELS[level][0]]) for level in self.levels)
+
+    def facts_of(self, job: Mapping[str, Any]) -> list[float]:
+        """The job's plain facts, in the order of `self.facts`; NaN where unknown."""
+        values = {
+            "log_gpus": _log1p(number_or_nan(job.get("gpus"))),
+            "log_cpus": _log1p(number_or_nan(job.get("cpus"))),
+            "nodes": number_or_nan(job.get("nodes")),
+            "log_time_limit": _log1p(number_or_nan(job.get("time_limit_s"))),
+            "gpu_util_pct": number_or_nan(job.get("gpu_util_pct")),
+            "gpu_mem_util_pct": number_or_nan(job.get("gpu_mem_util_pct")),
+            "log_gpu_mem_mib": _log1p(number_or_nan(job.get("gpu_mem_mib"))),
+        }
+        local = self._time_of(job) + self.settings.utc_offset_s
+        if math.isfinite(local):
+            values["hour"] = (local % _DAY_S) / 3_600.0
+            values["day_of_week"] = float((local // _DAY_S + _EPOCH_DAY_OF_WEEK) % 7)
+        return [values.get(name, _NAN) for name in self.facts]
+
+    def features(self, job: Mapping[str, Any], at_s: float | None = None) -> list[float]:
+        """Features of one job in the order of `names`, as known at `at_s` (default: the job's submission)."""
+        time_s = self._time_of(job) if at_s is None else at_s
+        return self.statistics_at(
+            str(job.get("job_id")), self.keys_of(job), time_s
+        ) + self.facts_of(job)
+
+    def statistics_at(self, job_id: str, keys: Sequence[str | None], time_s: float) -> list[float]:
+        """The statistics of a job's keys at a moment, level by level."""
+        half_life, prior = self.settings.half_life_s, self.settings.prior_jobs
+        means: list[float] = []
+        raw_means: list[float] = []
+        result: list[float] = []
+        for level, key in enumerate(keys):
+            statistics = None if key is None else self.tables[level].get(key)
+            parent = self._parents[level]
+            mean = means[parent] if parent >= 0 else _NAN
+            raw = raw_means[parent] if parent >= 0 else _NAN
+            weight = 0.0
+            if statistics is not None and statistics.count:
+                decay = math.exp2(min(statistics.time_s - time_s, 0.0) / half_life)
+                weight = statistics.weight * decay
+                own = weight + (prior if mean == mean else 0.0)
+                mean = (statistics.log_sum * decay + (prior * mean if mean == mean else 0.0)) / own
+                raw = (statistics.raw_sum * decay + (prior * raw if raw == raw else 0.0)) / own
+            means.append(mean)
+            raw_means.append(raw)
+            result.append(mean)
+            result.append(math.log(raw) if raw > 0 else _NAN)
+            if not self._coarse[level]:
+                if statistics is None or not statistics.count:
+                    result += (_NAN, _NAN, _NAN, _NAN, 0.0)
+                else:
+                    result += (
+                        statistics.soft_mean,
+                        statistics.last,
+                        0.5 * (statistics.last + statistics.last_but_one),
+                        statistics.spread(),
+                        math.log1p(statistics.count),
+                    )
+            if self._in_flight[level]:
+                result += (0.0, _NAN, _NAN) if statistics is None else statistics.flight(job_id, time_s)
+        return result
+
+    def evidence(self, keys: Sequence[str | None]) -> list[tuple[str, str, int, float]]:
+        """(level, key, jobs seen, mean log run time) of the levels that have seen the job's key, coarsest first."""
+        found = []
+        for level, key, table in zip(self.levels, keys, self.tables, strict=True):
+            statistics = None if key is None else table.get(key)
+            if key is not None and statistics is not None and statistics.count:
+                mean = statistics.log_sum / statistics.weight if statistics.weight > 0 else statistics.last
+                found.append((level, key.replace(_SEPARATOR, " x "), statistics.count, mean))
+        return found
+
+    # -- saving ---------------------------------------------------------------------------------------------------
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON; nothing that a later estimate reads is lost, beyond `max_keys` keys a level."""
+        settings = self.settings
+        for table in self.tables:
+            forget_oldest(table, settings.max_keys)
+        return {
+            "levels": list(self.levels),
+            "facts": list(self.facts),
+            "half_life_s": settings.half_life_s,
+            "prior_jobs": settings.prior_jobs,
+            "soft_weight": settings.soft_weight,
+            "max_keys": settings.max_keys,
+            "utc_offset_s": settings.utc_offset_s,
+            "now_s": self.now_s if math.isfinite(self.now_s) else None,
+            "tables": [write_level(table) for table in self.tables],
+            "flights": [
+                {"job_id": job_id, "start_s": flight.start_s, "keys": list(flight.keys)}
+                for job_id, flight in self.flights.items()
+            ],
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any] | Fields) -> "DurationFeatureState":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        fields = data if isinstance(data, Fields) else Fields(data, "state")
+        levels = fields.texts("levels", most=len(LEVELS), unique=True)
+        facts = fields.texts("facts", most=len(FACTS), unique=True)
+        if any(name not in LEVELS for name in levels) or any(name not in FACTS for name in facts):
+            raise fields.fail("levels", "or facts name something unknown")
+        state = cls(
+            levels,
+            facts,
+            DurationFeatureSettings(
+                half_life_s=fields.number("half_life_s", 1.0, 1e12),
+                prior_jobs=fields.number("prior_jobs", 0.0, 1e9),
+                soft_weight=fields.number("soft_weight", 1e-9, 1.0),
+                max_keys=fields.integer("max_keys", 1, 10_000_000),
+                utc_offset_s=fields.integer("utc_offset_s", -86_400, 86_400),
+            ),
+        )
+        if list(state.levels) != levels or list(state.facts) != facts:
+            raise fields.fail("levels", "or facts are not in their order")
+        if fields.has("now_s"):
+            state.now_s = fields.number("now_s", -1e15, 1e15)
+        tables = fields.children("tables", most=len(LEVELS))
+        if len(tables) != len(levels):
+            raise fields.fail("tables", f"has {len(tables)} entries for {len(levels)} levels")
+        state.tables = tuple(read_level(table, state.settings.max_keys) for table in tables)
+        for item in fields.children("flights", most=10_000_000):
+            state._restore_flight(item)
+        return state
+
+    def _restore_flight(self, item: Fields) -> None:
+        keys = item.items("keys", most=len(LEVELS))
+        if len(keys) != len(self.levels) or any(key is not None and not isinstance(key, str) for key in keys):
+            raise item.fail("keys", "does not hold one key a level")
+        flight = _Flight(tuple(keys))
+        job_id = item.text("job_id")
+        self.flights[job_id] = flight
+        if item.has("start_s"):
+            flight.start_s = item.number("start_s", -1e15, 1e15)
+            for tracked, key, table in zip(self._in_flight, keys, self.tables, strict=True):
+                if tracked and key is not None:
+                    table.setdefault(key, KeyStatistics()).running[job_id] = flight.start_s
+
+    def copy(self) -> "DurationFeatureState":
+        """An independent copy."""
+        twin = DurationFeatureState(self.levels, self.facts, self.settings)
+        twin.now_s = self.now_s
+        twin.tables = tuple({key: value.copy() for key, value in table.items()} for table in self.tables)
+        twin.flights = {job_id: _Flight(flight.keys, flight.start_s) for job_id, flight in self.flights.items()}
+        return twin
+
+    # -- details --------------------------------------------------------------------------------------------------
+
+    def _time_of(self, job: Mapping[str, Any]) -> float:
+        time_s = number_or_nan(job.get("submit_time_s"))
+        return self.now_s if math.isnan(time_s) else time_s
+
+    def _parent_position(self, level: str) -> int:
+        parent = LEVELS[level][1]
+        while parent is not None and parent not in self.levels:
+            parent = LEVELS[parent][1]
+        return -1 if parent is None else self.levels.index(parent)
+
+    def _feature_names(self) -> tuple[str, ...]:
+        names: list[str] = []
+        for position, level in enumerate(self.levels):
+            statistics = _COARSE_STATISTICS if self._coarse[position] else _FINE_STATISTICS
+            if self._in_flight[position]:
+                statistics = (*statistics, *_FLIGHT_STATISTICS)
+            names += [f"{level}:{statistic}" for statistic in statistics]
+        return (*names, *self.facts)
+
+
+@dataclass
+class _Flight:
+    keys: tuple[str | None, ...]
+    start_s: float | None = None
+
+
+def join_key(parts: Sequence[str | None]) -> str | None:
+    """The parts of a key as one text; None when one of them is unknown."""
+    texts = [part for part in parts if part is not None]
+    return _SEPARATOR.join(texts) if len(texts) == len(parts) else None
+
+
+def forget_oldest(table: LevelTable, most: int) -> None:
+    """Drop the least recently updated keys beyond `most`; a key with running jobs stays."""
+    if len(table) <= most:
+        return
+    ranked = sorted(table, key=lambda key: (not table[key].running, -table[key].latest_s(), key))
+    for key in ranked[most:]:
+        if not table[key].running:
+            del table[key]
+
+
+def _log1p(value: float) -> float:
+    return math.log1p(value) if value >= 0 else _NAN
