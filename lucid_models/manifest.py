@@ -1,0 +1,256 @@
+"""The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
+
+    {"format_version": 1, "name": "lucid-release", "created": "2020-09-01T00:00:00+00:00", "cluster": "venus",
+     "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...", "bytes": 812},
+                "throughput": {...}, "duration": {...}},
+     "settings": {...}, "training": {"until": ISO time or null, "datasets": {name: digest}},
+     "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
+
+Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a scheduler
+that ignored a field could run something else than what was proven.
+
+How to break the format: raise `FORMAT_VERSION` by one and keep a reader for every older version in `_UPGRADES`
+(version n -> function from the document of version n to that of version n + 1), with a test on a saved manifest
+of that version. Any change of the fields is a new version. A newer version is refused by older schedulers.
+
+This module needs the standard library only: the light client reads manifests with it.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cluster_logs.errors import ReleaseRefusedError
+
+FORMAT_VERSION = 1
+RELEASE_NAME = "lucid-release"
+MODEL_KINDS = ("packing", "throughput", "duration")
+MANIFEST_FILE = "manifest.json"
+MAX_MANIFEST_BYTES = 1024 * 1024
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+class ManifestVersionError(ReleaseRefusedError):
+    """A manifest has a format version that this program does not read."""
+
+
+class CorruptManifestError(ReleaseRefusedError):
+    """A manifest is not what its format says it is."""
+
+
+@dataclass(frozen=True)
+class ModelPin:
+    """One model of a release: which registered version it is, and the file that holds it."""
+
+    name: str
+    version: int
+    file: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """Until when the models learned (ISO time; None: not stated), and the digest of each data set."""
+
+    until: str | None
+    datasets: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What in a release was not measured on the real thing."""
+
+    simulated_profiles: bool
+    synthetic_logs: bool
+
+
+@dataclass(frozen=True)
+class ReleaseManifest:
+    """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse."""
+
+    name: str
+    created: str
+    cluster: str
+    models: Mapping[str, ModelPin]
+    settings: Mapping[str, Any]
+    training: Training
+    provenance: Provenance
+
+    def to_data(self) -> dict[str, Any]:
+        """The manifest as a JSON object."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "name": self.name,
+            "created": self.created,
+            "cluster": self.cluster,
+            "models": {kind: dict(vars(self.models[kind])) for kind in MODEL_KINDS},
+            "settings": dict(self.settings),
+            "training": {
+                "until": self.training.until,
+                "datasets": dict(sorted(self.training.datasets.items())),
+            },
+            "provenance": dict(vars(self.provenance)),
+        }
+
+    def to_bytes(self) -> bytes:
+        """The manifest as it is stored: equal manifests give equal bytes."""
+        return canonical_json(self.to_data())
+
+    def sha256(self) -> str:
+        """SHA-256 of `to_bytes()`."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def content_sha256(self) -> str:
+        """SHA-256 of everything but the time of creation: equal for releases that behave equally."""
+        data = self.to_data()
+        del data["created"]
+        return hashlib.sha256(canonical_json(data)).hexdigest()
+
+
+def canonical_json(document: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys and without NaN, so that equal documents give equal bytes."""
+    text = json.dumps(document, allow_nan=False, sort_keys=True, indent=1, ensure_ascii=True)
+    return (text + "\n").encode("ascii")
+
+
+def parse_manifest(payload: bytes, *, source: str = "the manifest") -> ReleaseManifest:
+    """Read a manifest from the bytes of its file.
+
+    Raises ManifestVersionError when the format version is not one of ours, CorruptManifestError for anything else.
+    """
+    if len(payload) > MAX_MANIFEST_BYTES:
+        raise CorruptManifestError(
+            f"{source} holds {len(payload)} bytes; a manifest holds at most {MAX_MANIFEST_BYTES}."
+        )
+    try:
+        document = json.loads(payload.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CorruptManifestError(
+            f"{source} is not JSON: {error}.", remedy="Build the release again."
+        ) from error
+    if not isinstance(document, dict):
+        raise CorruptManifestError(f"{source} is not a JSON object.", remedy="Build the release again.")
+    return _parse(_upgrade(document, source), source)
+
+
+def _upgrade(document: dict[str, Any], source: str) -> dict[str, Any]:
+    version = document.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise ManifestVersionError(f"{source} has the format version {version!r}, not an integer.")
+    while version in _UPGRADES:
+        document = _UPGRADES[version](document)
+        version += 1
+    if version != FORMAT_VERSION:
+        raise ManifestVersionError(
+            f"{source} has format version {version}; this program reads up to version {FORMAT_VERSION}.",
+            remedy="Upgrade the scheduler, or publish a release made by the same version.",
+        )
+    return document
+
+
+def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
+    top = _object(
+        document,
+        ("format_version", "name", "created", "cluster", "models", "settings", "training", "provenance"),
+        source,
+    )
+    models = _object(top["models"], MODEL_KINDS, f"{source}: models")
+    training = _object(top["training"], ("until", "datasets"), f"{source}: training")
+    provenance = _object(top["provenance"], ("simulated_profiles", "synthetic_logs"), f"{source}: provenance")
+    datasets = training["datasets"]
+    if not isinstance(datasets, dict) or any(not isinstance(digest, str) for digest in datasets.values()):
+        raise _wrong(source, "training.datasets", datasets, "an object of digests")
+    if not isinstance(top["settings"], dict):
+        raise _wrong(source, "settings", top["settings"], "an object")
+    for flag in ("simulated_profiles", "synthetic_logs"):
+        if not isinstance(provenance[flag], bool):
+            raise _wrong(source, f"provenance.{flag}", provenance[flag], "true or false")
+    pins = {kind: _parse_pin(models[kind], f"{source}: models.{kind}") for kind in MODEL_KINDS}
+    files = [pin.file for pin in pins.values()]
+    if len(set(files)) != len(files) or MANIFEST_FILE in files:
+        raise _wrong(source, "models", files, "three files of their own")
+    return ReleaseManifest(
+        name=_text(top, "name", source),
+        created=_time(top["created"], source, "created"),
+        cluster=_text(top, "cluster", source),
+        models=pins,
+        settings=top["settings"],
+        training=Training(
+            until=None if training["until"] is None else _time(training["until"], source, "training.until"),
+            datasets=datasets,
+        ),
+        provenance=Provenance(provenance["simulated_profiles"], provenance["synthetic_logs"]),
+    )
+
+
+def _parse_pin(value: object, place: str) -> ModelPin:
+    data = _object(value, ("name", "version", "file", "sha256", "bytes"), place)
+    if not isinstance(data["sha256"], str) or not _SHA256.fullmatch(data["sha256"]):
+        raise _wrong(place, "sha256", data["sha256"], "64 lower-case hexadecimal digits")
+    if not isinstance(data["file"], str) or not _FILE.fullmatch(data["file"]):
+        # A name with a slash or dots first could write outside of the state directory.
+        raise _wrong(place, "file", data["file"], "a plain file name")
+    return ModelPin(
+        name=_text(data, "name", place),
+        version=_positive(data, "version", place),
+        file=data["file"],
+        sha256=data["sha256"],
+        bytes=_positive(data, "bytes", place),
+    )
+
+
+def _object(value: object, fields: tuple[str, ...], place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CorruptManifestError(f"{place} is {value!r}, not an object.", remedy="Build the release again.")
+    missing = [field for field in fields if field not in value]
+    unknown = sorted(field for field in value if field not in fields)
+    if missing or unknown:
+        raise CorruptManifestError(
+            f"{place} lacks the fields {missing} and has the unknown fields {unknown}.",
+            remedy="Build the release again with this version of the program.",
+        )
+    return value
+
+
+def _text(data: Mapping[str, Any], field: str, place: str) -> str:
+    value = data[field]
+    if not isinstance(value, str) or not 0 < len(value) <= 1_000:
+        raise _wrong(place, field, value, "a text of 1 to 1,000 characters")
+    return value
+
+
+def _positive(data: Mapping[str, Any], field: str, place: str) -> int:
+    value = data[field]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**53:
+        raise _wrong(place, field, value, "a positive integer")
+    return value
+
+
+def _time(value: object, place: str, field: str) -> str:
+    try:
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise _wrong(place, field, value, "an ISO time with its offset, such as 2020-09-01T00:00:00+00:00")
+    return str(value)
+
+
+def _wrong(place: str, field: str, value: object, expected: str) -> CorruptManifestError:
+    text = repr(value)
+    shown = text if len(text) <= 120 else text[:117] + "..."
+    return CorruptManifestError(
+        f"{place}: {field} is {shown}, not {expected}.", remedy="Build the release again."
+    )
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is not a number that a manifest may hold")
