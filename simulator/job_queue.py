@@ -1,0 +1,68 @@
+"""A queue that stays sorted by the policy's priority."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.snapshot import JobView
+
+# Served jobs leave a gap at the front; it is closed once it is this long and longer than what is left.
+COMPACT_AFTER = 256
+
+
+class JobQueue:
+    """Jobs in the order of (priority, position in the workload).
+
+    A sorted array with a moving head: taking from the front is O(1), inserting a binary search and one block
+    move. That beats a heap here, because policies walk the queue past its first job.
+    """
+
+    __slots__ = ("_entries", "_head")
+
+    def __init__(self) -> None:
+        self._entries: list[Any] = []
+        self._head = 0
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._head
+
+    def __iter__(self) -> "Iterator[JobView]":
+        entries = self._entries
+        for i in range(self._head, len(entries)):
+            yield entries[i][2]
+
+    @property
+    def first(self) -> "JobView":
+        """The job with the lowest priority value; raises IndexError when the queue is empty."""
+        job: JobView = self._entries[self._head][2]
+        return job
+
+    def add(self, priority: Any, job: "JobView") -> None:
+        """Insert a job; a lower priority value is served earlier."""
+        entry = (priority, job.index, job)
+        job.queue_entry = entry
+        entries = self._entries
+        if not entries or entries[-1] < entry:
+            entries.append(entry)
+        else:
+            insort(entries, entry, lo=self._head)
+
+    def remove(self, job: "JobView") -> None:
+        """Take a job out; raises ValueError when it is not queued here."""
+        entry = job.queue_entry
+        entries = self._entries
+        head = self._head
+        at = head
+        if at >= len(entries) or entries[at] is not entry:
+            at = -1 if entry is None else bisect_left(entries, entry, lo=head)
+            if at < 0 or at >= len(entries) or entries[at] is not entry:
+                raise ValueError(f"{job!r} is not in this queue")
+            del entries[at]
+        else:
+            entries[at] = None
+            self._head = head = head + 1
+            if head == len(entries) or (head > COMPACT_AFTER and head > len(entries) // 2):
+                del entries[:head]
+                self._head = 0
+        job.queue_entry = None

@@ -1,0 +1,124 @@
+"""Consolidated gang placement: all GPUs of a job at once, on as few nodes as possible.
+
+Rules (Lucid section 3.2, Helios section 4.2.2; the tie-breaks are those of the authors' simulators):
+
+- up to a node's GPUs: the node with the fewest free GPUs that fits, the lowest index on ties;
+- a multiple of a node's GPUs: wholly idle nodes, lowest index first;
+- otherwise: whole idle nodes first, and the remainder on one further node.
+
+Nodes are kept in buckets by their number of free GPUs; a bucket is one integer whose bit *i* stands for node
+*i*. Finding the fullest node that fits looks at no more buckets than a node has GPUs, whatever the cluster's
+size, and a copy to plan on costs little.
+"""
+
+from typing import Literal
+
+# (node, GPUs on it), one pair a node.
+Placement = tuple[tuple[int, int], ...]
+
+# Which node takes the remainder of a job larger than a node: the fullest that fits (keeps idle nodes whole),
+# or the freest, as the Lucid artifact does (the placement fails if that one does not fit).
+Remainder = Literal["fullest", "freest"]
+
+
+class FreeGpus:
+    """The free GPUs of a set of equal nodes."""
+
+    __slots__ = ("_buckets", "_free", "gpus_per_node", "remainder", "total")
+
+    def __init__(self, nodes: int, gpus_per_node: int, remainder: Remainder = "fullest") -> None:
+        self.gpus_per_node = gpus_per_node
+        self.remainder: Remainder = remainder
+        self.total = nodes * gpus_per_node
+        self._free = [gpus_per_node] * nodes
+        self._buckets = [0] * gpus_per_node + [(1 << nodes) - 1]
+
+    def copy(self) -> "FreeGpus":
+        """Return a copy to plan on."""
+        other = FreeGpus.__new__(FreeGpus)
+        other.gpus_per_node = self.gpus_per_node
+        other.remainder = self.remainder
+        other.total = self.total
+        other._free = self._free[:]
+        other._buckets = self._buckets[:]
+        return other
+
+    def on_node(self, node: int) -> int:
+        """Return the free GPUs of a node."""
+        return self._free[node]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self._free)
+
+    def find(self, gpus: int) -> Placement | None:
+        """Return where a gang of `gpus` would go, or None when it does not fit now; takes nothing."""
+        if gpus > self.total:
+            return None
+        size = self.gpus_per_node
+        buckets = self._buckets
+        if gpus <= size:
+            for free in range(gpus, size + 1):
+                bucket = buckets[free]
+                if bucket:
+                    return (((bucket & -bucket).bit_length() - 1, gpus),)
+            return None
+        whole, rest = divmod(gpus, size)
+        idle = buckets[size]
+        if idle.bit_count() < whole:
+            return None
+        taken = []
+        for _ in range(whole):
+            lowest = idle & -idle
+            taken.append((lowest.bit_length() - 1, size))
+            idle ^= lowest
+        if rest:
+            node = self._remainder_node(rest, idle)
+            if node is None:
+                return None
+            taken.append((node, rest))
+        return tuple(taken)
+
+    def _remainder_node(self, gpus: int, idle: int) -> int | None:
+        """Return the node for the remainder; `idle` are the idle nodes that the whole part left."""
+        size = self.gpus_per_node
+        fits = range(gpus, size + 1)
+        for free in fits if self.remainder == "fullest" else reversed(fits):
+            bucket = idle if free == size else self._buckets[free]
+            if bucket:
+                return (bucket & -bucket).bit_length() - 1
+        return None
+
+    def take(self, placement: Placement) -> None:
+        """Occupy the GPUs of a placement; raises ValueError when a node has fewer free."""
+        free, buckets = self._free, self._buckets
+        for node, gpus in placement:
+            had = free[node]
+            if gpus > had:
+                raise ValueError(f"node {node} has {had} free GPUs, not {gpus}")
+            bit = 1 << node
+            buckets[had] ^= bit
+            buckets[had - gpus] |= bit
+            free[node] = had - gpus
+            self.total -= gpus
+
+    def give(self, placement: Placement) -> None:
+        """Free the GPUs of a placement; raises ValueError when they were not occupied."""
+        free, buckets = self._free, self._buckets
+        for node, gpus in placement:
+            had = free[node]
+            if had + gpus > self.gpus_per_node:
+                raise ValueError(f"node {node} has {had} free GPUs and cannot get {gpus} more")
+            bit = 1 << node
+            buckets[had] ^= bit
+            buckets[had + gpus] |= bit
+            free[node] = had + gpus
+            self.total += gpus
+
+    def place(self, gpus: int) -> Placement | None:
+        """Find a place and occupy it; None when the gang does not fit now."""
+        placement = self.find(gpus)
+        if placement is not None:
+            self.take(placement)
+        return placement

@@ -1,0 +1,69 @@
+"""The policies by name: those of this folder, and those that other packages offer.
+
+A package offers a policy through an entry point of the group `lucid.policies`; the entry point's name is the
+policy's name and its value a `Policy` subclass. A policy with settings has a nested frozen dataclass
+`Settings` and takes one as its only argument.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.policy import Policy
+
+ENTRY_POINT_GROUP = "lucid.policies"
+
+# name = file stem -> class in that file
+BUILT_IN: Mapping[str, str] = {
+    "fifo": "Fifo",
+    "sjf": "Sjf",
+    "qssf": "Qssf",
+}
+
+
+@cache
+def _offered() -> dict[str, EntryPoint]:
+    offered = entry_points(group=ENTRY_POINT_GROUP)
+    return {entry.name: entry for entry in offered if entry.name not in BUILT_IN}
+
+
+def policy_names() -> list[str]:
+    """Return the names of all policies, our own first."""
+    return [*BUILT_IN, *sorted(_offered())]
+
+
+def policy_class(name: str) -> type[Policy]:
+    """Return the class of a policy; raises UnknownNameError with the alternatives."""
+    if name in BUILT_IN:
+        found = getattr(import_module(f"simulator.policies.{name}"), BUILT_IN[name])
+    elif name in _offered():
+        found = _offered()[name].load()
+    else:
+        raise UnknownNameError("policy", name, policy_names())
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise BadInputError(
+            f"Policy {name!r} is {found!r}.", remedy="It must be a subclass of simulator.policy.Policy."
+        )
+    return found
+
+
+def load_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
+    """Make a policy from its name and settings by field name.
+
+    Raises UnknownNameError for a name or a setting that does not exist, BadInputError for a bad value.
+    """
+    found: Callable[..., Policy] = policy_class(name)
+    settings_class = getattr(found, "Settings", None)
+    if settings_class is None:
+        if settings:
+            raise BadInputError(f"Policy {name!r} has no settings, but got {', '.join(sorted(settings))}.")
+        return found()
+    known = [field.name for field in fields(settings_class)]
+    for key in settings or {}:
+        if key not in known:
+            raise UnknownNameError(f"setting of policy {name!r}:", key, known)
+    return found(settings_class(**(settings or {})))

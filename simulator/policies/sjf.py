@@ -1,0 +1,19 @@
+"""Shortest job first, with perfect knowledge: a bound to measure others against, not a scheduler."""
+
+from simulator.actions import Action
+from simulator.policy import Policy, start_from_front
+from simulator.snapshot import JobView, Snapshot
+
+
+class Sjf(Policy):
+    """Jobs start in the order of their true run time; no preemption."""
+
+    oracle = True
+
+    def priority(self, job: JobView) -> float:
+        """Order by the true duration."""
+        return job.job.duration_s
+
+    def decide(self, snapshot: Snapshot) -> list[Action]:
+        """Start from the front of each changed queue."""
+        return [action for pool in snapshot.changed for action in start_from_front(pool)]

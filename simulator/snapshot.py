@@ -1,0 +1,143 @@
+"""What a policy sees: node pools with their queues, running jobs and free GPUs at one moment.
+
+A *node pool* is the nodes that one queue is served from: a virtual cluster, or a partition that a policy set
+aside. Policies read; only the engine (or a live scheduler) writes. To try out placements, a policy plans on
+`NodePool.plan()`, a copy.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from simulator.job_queue import JobQueue
+from simulator.placement import FreeGpus, Placement
+from simulator.workload import Job, JobProfile
+
+
+class RunState(Enum):
+    """Where a job is in its life."""
+
+    SUBMITTED = "submitted"  # not seen yet
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+
+
+class JobView:
+    """A job and what has happened to it so far. Policies read it; the engine writes it.
+
+    Progress is stored as of `run_since_s` and extrapolated on demand, so an event costs nothing for the jobs
+    that it does not touch.
+    """
+
+    __slots__ = (
+        "attained_s",
+        "colocated_s",
+        "end_time_s",
+        "first_start_time_s",
+        "gpus",
+        "index",
+        "job",
+        "lost_s",
+        "overhead_s",
+        "partner",
+        "placement",
+        "pool",
+        "preemptions",
+        "profiled",
+        "queue_entry",
+        "queued_since_s",
+        "queuing_delay_s",
+        "remaining_s",
+        "run_limit_s",
+        "run_since_s",
+        "speed",
+        "start_time_s",
+        "state",
+        "submit_time_s",
+        "version",
+        "was_colocated",
+    )
+
+    def __init__(self, job: Job, index: int) -> None:
+        self.job = job
+        self.index = index  # position in the workload: the last tie-break everywhere
+        self.gpus = job.gpus
+        self.submit_time_s = job.submit_time_s
+        self.remaining_s = job.duration_s  # at full speed, overheads included, as of run_since_s
+        self.attained_s = 0.0  # seconds for which it held its GPUs, as of run_since_s
+        self.run_since_s = 0.0
+        self.speed = 1.0
+        self.state = RunState.SUBMITTED
+        self.pool = ""
+        self.placement: Placement | None = None
+        self.partner: JobView | None = None
+        self.start_time_s = 0.0  # of the present run
+        self.run_limit_s: float | None = None  # of the present run
+        self.queued_since_s = job.submit_time_s
+        self.queuing_delay_s = 0.0
+        self.first_start_time_s: float | None = None
+        self.end_time_s: float | None = None
+        self.preemptions = 0
+        self.profiled = False
+        self.was_colocated = False
+        self.colocated_s = 0.0
+        self.overhead_s = 0.0
+        self.lost_s = 0.0  # run time whose progress was thrown away
+        self.queue_entry: tuple[object, int, JobView] | None = None
+        self.version = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.job.job_id} {self.gpus} GPUs {self.state.value}>"
+
+    @property
+    def profile(self) -> JobProfile | None:
+        """What is measured of it, as a value; a policy decides from when on it may know it."""
+        return self.job.profile
+
+    @property
+    def estimate_s(self) -> float:
+        """The estimated duration. Policies that need one declare `needs_estimates`; the engine checks."""
+        estimate = self.job.estimated_duration_s
+        if estimate is None:
+            raise ValueError(f"job {self.job.job_id!r} has no estimated duration")
+        return estimate
+
+    def remaining_at(self, now_s: float) -> float:
+        """The true remaining run time at full speed (s), overheads included. Only an oracle reads it."""
+        if self.state is not RunState.RUNNING:
+            return self.remaining_s
+        return max(0.0, self.remaining_s - (now_s - self.run_since_s) * self.speed)
+
+    def attained_at(self, now_s: float) -> float:
+        """Seconds for which it has held its GPUs so far, overheads included."""
+        if self.state is not RunState.RUNNING:
+            return self.attained_s
+        return self.attained_s + (now_s - self.run_since_s)
+
+
+class NodePool:
+    """Nodes with the queue and the running jobs that they serve."""
+
+    __slots__ = ("free", "name", "queue", "running", "total_gpus")
+
+    def __init__(self, name: str, free: FreeGpus) -> None:
+        self.name = name
+        self.free = free
+        self.total_gpus = free.total
+        self.queue = JobQueue()
+        self.running: dict[JobView, None] = {}  # in the order of their (present) start
+
+    def plan(self) -> FreeGpus:
+        """Return a copy of the free GPUs to try placements on."""
+        return self.free.copy()
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The whole cluster at one moment."""
+
+    pools: Mapping[str, NodePool]
+    now_s: float = 0.0
+    # The pools in which something happened since the last decision, in the order of the cluster.
+    changed: Collection[NodePool] = field(default_factory=tuple)

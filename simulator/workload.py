@@ -1,0 +1,309 @@
+"""The jobs that a simulation replays.
+
+A workload is made from a job table (`cluster_logs.job_table.JOB_SCHEMA`) or from a `reference-csv`. Rows that
+cannot be replayed are left out by a rule that has a name, and counted in `Workload.skipped`: the jobs and the
+skipped rows together are the rows that came in. Times are seconds from the first job that is replayed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.errors import BadInputError
+from simulator.cluster import ClusterSpec
+
+# Why a row is left out; the names are the keys of `Workload.skipped`.
+CPU_JOB = "cpu_job"  # it asks for no GPU, so it never waits for one
+UNKNOWN_DURATION = "unknown_duration"  # it had not ended, or its source does not say for how long it ran
+NEGATIVE_DURATION = "negative_duration"
+BIGGER_THAN_VIRTUAL_CLUSTER = "bigger_than_virtual_cluster"  # it could never start
+UNKNOWN_VIRTUAL_CLUSTER = "unknown_virtual_cluster"  # the cluster has no node for it
+SKIP_RULES = (
+    CPU_JOB,
+    UNKNOWN_DURATION,
+    NEGATIVE_DURATION,
+    BIGGER_THAN_VIRTUAL_CLUSTER,
+    UNKNOWN_VIRTUAL_CLUSTER,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobProfile:
+    """What the profiler measured of a job, a GPU, and the sharing score that follows from it."""
+
+    gpu_util_pct: float
+    gpu_mem_util_pct: float
+    gpu_mem_mib: float
+    amp: bool = False
+    job_type: str | None = None
+    sharing_score: int | None = None  # 0 Tiny, 1 Medium, 2 Jumbo; None: not scored
+
+    def __post_init__(self) -> None:
+        if self.sharing_score not in (None, 0, 1, 2):
+            raise BadInputError(
+                f"sharing_score is {self.sharing_score!r} for job type {self.job_type!r}.",
+                remedy="Use 0 (Tiny), 1 (Medium), 2 (Jumbo) or None.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job to replay. `duration_s` is the truth; `estimated_duration_s` is what a policy may believe."""
+
+    job_id: str
+    virtual_cluster: str
+    user: str | None
+    gpus: int
+    submit_time_s: float
+    duration_s: float
+    estimated_duration_s: float | None = None
+    order: int = 0  # breaks ties between jobs that were submitted in the same second
+    profile: JobProfile | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs in the order of (submit_time_s, order)."""
+
+    jobs: tuple[Job, ...]
+    skipped: Mapping[str, int]
+    origin: pd.Timestamp | None = None  # the instant of second 0 (UTC)
+    rows: np.ndarray | None = None  # for each job, its row in the frame that the workload was made of
+
+    def __post_init__(self) -> None:
+        previous = (-float("inf"), 0)
+        for job in self.jobs:
+            if job.gpus < 1 or not isfinite(job.submit_time_s) or not isfinite(job.duration_s):
+                raise BadInputError(f"Job {job.job_id!r} cannot be replayed: {job}.")
+            if job.duration_s < 0:
+                raise BadInputError(f"Job {job.job_id!r} has a duration of {job.duration_s} s.")
+            now = (job.submit_time_s, job.order)
+            if now < previous:
+                raise BadInputError(
+                    f"Job {job.job_id!r} breaks the order of submission.",
+                    remedy="Sort the jobs by (submit_time_s, order).",
+                )
+            previous = now
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    @classmethod
+    def from_jobs(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        estimated_duration_s: np.ndarray | None = None,
+        profiles: Mapping[str, JobProfile] | Sequence[JobProfile | None] | None = None,
+        sharing_scores: np.ndarray | None = None,
+    ) -> "Workload":
+        """Make a workload from a job table.
+
+        `start` and `end` keep the jobs submitted in [start, end). `estimated_duration_s` (seconds) and
+        `sharing_scores` (0, 1, 2) hold one value a row of `frame`; a NaN means none. `profiles` gives
+        measured figures by job type, or one a row; without it the table's own `gpu_util_pct`,
+        `gpu_mem_util_pct` and `gpu_mem_mib` columns are used where they are set. CPU jobs and jobs
+        without a usable duration are left out and counted.
+        """
+        _require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"))
+        for name, values in (
+            ("estimated_duration_s", estimated_duration_s),
+            ("sharing_scores", sharing_scores),
+        ):
+            if values is not None and len(values) != len(frame):
+                raise BadInputError(f"{name} holds {len(values)} values for {len(frame)} rows.")
+        submit = pd.to_datetime(frame["submit_time"], utc=True)
+        inside = np.ones(len(frame), dtype=bool)
+        if start is not None:
+            inside &= (submit >= pd.Timestamp(_aware(start))).to_numpy()
+        if end is not None:
+            inside &= (submit < pd.Timestamp(_aware(end))).to_numpy()
+        if submit[inside].isna().any():
+            raise BadInputError("A job has no submit_time.", remedy="Ingest the log again.")
+
+        gpus = pd.to_numeric(frame["gpus"]).fillna(0).to_numpy(dtype=np.int64)
+        duration = pd.to_numeric(frame["duration_s"], errors="coerce").to_numpy(dtype=np.float64)
+        skipped = dict.fromkeys(SKIP_RULES, 0)
+        keep = inside.copy()
+        for rule, broken in (
+            (CPU_JOB, gpus < 1),
+            (UNKNOWN_DURATION, ~np.isfinite(duration)),
+            (NEGATIVE_DURATION, duration < 0),
+        ):
+            skipped[rule] = int((keep & broken).sum())
+            keep &= ~broken
+
+        given = frame["order_in_vc"].to_numpy() if "order_in_vc" in frame.columns else np.arange(len(frame))
+        instants = submit.to_numpy(dtype="datetime64[us]").astype(np.int64)
+        rows = np.flatnonzero(keep)
+        rows = rows[np.lexsort((given[rows], instants[rows]))]
+        origin = pd.Timestamp(int(instants[rows[0]]), unit="us", tz="UTC") if len(rows) else None
+        seconds = (instants[rows] - (instants[rows[0]] if len(rows) else 0)) / 1e6
+        measured = _profiles(frame, rows, profiles, sharing_scores)
+        ids = frame["job_id"].astype(str).to_numpy()
+        clusters = frame["virtual_cluster"].astype(str).to_numpy()
+        users = _strings_or_none(frame, "user")
+        jobs = tuple(
+            Job(
+                job_id=str(ids[row]),
+                virtual_cluster=str(clusters[row]),
+                user=users[row],
+                gpus=int(gpus[row]),
+                submit_time_s=float(seconds[i]),
+                duration_s=float(duration[row]),
+                estimated_duration_s=_estimate(estimated_duration_s, int(row)),
+                order=int(given[row]),
+                profile=measured[i],
+            )
+            for i, row in enumerate(rows)
+        )
+        return cls(jobs, skipped, origin, rows)
+
+    @classmethod
+    def from_reference_csv(
+        cls,
+        path: Path,
+        *,
+        profiles: Mapping[str, JobProfile] | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> "Workload":
+        """Read a `reference-csv`: job_id, virtual_cluster, gpus, submit_time, duration_s.
+
+        Optional columns: estimated_duration_s, order_in_vc (breaks ties), user, and model, dataset,
+        batchsize, amp, which together name the job type `model/dataset/batchsize/amp`.
+        """
+        try:
+            frame = pd.read_csv(
+                path, dtype={"job_id": str, "virtual_cluster": str, "user": str}, keep_default_na=True
+            )
+        except (OSError, ValueError, EOFError) as error:
+            raise BadInputError(f"{path} cannot be read: {error}.") from error
+        _require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"), place=str(path))
+        parts = ("model", "dataset", "batchsize", "amp")
+        if all(part in frame.columns for part in parts):
+            joined = frame[parts[0]].astype(str)
+            for part in parts[1:]:
+                joined = joined + "/" + frame[part].astype(str)
+            frame["job_type"] = joined.where(frame[list(parts)].notna().all(axis=1), None)
+        estimates = None
+        if "estimated_duration_s" in frame.columns:
+            numbers = pd.to_numeric(frame["estimated_duration_s"], errors="coerce")
+            estimates = numbers.to_numpy(dtype=np.float64)
+        return cls.from_jobs(frame, start=start, end=end, estimated_duration_s=estimates, profiles=profiles)
+
+    def with_estimates(self, estimated_duration_s: np.ndarray) -> "Workload":
+        """Return the same jobs with other beliefs, one a job in the order of `jobs` (seconds)."""
+        if len(estimated_duration_s) != len(self.jobs):
+            raise BadInputError(f"{len(estimated_duration_s)} estimates for {len(self.jobs)} jobs.")
+        jobs = tuple(
+            replace(job, estimated_duration_s=_estimate(estimated_duration_s, i))
+            for i, job in enumerate(self.jobs)
+        )
+        return replace(self, jobs=jobs)
+
+    def in_one_virtual_cluster(self, name: str) -> "Workload":
+        """Return the same jobs, all in one virtual cluster; ties keep the order of `jobs`."""
+        jobs = tuple(replace(job, virtual_cluster=name, order=i) for i, job in enumerate(self.jobs))
+        return replace(self, jobs=jobs)
+
+    def that_fit(self, cluster: ClusterSpec) -> "Workload":
+        """Leave out, and count, the jobs that could never start on this cluster."""
+        skipped = dict(self.skipped)
+        kept = []
+        for i, job in enumerate(self.jobs):
+            nodes = cluster.virtual_clusters.get(job.virtual_cluster)
+            if nodes is None:
+                rule = UNKNOWN_VIRTUAL_CLUSTER
+            elif job.gpus > nodes * cluster.gpus_per_node:
+                rule = BIGGER_THAN_VIRTUAL_CLUSTER
+            else:
+                kept.append(i)
+                continue
+            skipped[rule] = skipped.get(rule, 0) + 1
+        if len(kept) == len(self.jobs):
+            return self
+        rows = None if self.rows is None else self.rows[kept]
+        return replace(self, jobs=tuple(self.jobs[i] for i in kept), skipped=skipped, rows=rows)
+
+
+def _require(frame: pd.DataFrame, columns: Sequence[str], place: str = "The job table") -> None:
+    missing = [column for column in columns if column not in frame.columns]
+    if missing:
+        raise BadInputError(
+            f"{place} lacks {', '.join(missing)}.", remedy=f"It has: {', '.join(map(str, frame.columns))}."
+        )
+
+
+def _aware(instant: datetime) -> datetime:
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def _estimate(values: np.ndarray | None, i: int) -> float | None:
+    if values is None:
+        return None
+    value = float(values[i])
+    if np.isnan(value):
+        return None
+    if not isfinite(value) or value < 0:
+        raise BadInputError(f"The estimate of row {i} is {value} s.", remedy="Estimates are finite and >= 0.")
+    return value
+
+
+def _strings_or_none(frame: pd.DataFrame, column: str) -> list[str | None]:
+    if column not in frame.columns:
+        return [None] * len(frame)
+    return [None if pd.isna(value) else str(value) for value in frame[column]]
+
+
+def _floats(frame: pd.DataFrame, column: str) -> np.ndarray:
+    if column not in frame.columns:
+        return np.full(len(frame), np.nan)
+    return pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
+
+
+def _profiles(
+    frame: pd.DataFrame,
+    rows: np.ndarray,
+    profiles: Mapping[str, JobProfile] | Sequence[JobProfile | None] | None,
+    sharing_scores: np.ndarray | None,
+) -> list[JobProfile | None]:
+    """One profile a kept row: as given by row, by job type, or from the table's own columns."""
+    types = _strings_or_none(frame, "job_type")
+    found: list[JobProfile | None]
+    if profiles is not None and not isinstance(profiles, Mapping):
+        if len(profiles) != len(frame):
+            raise BadInputError(f"{len(profiles)} profiles for {len(frame)} rows.")
+        found = [profiles[row] for row in rows]
+    elif profiles is not None:
+        found = [profiles.get(types[row] or "") for row in rows]
+    else:
+        util, mem_util, mem = (
+            _floats(frame, name) for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+        )
+        known = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
+        found = [
+            JobProfile(float(util[row]), float(mem_util[row]), float(mem[row]), _amp(types[row]), types[row])
+            if known[row]
+            else None
+            for row in rows
+        ]
+    if sharing_scores is not None:
+        found = [
+            replace(profile, sharing_score=int(sharing_scores[row]))
+            if profile is not None and not np.isnan(float(sharing_scores[row]))
+            else profile
+            for profile, row in zip(found, rows, strict=True)
+        ]
+    return found
+
+
+def _amp(job_type: str | None) -> bool:
+    return job_type is not None and job_type.endswith("/1")
