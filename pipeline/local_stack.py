@@ -266,8 +266,8 @@ def _tail(log: Path, lines: int = 5) -> str:
 def _refuse_another_shape(running: StackConfig, wanted: StackConfig) -> None:
     if asdict(running) != asdict(wanted):
         raise BadInputError(
-            f"A stack already runs in {running.state_dir} with Airflow on port {running.airflow_port}, MLflow "
-            f"on port {running.mlflow_port} and approval {'on' if running.require_approval else 'off'}.",
+            f"A stack runs in {running.state_dir} already: Airflow on port {running.airflow_port}, MLflow on "
+            f"port {running.mlflow_port}, approval {'on' if running.require_approval else 'off'}.",
             remedy="Stop it with `make down` first, or name another folder by LUCID_STATE_DIR.",
         )
 

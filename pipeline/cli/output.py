@@ -1,14 +1,10 @@
 """What every command says: one JSON document or a table for people; progress goes to standard error."""
 
-import dataclasses
 import json
-import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,31 +14,11 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
 from cluster_logs.progress import Progress
+from pipeline.plain_values import plain as plain
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 SECONDS_BETWEEN_LINES = 5.0
-
-
-def plain(value: Any) -> Any:
-    """Turn reports, NumPy scalars, times and paths into what JSON can say; NaN and infinity become null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, str | bool | int) or value is None:
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Iterable):
-        return [plain(item) for item in value]
-    if hasattr(value, "item"):  # a NumPy scalar
-        return plain(value.item())
-    return str(value)
 
 
 def print_json(document: Any) -> None:

@@ -1,0 +1,169 @@
+"""### Cluster logs into the lake
+
+Reads one cluster's log, its published throughput (if any) and the profiles of its GPUs into the lake, and
+checks each table against its expectations. Every row is kept, quarantined with a reason, or skipped by a
+named rule; the same window twice gives the same tables. When all tables hold, they are announced
+together, and `retrain_models` starts.
+
+**Try it without any data**: choose a `synthetic:` source. **Profiles**: without files the workload zoo is
+measured on the simulated GPU, and the release says so.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.assets import JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.ingest import (
+    AnnounceTablesOperator,
+    IngestLogsOperator,
+    IngestProfilesOperator,
+    IngestThroughputOperator,
+)
+from lucid_airflow.operators.validate import ValidateTableOperator
+
+SOURCES = [
+    "philly-json",
+    "philly-csv",
+    "helios",
+    "sacct",
+    "swf",
+    "acme-seren",
+    "acme-kalos",
+    "alibaba-v2023",
+    "synthetic:helios-venus",
+    "synthetic:helios-saturn",
+    "synthetic:philly",
+]
+OPTIONAL_TEXT = ["string", "null"]
+
+with DAG(
+    dag_id="ingest_logs",
+    doc_md=__doc__,
+    schedule=None,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=6),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "logs"],
+    params={
+        "source_format": Param(
+            "synthetic:helios-venus",
+            enum=SOURCES,
+            title="Source",
+            description="The log's format, or a made one.",
+        ),
+        "cluster": Param(
+            "synthetic-venus",
+            type="string",
+            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+            title="Cluster",
+            description="Its name in the lake.",
+        ),
+        "input_uri": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="Log",
+            description="Path or URI; may end in .gz. Empty for a made log.",
+        ),
+        "nodes_uri": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="Nodes",
+            description="CSV virtual_cluster,nodes: the cluster's size.",
+        ),
+        "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
+        "time_zone": Param(
+            None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times, e.g. Asia/Shanghai."
+        ),
+        "start": Param(
+            None, type=["string", "null"], format="date", title="First day", description="Of submission, UTC."
+        ),
+        "end": Param(
+            None,
+            type=["string", "null"],
+            format="date",
+            title="Day after the last",
+            description="Of submission, UTC.",
+        ),
+        "throughput_uri": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="Throughput",
+            description="Published 10-minute bins (Helios layout).",
+        ),
+        "throughput_cluster": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="Cluster of the throughput file",
+            description="When it is another one; its table is kept beside.",
+        ),
+        "singles_uri": Param(
+            None, type=OPTIONAL_TEXT, title="Solo profiles", description="CSV of jobs measured alone."
+        ),
+        "pairs_uri": Param(
+            None, type=OPTIONAL_TEXT, title="Pair profiles", description="CSV of jobs measured sharing a GPU."
+        ),
+        "hold_out_days": Param(
+            14,
+            type="integer",
+            minimum=1,
+            maximum=365,
+            title="Held-out days",
+            description="The log's last days, which training does not see and the gate replays.",
+        ),
+        "days": Param(30, type="integer", minimum=2, maximum=400, title="Days of a made log"),
+        "seed": Param(
+            0, type="integer", title="Seed", description="Of a made log and of simulated profiles."
+        ),
+    },
+) as dag:
+    ingest_jobs = IngestLogsOperator(
+        task_id="ingest_jobs",
+        source_format=dag.param("source_format"),
+        cluster=dag.param("cluster"),
+        input_uri=dag.param("input_uri"),
+        nodes_uri=dag.param("nodes_uri"),
+        gpus_per_node=dag.param("gpus_per_node"),
+        time_zone=dag.param("time_zone"),
+        start=dag.param("start"),
+        end=dag.param("end"),
+        days=dag.param("days"),
+        seed=dag.param("seed"),
+    )
+    ingest_throughput = IngestThroughputOperator(
+        task_id="ingest_throughput",
+        input_uri=dag.param("throughput_uri"),
+        cluster="{{ params.throughput_cluster or params.cluster }}",
+        time_zone=dag.param("time_zone"),
+    )
+    ingest_profiles = IngestProfilesOperator(
+        task_id="ingest_profiles",
+        cluster=dag.param("cluster"),
+        singles_uri=dag.param("singles_uri"),
+        pairs_uri=dag.param("pairs_uri"),
+        seed=dag.param("seed"),
+    )
+    validate_jobs = ValidateTableOperator(
+        task_id="validate_jobs", table="jobs", clusters=[dag.param("cluster")]
+    )
+    validate_throughput = ValidateTableOperator(
+        task_id="validate_throughput",
+        table="throughput",
+        clusters=[dag.param("cluster"), dag.param("throughput_cluster")],
+        trigger_rule="none_failed",
+    )
+    validate_profiles = ValidateTableOperator(
+        task_id="validate_profiles", table="profiles", clusters=[dag.param("cluster")]
+    )
+    announce_tables = AnnounceTablesOperator(
+        task_id="announce_tables",
+        cluster=dag.param("cluster"),
+        hold_out_days=dag.param("hold_out_days"),
+        outlets=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
+    )
+
+    ingest_jobs >> [validate_jobs, ingest_throughput]
+    ingest_throughput >> validate_throughput
+    ingest_profiles >> validate_profiles
+    [validate_jobs, validate_throughput, validate_profiles] >> announce_tables

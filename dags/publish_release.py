@@ -1,0 +1,57 @@
+"""### An approved release becomes the champion
+
+Starts when the gate has judged, or by hand. A refused release ends here: `check_verdict` shows the
+reason, and the rest is skipped. An approved one waits for a person when approval is required
+(LUCID_REQUIRE_APPROVAL, on unless it is switched off; answer under *Required Actions*), and then
+`champion` moves to it and the former champion becomes `previous`. Live schedulers pull it at their next
+poll.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
+from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
+from lucid_airflow.operators.approval import RequestApprovalOperator
+from lucid_airflow.operators.release import CheckVerdictOperator, PublishReleaseOperator
+
+with DAG(
+    dag_id="publish_release",
+    doc_md=__doc__,
+    schedule=[RELEASE_VERDICT],
+    max_active_runs=1,
+    dagrun_timeout=APPROVAL_TIMEOUT + timedelta(hours=1),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "release"],
+    params={
+        "version": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            title="Release",
+            description="Empty: the one that was judged.",
+        ),
+        "approval_required": Param(
+            None,
+            type=["boolean", "null"],
+            title="A person must approve",
+            description="Empty: as LUCID_REQUIRE_APPROVAL says.",
+        ),
+    },
+) as dag:
+    check_verdict = CheckVerdictOperator(
+        task_id="check_verdict", asset=RELEASE_VERDICT, version=dag.param("version")
+    )
+    request_approval = RequestApprovalOperator(
+        task_id="request_approval",
+        subject="Publish release {{ ti.xcom_pull('check_verdict', key='version') }}?",
+        body="{{ ti.xcom_pull('check_verdict', key='summary') }}",
+        approval_required=dag.param("approval_required"),
+        response_timeout=APPROVAL_TIMEOUT,
+    )
+    publish_release = PublishReleaseOperator(
+        task_id="publish_release", version=check_verdict.output["version"], outlets=[RELEASE_CHAMPION]
+    )
+
+    check_verdict >> request_approval >> publish_release

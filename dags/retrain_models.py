@@ -1,0 +1,76 @@
+"""### Three models from the lake, and a release of them
+
+Starts when `ingest_logs` announces its tables, or by hand. Trains the packing, throughput and duration
+models side by side on what was known before the held-out window, registers a version of each in MLflow
+with naive rivals beside every score, and pins the three in a new release: the challenger.
+`validate_release` judges it next.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.assets import (
+    DURATION_MODEL,
+    JOB_TABLE,
+    PACKING_MODEL,
+    PROFILE_TABLE,
+    RELEASE_CHALLENGER,
+    THROUGHPUT_MODEL,
+    THROUGHPUT_TABLE,
+)
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.release import BuildReleaseOperator
+from lucid_airflow.operators.train import ResolveInputsOperator, TrainModelOperator
+
+with DAG(
+    dag_id="retrain_models",
+    doc_md=__doc__,
+    schedule=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=6),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "models"],
+    params={
+        "cluster": Param(
+            None, type=["string", "null"], title="Cluster", description="Empty: the one that was announced."
+        ),
+        "hold_out_days": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            maximum=365,
+            title="Held-out days",
+            description="Empty: as announced.",
+        ),
+    },
+) as dag:
+    resolve_inputs = ResolveInputsOperator(
+        task_id="resolve_inputs",
+        asset=JOB_TABLE,
+        cluster=dag.param("cluster"),
+        hold_out_days=dag.param("hold_out_days"),
+    )
+    inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri", "training_until")}
+    train_packing = TrainModelOperator(
+        task_id="train_packing", model="packing", outlets=[PACKING_MODEL], **inputs
+    )
+    train_throughput = TrainModelOperator(
+        task_id="train_throughput", model="throughput", outlets=[THROUGHPUT_MODEL], **inputs
+    )
+    train_duration = TrainModelOperator(
+        task_id="train_duration", model="duration", outlets=[DURATION_MODEL], **inputs
+    )
+    build_release = BuildReleaseOperator(
+        task_id="build_release",
+        hold_out_days=resolve_inputs.output["hold_out_days"],
+        versions={
+            "packing": train_packing.output["version"],
+            "throughput": train_throughput.output["version"],
+            "duration": train_duration.output["version"],
+        },
+        outlets=[RELEASE_CHALLENGER],
+        **inputs,
+    )
+
+    resolve_inputs >> [train_packing, train_throughput, train_duration] >> build_release

@@ -1,0 +1,58 @@
+"""### The gate: a simulation that may say no
+
+Starts when there is a new challenger, or by hand. Challenger, champion and the rival policies replay the
+held-out window of the log; the verdict (intervals, constraints, tables, plots) goes to MLflow with the
+release. A refusal is a result: this DAG succeeds, and `publish_release` says why nothing is published.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.release import ValidateReleaseOperator
+from lucid_airflow.operators.train import ResolveInputsOperator
+
+with DAG(
+    dag_id="validate_release",
+    doc_md=__doc__,
+    schedule=[RELEASE_CHALLENGER],
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=12),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "release"],
+    params={
+        "cluster": Param(
+            None, type=["string", "null"], title="Cluster", description="Empty: the challenger's."
+        ),
+        "version": Param(
+            None, type=["integer", "null"], minimum=1, title="Release", description="Empty: the challenger."
+        ),
+        "hold_out_days": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            maximum=365,
+            title="Held-out days",
+            description="Empty: as built.",
+        ),
+    },
+) as dag:
+    resolve_inputs = ResolveInputsOperator(
+        task_id="resolve_inputs",
+        asset=RELEASE_CHALLENGER,
+        cluster=dag.param("cluster"),
+        version=dag.param("version"),
+        hold_out_days=dag.param("hold_out_days"),
+    )
+    validate_release = ValidateReleaseOperator(
+        task_id="validate_release",
+        cluster=resolve_inputs.output["cluster"],
+        lake_uri=resolve_inputs.output["lake_uri"],
+        hold_out_days=resolve_inputs.output["hold_out_days"],
+        version=resolve_inputs.output["version"],
+        outlets=[RELEASE_VERDICT],
+    )
+
+    resolve_inputs >> validate_release

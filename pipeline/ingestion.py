@@ -1,0 +1,78 @@
+"""One cluster's tables into the lake: what the DAG `ingest_logs` maps its tasks to."""
+
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.progress import Progress, silent
+from pipeline.plain_values import plain
+
+SYNTHETIC = "synthetic:"
+
+
+def ingest_cluster(
+    *,
+    source_format: str,
+    input_uri: str | None,
+    cluster: str,
+    lake_uri: str,
+    nodes_uri: str | None = None,
+    gpus_per_node: int = 8,
+    time_zone: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    days: int = 30,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake.
+
+    `start` and `end` (ISO days or times, UTC unless they say otherwise, end excluded) keep jobs submitted in
+    between. Returns the accounting with `lake_uri`. Raises BadInputError when the log is not named.
+    """
+    from cluster_logs.lake import Lake
+
+    if source_format.startswith(SYNTHETIC):
+        return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
+    if not input_uri:
+        raise BadInputError(
+            f"No log is named for source {source_format!r}.",
+            remedy="Give its path or URI, or choose a synthetic source.",
+        )
+    from cluster_logs.ingest import ingest_log
+
+    report = plain(
+        ingest_log(
+            source_format=source_format,
+            input_uri=input_uri,
+            cluster=cluster,
+            lake_uri=lake_uri,
+            time_zone=time_zone,
+            progress=progress,
+        )
+    )
+    if nodes_uri:
+        from cluster_logs.readers.nodes import read_nodes_file
+
+        Lake(lake_uri).write_nodes(cluster, read_nodes_file(Path(nodes_uri), gpus_per_node=gpus_per_node))
+    return {**report, "lake_uri": lake_uri}
+
+
+def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int) -> dict[str, Any]:
+    from cluster_logs.lake import Lake
+    from cluster_logs.synthetic import generator
+
+    made = generator.synthesize(like, days=days, seed=seed)
+    tables = generator.write_to_lake(made, Lake(lake_uri), cluster)
+    rows = len(made.jobs)
+    return {
+        "cluster": cluster,
+        "source_format": f"{SYNTHETIC}{like}",
+        "rows_in": rows,
+        "rows_kept": rows,
+        "rows_quarantined": 0,
+        "rows_skipped": 0,
+        "reasons": {},
+        "tables": plain(tables),
+        "lake_uri": lake_uri,
+    }

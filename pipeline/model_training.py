@@ -1,0 +1,42 @@
+"""Train one model by name: what the DAG `retrain_models` maps its three tasks to."""
+
+from datetime import datetime
+from typing import Any
+
+from cluster_logs.errors import UnknownNameError
+from pipeline.plain_values import plain
+
+MODELS = ("packing", "throughput", "duration")
+
+
+def train_model(
+    *, model: str, cluster: str, lake_uri: str, training_until: str, tracking_uri: str, seed: int = 0
+) -> dict[str, Any]:
+    """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
+
+    The packing model learns from the cluster's profile tables, which have no time.
+
+    Raises UnknownNameError for another model, NotFoundError when the lake lacks a table.
+    """
+    from lucid_models import training
+
+    until = datetime.fromisoformat(training_until)
+    if model == "packing":
+        from pipeline.profile_store import read_profile_set
+
+        profiles = read_profile_set(lake_uri, cluster)
+        report: Any = training.train_packing(
+            solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri, seed=seed
+        )
+    elif model == "throughput":
+        report = training.train_throughput(
+            lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until
+        )
+    elif model == "duration":
+        report = training.train_duration(
+            lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until
+        )
+    else:
+        raise UnknownNameError("model", model, MODELS)
+    result: dict[str, Any] = plain(report)
+    return result

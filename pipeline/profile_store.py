@@ -1,0 +1,87 @@
+"""The profile tables of a cluster's GPUs in the lake: `ROOT/profiles/cluster=C/{solo,pairs}.parquet`."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.lake import check_cluster_name
+from cluster_logs.storage import locate, write_atomically
+from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """What was stored: rows of each table, and whether any was measured on the simulated device."""
+
+    uri: str
+    solo_rows: int
+    pair_rows: int
+    simulated: bool
+
+
+def ingest_profiles(
+    *, lake_uri: str, cluster: str, singles_uri: str | None, pairs_uri: str | None, seed: int = 0
+) -> ProfileReport:
+    """Store measured profiles, or, when no file is given, measure the zoo on the simulated GPU and say so.
+
+    The same input twice leaves the same files. Raises BadInputError when only one of the two files is given.
+    """
+    import pandas as pd
+
+    if bool(singles_uri) != bool(pairs_uri):
+        raise BadInputError(
+            "Solo profiles and pairs belong together, but only one file is given.",
+            remedy="Give both, or neither for the simulated GPU.",
+        )
+    if singles_uri and pairs_uri:
+        from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+        solo, pairs = read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri)
+        profiles = ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
+    else:
+        from profiler_jobs.devices.simulated import measure_simulated_profiles
+
+        profiles = measure_simulated_profiles(seed)
+    return write_profile_set(lake_uri, cluster, profiles)
+
+
+def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> ProfileReport:
+    """Replace the cluster's profile tables."""
+    fs, folder = _folder(lake_uri, cluster)
+    for name, frame, schema in (
+        ("solo", profiles.solo, PROFILE_SCHEMA),
+        ("pairs", profiles.pairs, PAIR_SCHEMA),
+    ):
+        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+        write_atomically(
+            fs, f"{folder}/{name}.parquet", lambda sink, table=table: pq.write_table(table, sink)
+        )
+    simulated = bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any())
+    uri = f"{lake_uri.rstrip('/')}/profiles/cluster={cluster}"
+    return ProfileReport(uri, len(profiles.solo), len(profiles.pairs), simulated)
+
+
+def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
+    """Read the cluster's profile tables. Raises NotFoundError when nobody stored any."""
+    import pandas as pd
+
+    fs, folder = _folder(lake_uri, cluster)
+    frames = []
+    for name in ("solo", "pairs"):
+        path = f"{folder}/{name}.parquet"
+        if fs.get_file_info(path).type != pafs.FileType.File:
+            raise NotFoundError(
+                f"The lake {lake_uri} holds no profiles of cluster {cluster!r}.",
+                remedy="Run the DAG ingest_logs, which stores measured or simulated profiles.",
+            )
+        with fs.open_input_file(path) as source:
+            frames.append(pq.read_table(source).to_pandas())
+    return ProfileSet(solo=frames[0], pairs=frames[1], out_of_memory=pd.DataFrame())
+
+
+def _folder(lake_uri: str, cluster: str) -> tuple[pafs.FileSystem, str]:
+    fs, root = locate(lake_uri)
+    return fs, f"{root.rstrip('/')}/profiles/cluster={check_cluster_name(cluster)}"

@@ -1,0 +1,20 @@
+"""What every DAG has in common: who owns it, and how patient its tasks are."""
+
+from datetime import timedelta
+from typing import Any
+
+OWNER = "ml-platform"
+TAG = "lucid"
+
+# Bad input fails at once (see operators/base.py); what is tried again is a service that did not answer, a
+# worker that died, a machine that restarted.
+DEFAULT_ARGS: dict[str, Any] = {
+    "owner": OWNER,
+    "retries": 2,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(minutes=5),
+    "execution_timeout": timedelta(hours=2),
+}
+
+APPROVAL_TIMEOUT = timedelta(days=7)

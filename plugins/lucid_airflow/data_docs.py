@@ -1,0 +1,42 @@
+"""Serves Great Expectations' Data Docs under /lucid/data-docs to people who are logged in to Airflow.
+
+Airflow mounts a plugin's app without authentication, so this one asks for the user itself. Everything is
+imported at the first request: the plugin is loaded by every task, and only the API server needs this.
+"""
+
+from typing import Any
+
+
+class DataDocsApp:
+    """An ASGI app: static files behind Airflow's own login."""
+
+    def __init__(self) -> None:
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if self._app is None:
+            self._app = _build()
+        await self._app(scope, receive, send)
+
+
+def _build() -> Any:
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import Depends, FastAPI, HTTPException
+    from fastapi.responses import FileResponse
+
+    from lucid_airflow import settings
+
+    app = FastAPI(title="Data Docs", openapi_url=None, docs_url=None, redoc_url=None)
+
+    @app.get("/data-docs/{path:path}", dependencies=[Depends(get_user)])
+    def read_page(path: str) -> FileResponse:
+        root = settings.data_docs_dir().resolve()
+        file = (root / path).resolve()
+        if file.is_dir():
+            file = file / "index.html"
+        if not file.is_relative_to(root) or not file.is_file():
+            raise HTTPException(404, "No such page; validate a table first.")
+        return FileResponse(file)
+
+    return app

@@ -1,0 +1,33 @@
+"""What travels with an asset event from one DAG to the next: names, URIs and small numbers, never data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cluster_logs.errors import BadInputError
+
+
+def newest_event_extra(context: Any, asset: Any) -> dict[str, Any]:
+    """Return the extra of the newest event of `asset` that started this run; empty for a run by hand."""
+    events = context["triggering_asset_events"].get(asset) or []
+    newest = max(events, key=lambda event: event.timestamp, default=None)
+    return dict(newest.extra or {}) if newest is not None else {}
+
+
+def announce(context: Any, extra: Mapping[str, Any]) -> None:
+    """Give every outlet's event of the running task this extra."""
+    for outlet in context["task"].outlets:
+        context["outlet_events"][outlet].extra = dict(extra)
+
+
+def required(values: Mapping[str, Any], name: str, *, asset_name: str) -> Any:
+    """Return a value that the event or the form must give.
+
+    Raises BadInputError that says where to fill it in.
+    """
+    value = values.get(name)
+    if value in (None, ""):
+        raise BadInputError(
+            f"No {name!r}: neither the form nor an event of asset {asset_name!r} names one.",
+            remedy=f"Trigger the DAG with the parameter {name!r}.",
+        )
+    return value

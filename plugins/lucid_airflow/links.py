@@ -1,0 +1,37 @@
+"""Buttons on a task's page: MLflow's run, model and verdict, and the Data Docs. MLflow cannot be framed, so
+we link.
+"""
+
+from typing import Any
+
+from airflow.sdk import BaseOperatorLink
+
+from lucid_airflow import settings
+
+
+class MlflowLink(BaseOperatorLink):
+    """What the task left in MLflow; the operator sets `mlflow_path` when it knows."""
+
+    name = "MLflow"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address, or an empty string (no button) when there is none."""
+        base = settings.mlflow_ui_url()
+        path = getattr(operator, "mlflow_path", None)
+        return f"{base}/#/{path}" if base and path else ""
+
+
+class DataDocsLink(BaseOperatorLink):
+    """The expectations of a table and what was found; served by this plugin to who is logged in."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address, or an empty string when no docs were built."""
+        path = getattr(operator, "data_docs_path", None)
+        return f"/lucid/data-docs/{path}" if path else ""
+
+
+def model_version_path(name: str, version: int) -> str:
+    """Return the page of a registered model's version in MLflow's UI."""
+    return f"models/{name}/versions/{version}"

@@ -1,0 +1,1 @@
+"""The operators: thin over the packages, which are imported inside `execute` only."""

@@ -1,0 +1,33 @@
+"""A person's word before a release is published."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+from lucid_airflow import settings
+from lucid_airflow.errors import as_airflow_errors
+
+
+class RequestApprovalOperator(ApprovalOperator):
+    """Wait for a person in the UI when approval is required; else go on at once.
+
+    No answer in time counts as a rejection.
+    """
+
+    template_fields: Sequence[str] = ("subject", "body", "approval_required")
+
+    def __init__(self, *, approval_required: Any, **kwargs: Any) -> None:
+        super().__init__(defaults=self.REJECT, **kwargs)
+        self.approval_required = approval_required
+
+    def execute(self, context: Any) -> Any:
+        """Ask, or say that nobody needs to be asked."""
+        with as_airflow_errors():
+            required = self.approval_required
+            if required is None:
+                required = settings.approval_required_by_default()
+        if not required:
+            self.log.info("Approval is switched off; publishing without a person's word.")
+            return {"chosen_options": [self.APPROVE], "responded_by_user": None}
+        return super().execute(context)

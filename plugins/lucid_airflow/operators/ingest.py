@@ -1,0 +1,190 @@
+"""Logs, throughput and profiles into the lake."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucid_airflow import settings
+from lucid_airflow.handover import announce
+from lucid_airflow.operators.base import LucidOperator
+
+
+class IngestLogsOperator(LucidOperator):
+    """Read a cluster's log, or make a synthetic one, into the lake's job table.
+
+    Every row is kept, quarantined with a reason or skipped by a named rule; the same input twice gives the
+    same table. Returns the accounting, and the lake's URI.
+    """
+
+    template_fields: Sequence[str] = (
+        "source_format",
+        "input_uri",
+        "cluster",
+        "lake_uri",
+        "nodes_uri",
+        "gpus_per_node",
+        "time_zone",
+        "start",
+        "end",
+        "days",
+        "seed",
+    )
+
+    def __init__(
+        self,
+        *,
+        source_format: Any,
+        cluster: Any,
+        input_uri: Any = None,
+        lake_uri: Any = None,
+        nodes_uri: Any = None,
+        gpus_per_node: Any = 8,
+        time_zone: Any = None,
+        start: Any = None,
+        end: Any = None,
+        days: Any = 30,
+        seed: Any = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source_format = source_format
+        self.cluster = cluster
+        self.input_uri = input_uri
+        self.lake_uri = lake_uri
+        self.nodes_uri = nodes_uri
+        self.gpus_per_node = gpus_per_node
+        self.time_zone = time_zone
+        self.start = start
+        self.end = end
+        self.days = days
+        self.seed = seed
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Ingest; the window is the form's, else the run's data interval when it has one."""
+        from pipeline.ingestion import ingest_cluster
+
+        start, end = self.start, self.end
+        if not (start or end):
+            start, end = _data_interval(context)
+        report = ingest_cluster(
+            source_format=self.source_format,
+            input_uri=self.input_uri,
+            cluster=self.cluster,
+            lake_uri=self.lake_uri or settings.lake_uri(),
+            nodes_uri=self.nodes_uri,
+            gpus_per_node=self.gpus_per_node,
+            time_zone=self.time_zone,
+            start=start,
+            end=end,
+            days=self.days,
+            seed=self.seed,
+            progress=self.log_progress(),
+        )
+        self.log.info(
+            "%s rows in = %s kept + %s quarantined + %s skipped; reasons: %s",
+            *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped", "reasons")),
+        )
+        return report
+
+
+class IngestThroughputOperator(LucidOperator):
+    """Read a published throughput table into the lake; skipped when the form names none."""
+
+    template_fields: Sequence[str] = ("input_uri", "cluster", "lake_uri", "time_zone")
+
+    def __init__(
+        self, *, input_uri: Any, cluster: Any, lake_uri: Any = None, time_zone: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.input_uri = input_uri
+        self.cluster = cluster
+        self.lake_uri = lake_uri
+        self.time_zone = time_zone
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Ingest the table."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        if not self.input_uri:
+            raise AirflowSkipException(
+                "No throughput file is named: throughput is counted from the job table."
+            )
+        from pipeline.ingestion import ingest_throughput
+
+        return ingest_throughput(
+            input_uri=self.input_uri,
+            cluster=self.cluster,
+            lake_uri=self.lake_uri or settings.lake_uri(),
+            time_zone=self.time_zone,
+        )
+
+
+class IngestProfilesOperator(LucidOperator):
+    """Store measured GPU profiles, or measure the zoo on the simulated GPU when no file is named."""
+
+    template_fields: Sequence[str] = ("singles_uri", "pairs_uri", "cluster", "lake_uri", "seed")
+
+    def __init__(
+        self,
+        *,
+        cluster: Any,
+        singles_uri: Any = None,
+        pairs_uri: Any = None,
+        lake_uri: Any = None,
+        seed: Any = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.cluster = cluster
+        self.singles_uri = singles_uri
+        self.pairs_uri = pairs_uri
+        self.lake_uri = lake_uri
+        self.seed = seed
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Store the two tables."""
+        from dataclasses import asdict
+
+        from pipeline.profile_store import ingest_profiles
+
+        report = ingest_profiles(
+            lake_uri=self.lake_uri or settings.lake_uri(),
+            cluster=self.cluster,
+            singles_uri=self.singles_uri,
+            pairs_uri=self.pairs_uri,
+            seed=self.seed,
+        )
+        if report.simulated:
+            self.log.warning("Profiles come from the simulated GPU; the release will say so.")
+        return asdict(report)
+
+
+class AnnounceTablesOperator(LucidOperator):
+    """Tell the next DAG that all tables are ready and where they are.
+
+    One task announces all of them, after every validation: a failed table starts nothing.
+    """
+
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days")
+
+    def __init__(self, *, cluster: Any, lake_uri: Any = None, hold_out_days: Any = 14, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cluster = cluster
+        self.lake_uri = lake_uri
+        self.hold_out_days = hold_out_days
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Give each table's event the cluster, the lake and the length of the held-out window."""
+        extra = {
+            "cluster": self.cluster,
+            "lake_uri": self.lake_uri or settings.lake_uri(),
+            "hold_out_days": self.hold_out_days,
+        }
+        announce(context, extra)
+        return extra
+
+
+def _data_interval(context: Any) -> tuple[str | None, str | None]:
+    """Return the run's data interval as ISO times; (None, None) for a run by hand."""
+    run = context["dag_run"]
+    start, end = run.data_interval_start, run.data_interval_end
+    return (start.isoformat(), end.isoformat()) if start and end and start < end else (None, None)

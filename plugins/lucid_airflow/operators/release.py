@@ -1,0 +1,179 @@
+"""Build a release, prove it, publish it, take it back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import SkipMixin
+
+from lucid_airflow import settings
+from lucid_airflow.handover import announce, newest_event_extra
+from lucid_airflow.links import MlflowLink, model_version_path
+from lucid_airflow.operators.base import LucidOperator
+
+
+class BuildReleaseOperator(LucidOperator):
+    """Pin three model versions and the settings in a new release: the challenger."""
+
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "training_until", "versions")
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(
+        self,
+        *,
+        cluster: Any,
+        lake_uri: Any,
+        hold_out_days: Any,
+        training_until: Any,
+        versions: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.cluster = cluster
+        self.lake_uri = lake_uri
+        self.hold_out_days = hold_out_days
+        self.training_until = training_until
+        self.versions = versions
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Build; returns the release's name and version."""
+        from datetime import datetime
+
+        from lucid_models.releases import build_release
+
+        release = build_release(
+            tracking_uri=settings.tracking_uri(),
+            cluster=self.cluster,
+            versions={model: int(version) for model, version in self.versions.items()},
+            training_until=datetime.fromisoformat(self.training_until),
+        )
+        self.mlflow_path = model_version_path(release.name, release.version)
+        announce(
+            context,
+            {
+                "cluster": self.cluster,
+                "lake_uri": self.lake_uri,
+                "hold_out_days": self.hold_out_days,
+                "version": release.version,
+            },
+        )
+        return {"name": release.name, "version": release.version}
+
+
+class ValidateReleaseOperator(LucidOperator):
+    """Replay the held-out window and let the gate judge. A refusal is a result, not a failure."""
+
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "version")
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(
+        self, *, cluster: Any, lake_uri: Any, hold_out_days: Any, version: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.cluster = cluster
+        self.lake_uri = lake_uri
+        self.hold_out_days = hold_out_days
+        self.version = version
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Validate; returns whether the gate approved, and its sentence."""
+        from lucid_models.releases import show_release
+        from pipeline.release_validation import validate_release
+
+        tracking_uri = settings.tracking_uri()
+        version = self.version or show_release(tracking_uri=tracking_uri, alias="challenger").version
+        verdict = validate_release(
+            lake_uri=self.lake_uri,
+            cluster=self.cluster,
+            tracking_uri=tracking_uri,
+            version=int(version),
+            hold_out_days=int(self.hold_out_days),
+            progress=self.log_progress(),
+        )
+        self.log.info("%s", verdict.sentence)
+        for row in verdict.policies:
+            self.log.info("%s", dict(row))
+        for constraint in verdict.constraints:
+            self.log.info("%s", constraint)
+        self.mlflow_path = model_version_path("lucid-release", int(version))
+        result = {"version": int(version), "approved": verdict.approved, "sentence": verdict.sentence}
+        announce(context, result)
+        return result
+
+
+class CheckVerdictOperator(LucidOperator, SkipMixin):
+    """Go on only with an approved release; else skip what follows and say why.
+
+    The registry's word counts, not the event's: the event only says which version.
+    """
+
+    inherits_from_skipmixin = True
+    template_fields: Sequence[str] = ("version",)
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(self, *, asset: Any, version: Any = None, **kwargs: Any) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+        self.asset = asset
+        self.version = version
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Look the verdict up; returns version, approved and the reason."""
+        from pipeline.release_gate import read_verdict
+
+        version = self.version or newest_event_extra(context, self.asset).get("version")
+        result = read_verdict(tracking_uri=settings.tracking_uri(), version=int(version) if version else None)
+        self.mlflow_path = model_version_path("lucid-release", result["version"])
+        self.log.info("%s", result["reason"])
+        if not result["approved"]:
+            self.log.warning("Release %s is not published: the gate refused it.", result["version"])
+            for key, value in result.items():  # skip() ends the task before anything is returned
+                context["ti"].xcom_push(key=key, value=value)
+            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+        return result
+
+
+class PublishReleaseOperator(LucidOperator):
+    """Move `champion` to an approved release. Publishing the champion again changes nothing."""
+
+    template_fields: Sequence[str] = ("version",)
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(self, *, version: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.version = version
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Publish; returns the champion's name and version."""
+        from lucid_models.releases import publish_release
+
+        release = publish_release(tracking_uri=settings.tracking_uri(), version=int(self.version))
+        self.mlflow_path = model_version_path(release.name, release.version)
+        result = {"name": release.name, "version": release.version}
+        announce(context, result)
+        return result
+
+
+class RollbackReleaseOperator(LucidOperator):
+    """Move `champion` back to `previous`, with the reason in the log."""
+
+    template_fields: Sequence[str] = ("reason",)
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(self, *, reason: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reason = reason
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Roll back; returns the champion's name and version."""
+        from lucid_models.releases import rollback_release
+
+        release = rollback_release(tracking_uri=settings.tracking_uri())
+        self.log.warning("Rolled back to release %s: %s", release.version, self.reason)
+        self.mlflow_path = model_version_path(release.name, release.version)
+        result = {"name": release.name, "version": release.version, "reason": self.reason}
+        announce(context, result)
+        return result

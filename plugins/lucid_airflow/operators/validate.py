@@ -1,0 +1,53 @@
+"""Great Expectations over the lake's tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucid_airflow import settings
+from lucid_airflow.links import DataDocsLink
+from lucid_airflow.operators.base import LucidOperator
+
+
+class ValidateTableOperator(LucidOperator):
+    """Check one table of the clusters.
+
+    Failing rows go to quarantine; a failing table fails the task with the names of its expectations.
+    """
+
+    template_fields: Sequence[str] = ("table", "clusters", "lake_uri")
+    operator_extra_links = (DataDocsLink(),)
+
+    def __init__(self, *, table: str, clusters: Any, lake_uri: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.clusters = clusters
+        self.lake_uri = lake_uri
+        self.data_docs_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Validate; returns expectations checked per cluster."""
+        from pipeline.ingestion import validate_table
+
+        docs_root = settings.data_docs_dir()
+        checked = {}
+        for cluster in dict.fromkeys(name for name in self.clusters if name):
+            report = validate_table(
+                table=self.table,
+                lake_uri=self.lake_uri or settings.lake_uri(),
+                cluster=cluster,
+                docs_dir=docs_root / cluster / self.table,
+            )
+            if report.docs:
+                self.data_docs_path = _relative(report.docs, str(docs_root))
+            failed = [row for row in report.expectations if not row["success"]]
+            for row in failed:
+                self.log.warning("expectation not met: %s", row)
+            report.raise_for_failure()
+            self.log.info("%s of %s: %d expectations hold", self.table, cluster, len(report.expectations))
+            checked[cluster] = len(report.expectations)
+        return checked
+
+
+def _relative(docs: str, root: str) -> str | None:
+    path = docs.removeprefix("file://")
+    return path.removeprefix(root).lstrip("/") if path.startswith(root) else None

@@ -1,0 +1,35 @@
+"""The plugin's entry point (pyproject.toml, group airflow.plugins): what it adds to Airflow's UI."""
+
+from typing import Any, ClassVar
+
+from airflow.plugins_manager import AirflowPlugin
+
+from lucid_airflow import settings
+from lucid_airflow.data_docs import DataDocsApp
+from lucid_airflow.links import DataDocsLink, MlflowLink
+
+
+def _mlflow_views() -> list[dict[str, Any]]:
+    base = settings.mlflow_ui_url()
+    if base is None:
+        return []
+    # No url_route: MLflow forbids frames, so the entry opens its own page.
+    return [
+        {
+            "name": "Models and releases (MLflow)",
+            "href": f"{base}/#/models",
+            "destination": "nav",
+            "category": "browse",
+        }
+    ]
+
+
+class LucidPlugin(AirflowPlugin):
+    """Links to MLflow, and the Data Docs."""
+
+    name = "lucid"
+    external_views: ClassVar[list[dict[str, Any]]] = _mlflow_views()
+    fastapi_apps: ClassVar[list[dict[str, Any]]] = [
+        {"app": DataDocsApp(), "url_prefix": "/lucid", "name": "Lucid Data Docs"}
+    ]
+    operator_extra_links: ClassVar[list[Any]] = [MlflowLink(), DataDocsLink()]

@@ -1,0 +1,23 @@
+"""An Airflow home for this test process alone. Import it before anything imports Airflow."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+HOME = Path(tempfile.mkdtemp(prefix="lucid-airflow-"))
+
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+os.environ.update(
+    {
+        "AIRFLOW_HOME": str(HOME),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "for tests only " + "x" * 64,
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "GX_ANALYTICS_ENABLED": "false",
+    }
+)

@@ -1,0 +1,145 @@
+"""What every DAG must have. A new DAG file is checked without being listed here."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DAGS_DIR = Path(__file__).parents[2] / "dags"
+FILES = sorted(DAGS_DIR.glob("*.py"))
+VERBS = {
+    "announce", "build", "check", "ingest", "publish", "request", "resolve", "rollback", "train", "validate",
+}  # fmt: skip
+# A second rollback would undo the first, so this one task is never tried again by itself.
+NEVER_RETRIED = {"rollback_release"}
+HEAVY = (
+    "pandas",
+    "numpy",
+    "pyarrow",
+    "mlflow",
+    "great_expectations",
+    "sklearn",
+    "interpret",
+    "matplotlib",
+    "pipeline",
+)
+
+ids = [file.stem for file in FILES]
+
+
+def test_all_files_are_dags_that_load(dag_bag: Any) -> None:
+    assert dag_bag.import_errors == {}
+    assert set(dag_bag.dags) == set(ids)
+
+
+@pytest.mark.parametrize("file", FILES, ids=ids)
+def test_a_dag_file_is_wiring_only(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        assert not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda), (
+            node.lineno
+        )
+        if isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] in {"airflow", "lucid_airflow", "datetime"}, node.module
+        if isinstance(node, ast.Import):
+            assert {alias.name for alias in node.names} <= {"datetime"}
+    assert ast.get_docstring(tree)
+
+
+@pytest.mark.parametrize("dag_id", ids)
+def test_policies_of_a_dag(dag_bag: Any, dag_id: str) -> None:
+    dag = dag_bag.dags[dag_id]
+    assert dag.doc_md
+    assert dag.doc_md.strip().startswith("###")
+    assert "lucid" in dag.tags
+    assert dag.max_active_runs == 1
+    assert dag.dagrun_timeout is not None
+    assert not dag.catchup
+    for name in dag.params:
+        param = dag.params.get_param(name)
+        assert param.schema.get("title"), f"{name} has no title in the form"
+        assert "type" in param.schema or "enum" in param.schema, f"{name} has no type"
+
+
+@pytest.mark.parametrize("dag_id", ids)
+def test_policies_of_tasks(dag_bag: Any, dag_id: str) -> None:
+    for task in dag_bag.dags[dag_id].tasks:
+        assert task.owner == "ml-platform"
+        assert task.execution_timeout is not None or task.task_type == "RequestApprovalOperator"
+        assert (task.retries == 0) if task.task_id in NEVER_RETRIED else (task.retries >= 1)
+        verb, _, noun = task.task_id.partition("_")
+        assert verb in VERBS, f"{task.task_id} does not begin with a verb"
+        assert noun
+
+
+def test_parsing_reads_no_data_and_calls_nobody() -> None:
+    script = f"""
+import sys, runpy
+import airflow.sdk, airflow.providers.standard.operators.hitl
+import croniter  # asks `file` about the interpreter when it is imported
+forbidden = {{"socket.connect", "sqlite3.connect", "subprocess.Popen", "os.system"}}
+seen = []
+sys.addaudithook(lambda event, args: seen.append(event) if event in forbidden else None)
+for file in sys.argv[1:]:
+    runpy.run_path(file)
+print(seen, sorted(set({HEAVY!r}) & set(sys.modules)))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script, *map(str, FILES)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "[] []"
+
+
+def test_assets_lead_from_logs_to_a_published_release(dag_bag: Any) -> None:
+    """Each DAG's outlets are what the next one waits for, all of it: no click in between."""
+    produced = {
+        dag_id: {asset.name for task in dag.tasks for asset in task.outlets}
+        for dag_id, dag in dag_bag.dags.items()
+    }
+    awaited = {
+        dag_id: {asset.name for asset in dag.timetable.asset_condition.objects}
+        for dag_id, dag in dag_bag.dags.items()
+        if getattr(dag.timetable, "asset_condition", None)
+    }
+    reached, chain = produced["ingest_logs"], ["ingest_logs"]
+    while following := [
+        dag_id for dag_id, names in awaited.items() if names <= reached and dag_id not in chain
+    ]:
+        for dag_id in following:
+            chain.append(dag_id)
+            reached = reached | produced[dag_id]
+    assert chain == ["ingest_logs", "retrain_models", "validate_release", "publish_release"]
+    assert "release_champion" in reached
+    assert awaited.keys() == {"retrain_models", "validate_release", "publish_release"}
+
+
+def test_no_cycle_between_dags(dag_bag: Any) -> None:
+    """Publishing must not start anything that leads back to publishing."""
+    for dag in dag_bag.dags.values():
+        condition = getattr(dag.timetable, "asset_condition", None)
+        if condition:
+            assert "release_champion" not in {asset.name for asset in condition.objects}
+
+
+def test_the_form_refuses_a_cluster_name_that_is_a_path(dag_bag: Any) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    param = dag_bag.dags["ingest_logs"].params.get_param("cluster")
+    with pytest.raises(ParamValidationError):
+        param.resolve("../other")
+    assert param.resolve("philly") == "philly"
+
+
+def test_a_rollback_asks_for_a_reason(dag_bag: Any) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        dag_bag.dags["rollback_release"].params.validate()

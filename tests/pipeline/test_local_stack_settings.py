@@ -1,0 +1,113 @@
+"""The local stack without starting it: ports, secrets, loopback."""
+
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from pipeline import local_stack
+from pipeline.airflow_client import AirflowClient
+from pipeline.stack_config import StackConfig, admin_password, stack_environment, stack_processes
+
+
+@pytest.fixture
+def busy_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("part", ["airflow", "mlflow"])
+def test_a_busy_port_names_the_port_and_the_option(tmp_path: Path, busy_port: int, part: str) -> None:
+    ports = {"airflow_port": free_port(), "mlflow_port": free_port(), f"{part}_port": busy_port}
+    with pytest.raises(BadInputError) as caught:
+        local_stack.up(StackConfig(tmp_path, **ports), tell=lambda line: None)
+    assert f"Port {busy_port} is in use" in str(caught.value)
+    assert f"--{part}-port" in str(caught.value)
+    assert f"LUCID_{part.upper()}_PORT" in str(caught.value)
+    assert not (tmp_path / "run" / "supervisor.json").exists()
+
+
+def test_one_port_for_both_is_refused(tmp_path: Path) -> None:
+    port = free_port()
+    with pytest.raises(BadInputError, match="cannot share"):
+        local_stack.up(StackConfig(tmp_path, port, port), tell=lambda line: None)
+
+
+@pytest.mark.parametrize("value", ["http", "0", "70000", "-1"])
+def test_a_wrong_port_variable_is_one_line(value: str, monkeypatch, capsys, tmp_path: Path) -> None:
+    monkeypatch.setenv("LUCID_AIRFLOW_PORT", value)
+    assert local_stack.main(["up", "--state-dir", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"error: LUCID_AIRFLOW_PORT={value!r} is not a port")
+    assert len(said.err.splitlines()) == 1
+
+
+def test_ports_come_from_options_then_environment(monkeypatch, tmp_path: Path) -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    local_stack.add_stack_options(parser)
+    monkeypatch.setenv("LUCID_AIRFLOW_PORT", "18081")
+    monkeypatch.setenv("LUCID_MLFLOW_PORT", "15001")
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path))
+    config = local_stack.config_from(parser.parse_args(["--mlflow-port", "15002"]))
+    assert (config.airflow_port, config.mlflow_port, config.state_dir) == (18081, 15002, tmp_path)
+
+
+def test_secrets_are_generated_once_and_private(tmp_path: Path) -> None:
+    config = StackConfig(tmp_path)
+    first, second = stack_environment(config, {}), stack_environment(config, {})
+    assert first == second
+    assert len(first["AIRFLOW__API_AUTH__JWT_SECRET"]) >= 64
+    assert (
+        first["AIRFLOW__CORE__FERNET_KEY"]
+        != stack_environment(StackConfig(tmp_path / "other"), {})["AIRFLOW__CORE__FERNET_KEY"]
+    )
+    assert admin_password(config) == admin_password(config)
+    for file in config.secrets_dir.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+def test_everything_listens_on_loopback(tmp_path: Path) -> None:
+    config = StackConfig(tmp_path, airflow_port=18082, mlflow_port=15003)
+    environment = stack_environment(config, {"no_proxy": "example.org"})
+    assert environment["AIRFLOW__API__HOST"] == "127.0.0.1"
+    assert environment["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:18082"
+    assert environment["NO_PROXY"] == "example.org,127.0.0.1,localhost"
+    for spec in stack_processes(config):
+        if "--port" in spec.argv:
+            assert spec.argv[spec.argv.index("--host") + 1] == "127.0.0.1"
+        elif spec.name in ("scheduler", "triggerer"):
+            assert "--skip-serve-logs" in spec.argv  # their log servers would listen on every interface
+
+
+def test_two_folders_share_nothing(tmp_path: Path) -> None:
+    one = stack_environment(StackConfig(tmp_path / "one"), {})
+    two = stack_environment(StackConfig(tmp_path / "two"), {})
+    for name in ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "LUCID_LAKE_URI", "LUCID_STACK"):
+        assert one[name] != two[name]
+
+
+def test_no_stack_runs_in_an_empty_folder(tmp_path: Path, capsys) -> None:
+    assert local_stack.running_stack(tmp_path) is None
+    assert local_stack.running_tracking_uri(tmp_path) is None
+    assert local_stack.main(["status", "--state-dir", str(tmp_path)]) == 3
+    assert local_stack.main(["down", "--state-dir", str(tmp_path)]) == 0
+    assert "no stack was running" in capsys.readouterr().out
+
+
+def test_an_airflow_that_is_away_is_one_clear_error() -> None:
+    with AirflowClient(f"http://127.0.0.1:{free_port()}", username="admin", password="x") as airflow:
+        assert airflow.health() == {}
+        with pytest.raises(ServiceUnavailableError, match="Is it up"):
+            airflow.trigger("ingest_logs", {})

@@ -1,0 +1,153 @@
+"""The supervisor: what dies comes back, what is told to stop leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.local_stack import down
+from pipeline.supervisor import (
+    STATUS_FILE,
+    ProcessSpec,
+    read_json,
+    running_supervisor,
+    write_private,
+    write_processes,
+)
+
+# A process that starts another one in a session of its own, which ignores SIGTERM; both write their number.
+STUBBORN = """
+import os, signal, subprocess, sys, time
+if len(sys.argv) == 2:
+    subprocess.Popen([sys.executable, __file__, sys.argv[1], "child"], start_new_session=True)
+else:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(sys.argv[1], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+time.sleep(600)
+"""
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def pids_in(file: Path) -> list[int]:
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Callable[[list[ProcessSpec]], subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(specs: list[ProcessSpec]) -> subprocess.Popen[bytes]:
+        run_dir = tmp_path / "run"
+        write_processes(run_dir, specs)
+        with (tmp_path / "supervisor.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pipeline.supervisor", str(run_dir)],
+                env={**os.environ, "LUCID_STACK": str(tmp_path)},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        started.append(process)
+        wait_for(lambda: running_supervisor(run_dir))
+        return process
+
+    yield start
+    down(tmp_path, tell=lambda line: None)
+    for process in started:
+        process.wait(timeout=30)
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> tuple[ProcessSpec, Path]:
+    script, numbers = tmp_path / "stubborn.py", tmp_path / "numbers"
+    script.write_text(STUBBORN)
+    spec = ProcessSpec(
+        "stubborn", (sys.executable, str(script), str(numbers)), str(tmp_path / "stubborn.log")
+    )
+    return spec, numbers
+
+
+def test_down_ends_processes_that_left_their_group_and_ignore_sigterm(stack, stubborn, tmp_path) -> None:
+    spec, numbers = stubborn
+    stack([spec])
+    wait_for(lambda: len(pids_in(numbers)) == 2)
+    assert all(alive(pid) for pid in pids_in(numbers))
+    assert down(tmp_path, tell=lambda line: None)
+    assert not any(alive(pid) for pid in pids_in(numbers))
+    assert not list((tmp_path / "run").glob("s*.json"))
+
+
+def test_down_cleans_up_after_a_supervisor_that_was_killed(stack, stubborn, tmp_path) -> None:
+    spec, numbers = stubborn
+    supervisor = stack([spec])
+    wait_for(lambda: len(pids_in(numbers)) == 2)
+    wait_for(lambda: read_json(tmp_path / "run" / STATUS_FILE))
+    supervisor.kill()
+    supervisor.wait()
+    assert down(tmp_path, tell=lambda line: None)
+    assert not any(alive(pid) for pid in pids_in(numbers))
+
+
+def test_a_dead_process_comes_back(stack, stubborn, tmp_path) -> None:
+    spec, _ = stubborn
+    stack([spec])
+    status_file = tmp_path / "run" / STATUS_FILE
+    wait_for(lambda: (read_json(status_file) or {}).get("stubborn", {}).get("pid"))
+    first = read_json(status_file)["stubborn"]["pid"]
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: (read_json(status_file) or {}).get("stubborn", {}).get("pid") not in (None, first))
+    assert read_json(status_file)["stubborn"]["restarts"] == 1
+    assert read_json(status_file)["stubborn"]["last_exit"] == -signal.SIGKILL
+
+
+def test_a_program_that_is_not_there_is_reported_and_tried_again(stack, tmp_path) -> None:
+    log = tmp_path / "missing.log"
+    stack([ProcessSpec("missing", ("/nowhere/program",), str(log))])
+    wait_for(
+        lambda: (
+            ((read_json(tmp_path / "run" / STATUS_FILE) or {}).get("missing") or {}).get("restarts", 0) >= 2
+        )
+    )
+    assert "could not start" in log.read_text()
+
+
+def test_a_process_waits_for_its_file(stack, stubborn, tmp_path) -> None:
+    spec, numbers = stubborn
+    gate = tmp_path / "gate"
+    stack([ProcessSpec(spec.name, spec.argv, spec.log, waits_for=str(gate))])
+    time.sleep(1.0)
+    assert not numbers.exists()
+    gate.touch()
+    wait_for(lambda: len(pids_in(numbers)) == 2)
+
+
+def test_a_reused_process_number_is_not_a_supervisor(tmp_path) -> None:
+    me = psutil.Process()
+    record = tmp_path / "supervisor.json"
+    write_private(record, json.dumps({"pid": me.pid, "created_s": me.create_time()}))
+    assert running_supervisor(tmp_path) == me
+    write_private(record, json.dumps({"pid": me.pid, "created_s": me.create_time() - 100}))
+    assert running_supervisor(tmp_path) is None
+    record.write_text('{"pid": 1')
+    assert running_supervisor(tmp_path) is None
