@@ -1,9 +1,9 @@
 """Scores additive models (an EBM's shape functions) with NumPy alone.
 
-The model is intercept + sum of f_i(x_i) + sum of f_ij(x_i, x_j); each shape function is a table over bins. Bins as
-in the training library: index 0 holds missing values, bin k holds cuts[k-2] <= x < cuts[k-1] (a value equal to a
-cut belongs to the bin above it), and the last entry of a table is kept for values that the library calls unseen,
-which numbers never are.
+The model is intercept + sum of f_i(x_i) + sum of f_ij(x_i, x_j); each shape function is a table over bins.
+Bins as in the training library: index 0 holds missing values, bin k holds cuts[k-2] <= x < cuts[k-1] (a value
+equal to a cut belongs to the bin above it), and the last entry of a table is kept for values that the library
+calls unseen, which numbers never are.
 """
 
 from bisect import bisect_right
@@ -150,7 +150,8 @@ class AdditiveScorer:
         matrix = np.asarray(rows, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.feature_names):
             raise BadInputError(
-                f"The rows to score have shape {matrix.shape}; the model needs (rows, {len(self.feature_names)}).",
+                f"The rows to score have shape {matrix.shape}; the model needs (rows, "
+                f"{len(self.feature_names)}).",
                 remedy=f"Give the features in this order: {', '.join(self.feature_names)}.",
             )
         return matrix
@@ -188,6 +189,7 @@ def require_features(scorer: AdditiveScorer, expected: Sequence[str], place: str
     """Refuse a scorer whose features are not exactly those that will be computed for it."""
     if scorer.feature_names != tuple(expected):
         raise CorruptModelError(
-            f"{place} reads the features {', '.join(scorer.feature_names[:5])}..., which do not fit its feature state.",
+            f"{place} reads the features {', '.join(scorer.feature_names[:5])}..., which do not fit its "
+            f"feature state.",
             remedy="Fetch or train the model again.",
         )

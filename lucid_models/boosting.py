@@ -1,8 +1,8 @@
 """Trains additive models with interpret's Explainable Boosting Machine and hands them over as data.
 
-What is common to the throughput and the duration model: numeric features only (categories are encoded by our own
-causal statistics), validation bags made of whole blocks of time, one thread, a fixed seed, and a check that what was
-learned is finite (one loss is known to diverge on far outliers).
+What is common to the throughput and the duration model: numeric features only (categories are encoded by our
+own causal statistics), validation bags made of whole blocks of time, one thread, a fixed seed, and a check
+that what was learned is finite (one loss is known to diverge on far outliers).
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,17 @@ class BoostingSettings:
 
 @dataclass(frozen=True)
 class BoostedModel:
-    """What training gives: the scorer, and each row's prediction by bags that did not train on it (link scale)."""
+    """What training gives: the scorer, and each row's prediction by bags that did not train on it (link
+    scale).
+    """
 
     scorer: AdditiveScorer
     held_out_scores: NDArray[np.float64]
 
 
 def time_blocked_bags(blocks: NDArray[np.intp], bags: int) -> NDArray[np.int8]:
-    """Bags for the EBM, shape (rows, bags): bag b validates (-1) on the blocks b, b + bags, ... and trains on the rest.
+    """Bags for the EBM, shape (rows, bags): bag b validates (-1) on the blocks b, b + bags, ... and trains on
+    the rest.
 
     `blocks` numbers the block of time of each row (a week, a day): rows of one block are never split between
     training and validation.
@@ -57,8 +60,8 @@ def boost(
 ) -> BoostedModel:
     """Fit an EBM and return it as a scorer.
 
-    Shapes: features (rows, len(feature_names)), target (rows,), blocks (rows,). Raises BadInputError when there is
-    too little to validate on or when training diverged.
+    Shapes: features (rows, len(feature_names)), target (rows,), blocks (rows,). Raises BadInputError when
+    there is too little to validate on or when training diverged.
     """
     from interpret.glassbox import ExplainableBoostingRegressor
 
@@ -131,7 +134,9 @@ def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:
 def _held_out_scores(
     model: Any, scorer: AdditiveScorer, matrix: NDArray[np.float64], split: NDArray[np.int8]
 ) -> NDArray[np.float64]:
-    """Mean score of each row over the bags that validated on it, computed from the bags' own shape functions."""
+    """Mean score of each row over the bags that validated on it, computed from the bags' own shape
+    functions.
+    """
     total = np.zeros(len(matrix))
     count = np.zeros(len(matrix))
     for bag in range(split.shape[1]):

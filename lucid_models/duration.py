@@ -3,9 +3,9 @@
 Two additive models (GA2M, Lucid section 3.5.3) over the causal statistics of duration_features. Names become
 families instead of one category each; users and names that are new fall back on coarser levels.
 
-A run time is known at the job's end. A log without start and end times (the derived Philly CSV) is read as if each
-job started at its submission: its run time is then taken to be known at submit_time + duration_s, earlier than in
-truth by the time the job waited.
+A run time is known at the job's end. A log without start and end times (the derived Philly CSV) is read as if
+each job started at its submission: its run time is then taken to be known at submit_time + duration_s,
+earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class DurationSettings:
 
     features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
     log_boosting: BoostingSettings = field(
-        default_factory=lambda: BoostingSettings(bags=2, max_rounds=1_500, max_bins=256, min_samples_leaf=8)
+        default_factory=lambda: BoostingSettings(bags=4, max_rounds=1_500, max_bins=128, min_samples_leaf=8)
     )
     mean_boosting: BoostingSettings = field(
         default_factory=lambda: BoostingSettings(
@@ -82,14 +82,13 @@ class WorkloadEstimateModel:
     def fit(
         self, jobs: pd.DataFrame, *, known_until: datetime | None = None, progress: Progress = silent
     ) -> "WorkloadEstimateModel":
-        """Learn from the jobs (JOB_SCHEMA) that ended by `known_until`, by default the last submission of the table.
+        """Learn from the jobs (JOB_SCHEMA) that ended by `known_until`, by default the last submission of the
+        table.
 
         Jobs still running then count as running. Raises BadInputError when fewer than MIN_JOBS jobs ended.
         """
         table = _sorted(jobs)
-        state = DurationFeatureState(
-            choose_levels(table), choose_facts(table), self.settings.features
-        )
+        state = DurationFeatureState(choose_levels(table), choose_facts(table), self.settings.features)
         stream = job_stream(table, state)
         until_s = float(stream.submit_s[-1]) if known_until is None else known_until.timestamp()
         taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
@@ -126,11 +125,15 @@ class WorkloadEstimateModel:
         return self
 
     def predict(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
-        """P50 in seconds of each job with the statistics as of the end of training, shape (rows,), finite, > 0."""
+        """P50 in seconds of each job with the statistics as of the end of training, shape (rows,), finite, >
+        0.
+        """
         return self.scorer.p50_of(self.scorer.log_head.score(self._rows(jobs)))
 
     def estimate(self, jobs: pd.DataFrame) -> pd.DataFrame:
-        """Columns p50_s, p90_s, mean_s and reason, one row a job, with the statistics as of the end of training."""
+        """Columns p50_s, p90_s, mean_s and reason, one row a job, with the statistics as of the end of
+        training.
+        """
         rows = self._rows(jobs)
         p50, p90, mean = self.scorer.estimate_rows(rows)
         reasons = [
@@ -144,10 +147,12 @@ class WorkloadEstimateModel:
     ) -> NDArray[np.float64]:
         """P50 in seconds, shape (rows,), of jobs that arrive one after another.
 
-        Each is scored with what had ended by its submission, among these jobs and those that were running at the end
-        of training; `earlier` (rows of the training table) tells when the latter ended.
+        Each is scored with what had ended by its submission, among these jobs and those that were running at
+        the end of training; `earlier` (rows of the training table) tells when the latter ended.
         """
-        return self.estimate_causal(jobs, earlier=earlier, progress=progress)["p50_s"].to_numpy(dtype=np.float64)
+        return self.estimate_causal(jobs, earlier=earlier, progress=progress)["p50_s"].to_numpy(
+            dtype=np.float64
+        )
 
     def estimate_causal(
         self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
@@ -168,9 +173,7 @@ class WorkloadEstimateModel:
         else:
             table = _sorted(jobs)
         fresh = np.arange(len(table)) >= len(table) - len(jobs)
-        rows = replay(
-            state, job_stream(table, state), scored=fresh, submitted=fresh, progress=progress
-        )
+        rows = replay(state, job_stream(table, state), scored=fresh, submitted=fresh, progress=progress)
         order = _submission_order(jobs)
         back = np.empty_like(order)
         back[order] = np.arange(order.size)
@@ -208,7 +211,11 @@ def choose_levels(jobs: pd.DataFrame) -> list[str]:
         families = {name_family(name) for name in names}
         if 1 < len(families) < len(names):
             known.add("family")
-    levels = ["all", "size", *(name for name in ("virtual_cluster", "job_type", "family", "name", "user") if name in known)]
+    levels = [
+        "all",
+        "size",
+        *(name for name in ("virtual_cluster", "job_type", "family", "name", "user") if name in known),
+    ]
     if "virtual_cluster" in known:
         levels.append("virtual_cluster_size")
     if "user" in known:
@@ -270,7 +277,9 @@ def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float6
     """Median and 90th percentile of held-out residuals in groups of jobs with similar scores."""
     order = np.argsort(scores, kind="stable")
     groups = min(_RESIDUAL_KNOTS, max(len(order) // 50, 1))
-    knots, middle, upper = [], [], []
+    knots: list[float] = []
+    middle: list[float] = []
+    upper: list[float] = []
     for group in np.array_split(order, groups):
         residual = logarithm[group] - scores[group]
         knot = float(scores[group].mean())
@@ -287,13 +296,18 @@ def epoch_seconds(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
         return np.full(len(jobs), np.nan)
     times = pd.to_datetime(jobs[column], utc=True).astype("datetime64[us, UTC]")
     seconds = times.astype("int64").to_numpy(dtype=np.int64) / 1e6
-    return np.where(times.isna().to_numpy(), np.nan, seconds)
+    seconds[times.isna().to_numpy()] = np.nan
+    return np.asarray(seconds, dtype=np.float64)
 
 
 def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
     if column not in jobs.columns:
         return np.full(len(jobs), np.nan)
-    return pd.to_numeric(jobs[column], errors="coerce").astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+    return (
+        pd.to_numeric(jobs[column], errors="coerce")
+        .astype("Float64")
+        .to_numpy(dtype=np.float64, na_value=np.nan)
+    )
 
 
 def _known_share(jobs: pd.DataFrame, column: str) -> bool:

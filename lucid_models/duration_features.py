@@ -1,10 +1,11 @@
 """Causal statistics of run times, kept up to date job by job, with the standard library alone.
 
-What a new job will do is read off what jobs like it did: of the same user, name, name family, size, virtual cluster
-and combinations of these (*levels*). Each key of a level carries a time-decayed mean of log run time that is shrunk
-towards the level above it, a fast moving average, the last run times, their spread, and which jobs are running now
-and for how long. A run time enters the statistics when the job ends and never before, so features of a job depend
-only on what was known at its submission. The same object computes the features for training and on a live scheduler.
+What a new job will do is read off what jobs like it did: of the same user, name, name family, size, virtual
+cluster and combinations of these (*levels*). Each key of a level carries a time-decayed mean of log run time
+that is shrunk towards the level above it, a fast moving average, the last run times, their spread, and which
+jobs are running now and for how long. A run time enters the statistics when the job ends and never before, so
+features of a job depend only on what was known at its submission. The same object computes the features for
+training and on a live scheduler.
 """
 
 import math
@@ -42,7 +43,7 @@ LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "user_name_size": (("user", "name", "size"), "user_name"),
 }
 _COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type")
-_COARSE_STATISTICS = ("mean", "raw_mean")
+_COARSE_STATISTICS = ("mean", "raw_mean", "soft_mean")
 _FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "spread", "log_count")
 _FLIGHT_STATISTICS = ("log_running", "log_oldest_age", "log_since_submission")
 _FLIGHT_LEVELS = ("user", "user_name", "name", "virtual_cluster")
@@ -65,8 +66,9 @@ FACTS = (
 class DurationFeatureSettings:
     """Constants of the statistics (times in seconds).
 
-    `prior_jobs`: how many jobs' worth of the level above a key's mean contains; `soft_weight`: weight of the newest
-    job in the fast moving average; `max_keys`: the most keys a level remembers, the least recently seen go first.
+    `prior_jobs`: how many jobs' worth of the level above a key's mean contains; `soft_weight`: weight of the
+    newest job in the fast moving average; `max_keys`: the most keys a level remembers, the least recently
+    seen go first.
     """
 
     half_life_s: float = 7 * _DAY_S
@@ -114,8 +116,9 @@ def log_duration(duration_s: float) -> float:
 class DurationFeatureState:
     """The statistics of all levels at one moment (`now_s`, Unix time) and the jobs in flight.
 
-    A job is a mapping with any of: job_id, gpus, cpus, nodes, virtual_cluster, user, name, job_type, submit_time_s
-    (Unix time), time_limit_s, gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib. What is missing counts as unknown.
+    A job is a mapping with any of: job_id, gpus, cpus, nodes, virtual_cluster, user, name, job_type,
+    submit_time_s (Unix time), time_limit_s, gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib. What is missing
+    counts as unknown.
     """
 
     def __init__(
@@ -137,7 +140,8 @@ class DurationFeatureState:
         self.names = self._feature_names()
         self.name_of_level = {name: position for position, name in enumerate(self.levels)}
 
-    # -- what happens in the cluster ------------------------------------------------------------------------------
+    # -- what happens in the cluster
+    # ------------------------------------------------------------------------------
 
     def observe_submit(self, job: Mapping[str, Any]) -> None:
         """A job was submitted (it may be scored before or after)."""
@@ -148,21 +152,24 @@ class DurationFeatureState:
         self.start(job_id, start_s)
 
     def observe_end(self, job: Mapping[str, Any]) -> None:
-        """A job ended: needs job_id, end_time_s and duration_s, and the job's facts unless it was observed before.
+        """A job ended: needs job_id, end_time_s and duration_s, and the job's facts unless it was observed
+        before.
 
         Raises BadInputError for a run time that is missing, negative or not finite.
         """
         duration, end = number_or_nan(job.get("duration_s")), number_or_nan(job.get("end_time_s"))
         if not duration >= 0 or math.isnan(end):
             raise BadInputError(
-                f"Job {job.get('job_id')!r} ended at {job.get('end_time_s')!r} after {job.get('duration_s')!r} s.",
+                f"Job {job.get('job_id')!r} ended at {job.get('end_time_s')!r} after "
+                f"{job.get('duration_s')!r} s.",
                 remedy="Give the end as Unix time and a run time of at least 0 s.",
             )
         job_id = str(job.get("job_id"))
         flight = self.flights.get(job_id)
         self.end(job_id, self.keys_of(job) if flight is None else flight.keys, end, duration)
 
-    # -- the same on keys that are known already (replay of a log) --------------------------------------------------
+    # -- the same on keys that are known already (replay of a log)
+    # --------------------------------------------------
 
     def submit(self, job_id: str, keys: Sequence[str | None], time_s: float) -> None:
         """`observe_submit` with the job's keys, one per level (None: unknown)."""
@@ -202,7 +209,8 @@ class DurationFeatureState:
             if len(table) > 2 * self.settings.max_keys:
                 forget_oldest(table, self.settings.max_keys)
 
-    # -- features -------------------------------------------------------------------------------------------------
+    # -- features
+    # -------------------------------------------------------------------------------------------------
 
     def keys_of(self, job: Mapping[str, Any]) -> tuple[str | None, ...]:
         """The job's key in each level; None where a part of the key is unknown."""
@@ -240,9 +248,7 @@ class DurationFeatureState:
     def features(self, job: Mapping[str, Any], at_s: float | None = None) -> list[float]:
         """Features of one job in the order of `names`, as known at `at_s` (default: the job's submission)."""
         time_s = self._time_of(job) if at_s is None else at_s
-        return self.statistics_at(
-            str(job.get("job_id")), self.keys_of(job), time_s
-        ) + self.facts_of(job)
+        return self.statistics_at(str(job.get("job_id")), self.keys_of(job), time_s) + self.facts_of(job)
 
     def statistics_at(self, job_id: str, keys: Sequence[str | None], time_s: float) -> list[float]:
         """The statistics of a job's keys at a moment, level by level."""
@@ -266,7 +272,9 @@ class DurationFeatureState:
             raw_means.append(raw)
             result.append(mean)
             result.append(math.log(raw) if raw > 0 else _NAN)
-            if not self._coarse[level]:
+            if self._coarse[level]:
+                result.append(statistics.soft_mean if statistics is not None and statistics.count else _NAN)
+            else:
                 if statistics is None or not statistics.count:
                     result += (_NAN, _NAN, _NAN, _NAN, 0.0)
                 else:
@@ -282,7 +290,9 @@ class DurationFeatureState:
         return result
 
     def evidence(self, keys: Sequence[str | None]) -> list[tuple[str, str, int, float]]:
-        """(level, key, jobs seen, mean log run time) of the levels that have seen the job's key, coarsest first."""
+        """(level, key, jobs seen, mean log run time) of the levels that have seen the job's key, coarsest
+        first.
+        """
         found = []
         for level, key, table in zip(self.levels, keys, self.tables, strict=True):
             statistics = None if key is None else table.get(key)
@@ -291,10 +301,13 @@ class DurationFeatureState:
                 found.append((level, key.replace(_SEPARATOR, " x "), statistics.count, mean))
         return found
 
-    # -- saving ---------------------------------------------------------------------------------------------------
+    # -- saving
+    # ---------------------------------------------------------------------------------------------------
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data for JSON; nothing that a later estimate reads is lost, beyond `max_keys` keys a level."""
+        """Plain data for JSON; nothing that a later estimate reads is lost, beyond `max_keys` keys a
+        level.
+        """
         settings = self.settings
         for table in self.tables:
             forget_oldest(table, settings.max_keys)
@@ -363,10 +376,13 @@ class DurationFeatureState:
         twin = DurationFeatureState(self.levels, self.facts, self.settings)
         twin.now_s = self.now_s
         twin.tables = tuple({key: value.copy() for key, value in table.items()} for table in self.tables)
-        twin.flights = {job_id: _Flight(flight.keys, flight.start_s) for job_id, flight in self.flights.items()}
+        twin.flights = {
+            job_id: _Flight(flight.keys, flight.start_s) for job_id, flight in self.flights.items()
+        }
         return twin
 
-    # -- details --------------------------------------------------------------------------------------------------
+    # -- details
+    # --------------------------------------------------------------------------------------------------
 
     def _time_of(self, job: Mapping[str, Any]) -> float:
         time_s = number_or_nan(job.get("submit_time_s"))

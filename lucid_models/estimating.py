@@ -1,8 +1,8 @@
 """Estimates run times of jobs with NumPy alone: what a live scheduler holds of the Workload Estimate Model.
 
-Two heads over the same features (duration_features): one learned on the logarithm of run time, which orders jobs
-well, and one on run time itself, which adds up to GPU-hours. P50 and P90 come from the first head and from how far
-held-out jobs lay from it.
+Two heads over the same features (duration_features): one learned on the logarithm of run time, which orders
+jobs well, and one on run time itself, which adds up to GPU-hours. P50 and P90 come from the first head and
+from how far held-out jobs lay from it.
 """
 
 import math
@@ -53,7 +53,9 @@ class ResidualQuantiles:
 
 
 class DurationScorer:
-    """Feature state, two additive heads and residual quantiles; estimates lie within [`floor_s`, `ceiling_s`]."""
+    """Feature state, two additive heads and residual quantiles; estimates lie within [`floor_s`,
+    `ceiling_s`].
+    """
 
     kind = "duration"
 
@@ -74,17 +76,22 @@ class DurationScorer:
         self.floor_s, self.ceiling_s = MIN_DURATION_S, ceiling_s
         self.training = dict(training or {})
 
-    def estimate(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> list[DurationEstimate]:
+    def estimate(
+        self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
+    ) -> list[DurationEstimate]:
         """Estimates of jobs as known at `at_s` (default: at each job's submission), with the reason of each.
 
-        A job is a mapping as in `DurationFeatureState`; unknown users and names are answered by coarser statistics.
+        A job is a mapping as in `DurationFeatureState`; unknown users and names are answered by coarser
+        statistics.
         """
         if not jobs:
             return []
         rows = self.features(jobs, at_s)
         p50, p90, mean = self.estimate_rows(rows)
         return [
-            DurationEstimate(float(p50[i]), float(p90[i]), float(mean[i]), self.reason(job, rows[i], float(p50[i])))
+            DurationEstimate(
+                float(p50[i]), float(p90[i]), float(mean[i]), self.reason(job, rows[i], float(p50[i]))
+            )
             for i, job in enumerate(jobs)
         ]
 
@@ -113,7 +120,9 @@ class DurationScorer:
         return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50))
 
     def reason(self, job: Mapping[str, Any], row: NDArray[np.float64], p50_s: float) -> str:
-        """One sentence: the estimate, the closest history that it rests on, and what moved it most besides."""
+        """One sentence: the estimate, the closest history that it rests on, and what moved it most
+        besides.
+        """
         evidence = self.state.evidence(self.state.keys_of(job))
         if not evidence:
             return f"{human_duration(p50_s)}: no finished job is known yet."
@@ -164,7 +173,7 @@ class DurationScorer:
             fields.number("mean_scale_s", 1e-9, 1e12),
             ResidualQuantiles.from_data(fields.child("residuals")),
             fields.number("ceiling_s", MIN_DURATION_S, MAX_DURATION_S),
-            dict(fields.raw("training")) if fields.has("training") else {},
+            fields.details("training"),
         )
 
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -172,7 +181,9 @@ class DurationScorer:
         return np.exp(np.clip(logarithm, low, high))
 
     def _largest_fact(self, row: NDArray[np.float64]) -> str:
-        """The plain fact of the job (size, hour, time limit, ...) that moves the estimate most, when by over 5 %."""
+        """The plain fact of the job (size, hour, time limit, ...) that moves the estimate most, when by over
+        5 %.
+        """
         contributions = self.log_head.contributions_one(row.tolist())
         best, name, value = 0.05, "", math.nan
         for term, contribution in zip(self.log_head.terms, contributions, strict=True):
@@ -181,7 +192,8 @@ class DurationScorer:
                 best, name, value = contribution, feature, float(row[term.features[0]])
         if not name:
             return ""
-        return f"{_fact_text(name, value)} makes it {math.exp(abs(best)):.2f} times as {'long' if best > 0 else 'short'}"
+        direction = "long" if best > 0 else "short"
+        return f"{_fact_text(name, value)} makes it {math.exp(abs(best)):.2f} times as {direction}"
 
 
 def human_duration(seconds: float) -> str:

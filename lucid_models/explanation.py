@@ -1,6 +1,7 @@
 """Explanations of additive models as plain data; explanation_plots draws them.
 
-The score of a prediction is the intercept plus one number per term, so an explanation is exact: nothing is estimated.
+The score of a prediction is the intercept plus one number per term, so an explanation is exact: nothing is
+estimated.
 """
 
 import math
@@ -13,7 +14,9 @@ from lucid_models.additive_scorer import AdditiveScorer
 
 
 def explain_additive_global(scorer: AdditiveScorer, kind: str) -> dict[str, Any]:
-    """Importance of each term (mean absolute score over the training rows) and each feature's shape function."""
+    """Importance of each term (mean absolute score over the training rows) and each feature's shape
+    function.
+    """
     importances = scorer.importances()
     order = np.argsort(-importances, kind="stable")
     return {
@@ -30,7 +33,9 @@ def explain_additive_global(scorer: AdditiveScorer, kind: str) -> dict[str, Any]
 def explain_additive_row(
     scorer: AdditiveScorer, values: Sequence[float], prediction: float
 ) -> dict[str, Any]:
-    """What each term adds to the score of one row, the largest first, with the feature values that it read."""
+    """What each term adds to the score of one row, the largest first, with the feature values that it
+    read.
+    """
     contributions = scorer.contributions_one(values)
     order = sorted(range(len(contributions)), key=lambda i: (-abs(contributions[i]), i))
     return {

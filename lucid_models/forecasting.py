@@ -1,4 +1,6 @@
-"""Forecasts the throughput from its history, with NumPy alone: what a live scheduler holds of the throughput model."""
+"""Forecasts the throughput from its history, with NumPy alone: what a live scheduler holds of the throughput
+model.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,8 +49,8 @@ class ThroughputScorer:
     def predict_next(self, counts: ArrayLike, first_bin_s: int, horizon: int) -> NDArray[np.float64]:
         """Forecast of the `horizon` bins that follow the history, shape (horizon,).
 
-        Bins up to `lead_bins` ahead are read off directly. Further ones take the earlier forecasts in place of bins
-        that nobody has seen yet, so they drift towards the daily and weekly pattern.
+        Bins up to `lead_bins` ahead are read off directly. Further ones take the earlier forecasts in place
+        of bins that nobody has seen yet, so they drift towards the daily and weekly pattern.
         """
         if not 1 <= horizon <= 100_000:
             raise BadInputError(f"A horizon of {horizon} bins is not possible.", remedy="Choose 1 to 100000.")
@@ -89,7 +91,7 @@ class ThroughputScorer:
             AdditiveScorer.from_data(fields.child("additive")),
             fields.text("transform", choices=TRANSFORMS),
             fields.number("ceiling", 0.0, 1e12),
-            dict(fields.raw("training")) if fields.has("training") else {},
+            fields.details("training"),
         )
 
 

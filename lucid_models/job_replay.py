@@ -1,4 +1,6 @@
-"""Replays a log in the order of time, so that each job's features hold exactly what was known at its submission."""
+"""Replays a log in the order of time, so that each job's features hold exactly what was known at its
+submission.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +17,9 @@ _START, _END = 0, 1
 
 @dataclass(frozen=True)
 class JobStream:
-    """Jobs in the order of submission. Times are Unix seconds; NaN for a start or an end that did not happen."""
+    """Jobs in the order of submission. Times are Unix seconds; NaN for a start or an end that did not
+    happen.
+    """
 
     job_ids: Sequence[str]
     keys: Sequence[tuple[str | None, ...]]  # one per level of the state
@@ -35,10 +39,12 @@ def replay(
     until_s: float = np.inf,
     progress: Progress = silent,
 ) -> NDArray[np.float64]:
-    """Features of the scored jobs (all by default), shape (scored, features), while `state` lives through the log.
+    """Features of the scored jobs (all by default), shape (scored, features), while `state` lives through the
+    log.
 
-    An event at the very moment of a submission is known to it. `submitted` marks the jobs that the state has not
-    seen being submitted (default: all); the others only start and end. Events after `until_s` do not happen.
+    An event at the very moment of a submission is known to it. `submitted` marks the jobs that the state has
+    not seen being submitted (default: all); the others only start and end. Events after `until_s` do not
+    happen.
     """
     jobs = len(stream.job_ids)
     wanted = np.ones(jobs, dtype=np.bool_) if scored is None else scored
@@ -74,7 +80,12 @@ def replay(
 
 
 def _happen(
-    state: DurationFeatureState, stream: JobStream, duration_s: list[float], kind: int, job: int, time_s: float
+    state: DurationFeatureState,
+    stream: JobStream,
+    duration_s: list[float],
+    kind: int,
+    job: int,
+    time_s: float,
 ) -> None:
     if kind == _START:
         state.start(stream.job_ids[job], time_s)

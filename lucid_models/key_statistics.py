@@ -1,4 +1,6 @@
-"""The run-time statistics of one key (a user, a size, a user x name, ...), updated when its jobs start and end."""
+"""The run-time statistics of one key (a user, a size, a user x name, ...), updated when its jobs start and
+end.
+"""
 
 import math
 from typing import Any
@@ -23,7 +25,9 @@ _COLUMNS = (
 
 
 class KeyStatistics:
-    """Time-decayed sums as of `time_s`, the last run times (logarithms), the last submissions, the running jobs."""
+    """Time-decayed sums as of `time_s`, the last run times (logarithms), the last submissions, the running
+    jobs.
+    """
 
     __slots__ = (*_COLUMNS, "running", "submit_id")
 
@@ -75,7 +79,9 @@ class KeyStatistics:
         return math.sqrt(max(self.square_sum / self.weight - mean * mean, 0.0))
 
     def flight(self, job_id: str, time_s: float) -> tuple[float, float, float]:
-        """log(1 + running jobs), log(1 + age of the oldest) and log(1 + time since another job's submission)."""
+        """log(1 + running jobs), log(1 + age of the oldest) and log(1 + time since another job's
+        submission).
+        """
         running = len(self.running)
         oldest = math.nan
         if running:

@@ -2,14 +2,15 @@
 
 A saved model is one UTF-8 JSON object
 
-    {"format": "lucid-model", "format_version": 1, "kind": "packing" | "throughput" | "duration", "model": {...}}
+    {"format": "lucid-model", "format_version": 1, "kind": "packing" | "throughput" | "duration", "model":
+    {...}}
 
 without NaN or infinity, with arrays as lists. Reading it can only fail or give numbers and text.
 
 How to break the format: raise `FORMAT_VERSION` by one, keep a reader for every older version in `_UPGRADES`
 (version n -> function from the document of version n to that of version n + 1), keep a saved file of the old
-version under tests/lucid_models/saved and its test, and say it in CHANGELOG.md. A field that older readers may
-ignore needs no new version. A file of a newer version is refused: an old scheduler never guesses.
+version under tests/lucid_models/saved and its test, and say it in CHANGELOG.md. A field that older readers
+may ignore needs no new version. A file of a newer version is refused: an old scheduler never guesses.
 """
 
 import hashlib
@@ -188,7 +189,9 @@ def _short(value: object) -> str:
 
 
 class Fields:
-    """Reads the fields of one JSON object, refusing what is missing, mistyped, out of bounds or not finite."""
+    """Reads the fields of one JSON object, refusing what is missing, mistyped, out of bounds or not
+    finite.
+    """
 
     def __init__(self, data: object, place: str) -> None:
         if not isinstance(data, dict):
@@ -232,6 +235,15 @@ class Fields:
     def names(self, name: str) -> list[str]:
         """The field names of a nested object."""
         return list(self.child(name)._data)
+
+    def details(self, name: str) -> dict[str, Any]:
+        """A record of the training that nothing computes with; empty when absent."""
+        if not self.has(name):
+            return {}
+        value = self.raw(name)
+        if not isinstance(value, dict):
+            raise self.fail(name, f"is {_short(value)}, not an object")
+        return dict(value)
 
     def text(self, name: str, *, choices: Sequence[str] | None = None) -> str:
         """A text, one of `choices` when given."""

@@ -1,8 +1,8 @@
 """Packing Analyze Model: how much a job would slow a partner down that shares its GPUs.
 
-A pruned decision tree over what the profiler measures of a job alone, as in Lucid section 3.5.1 and Figure 6. The
-label of a configuration is the mean normalised speed that it leaves its measured partners, cut at two thresholds
-into the Sharing Scores. The speeds of pairs serve as labels only and never reach the features.
+A pruned decision tree over what the profiler measures of a job alone, as in Lucid section 3.5.1 and Figure 6.
+The label of a configuration is the mean normalised speed that it leaves its measured partners, cut at two
+thresholds into the Sharing Scores. The speeds of pairs serve as labels only and never reach the features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,9 @@ FEATURES = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp")
 
 
 class SharingScore(IntEnum):
-    """How heavily a job weighs on a partner; two jobs may share a GPU when their scores sum to at most GSS."""
+    """How heavily a job weighs on a partner; two jobs may share a GPU when their scores sum to at most
+    GSS.
+    """
 
     TINY = 0
     MEDIUM = 1
@@ -48,7 +50,8 @@ class PackingSettings:
     def __post_init__(self) -> None:
         if not 0 < self.medium_from < self.tiny_above < 2:
             raise BadInputError(
-                f"The thresholds medium_from={self.medium_from} and tiny_above={self.tiny_above} do not rise in (0, 2).",
+                f"The thresholds medium_from={self.medium_from} and tiny_above={self.tiny_above} do not rise "
+                f"in (0, 2).",
                 remedy="Choose for example 0.85 and 0.95.",
             )
 
@@ -118,7 +121,9 @@ def feature_matrix(solo: "pd.DataFrame") -> NDArray[np.float64]:
 
 
 class PackingAnalyzeModel:
-    """Decision tree with minimal cost-complexity pruning; the amount of pruning is chosen by cross-validation."""
+    """Decision tree with minimal cost-complexity pruning; the amount of pruning is chosen by
+    cross-validation.
+    """
 
     kind = "packing"
 
@@ -137,7 +142,9 @@ class PackingAnalyzeModel:
         return self._tree
 
     def fit(self, solo: "pd.DataFrame", pairs: "pd.DataFrame") -> "PackingAnalyzeModel":
-        """Learn from solo profiles and measured pairs; raises BadInputError when fewer than two labels occur."""
+        """Learn from solo profiles and measured pairs; raises BadInputError when fewer than two labels
+        occur.
+        """
         labels = label_configurations(solo, pairs, self.settings)
         table = solo.set_index("job_type").loc[list(labels.job_types)].reset_index()
         self.fit_labelled(feature_matrix(table), labels.scores)
@@ -152,7 +159,8 @@ class PackingAnalyzeModel:
         """Learn from a feature matrix (rows, 4) and its Sharing Scores."""
         if np.unique(scores).size < 2:
             raise BadInputError(
-                f"All {len(scores)} configurations have the same Sharing Score; a tree cannot learn from that.",
+                f"All {len(scores)} configurations have the same Sharing Score; a tree cannot learn from "
+                f"that.",
                 remedy="Measure configurations that load the GPU differently, or change the thresholds.",
             )
         from sklearn.tree import DecisionTreeClassifier
@@ -166,7 +174,9 @@ class PackingAnalyzeModel:
         return self
 
     def _choose_alpha(self, features: NDArray[np.float64], scores: NDArray[np.intp]) -> float:
-        """The strongest pruning within one standard error of the best cross-validated accuracy (Breiman's rule)."""
+        """The strongest pruning within one standard error of the best cross-validated accuracy (Breiman's
+        rule).
+        """
         from sklearn.model_selection import RepeatedStratifiedKFold
         from sklearn.tree import DecisionTreeClassifier
 
@@ -240,7 +250,7 @@ class PackingAnalyzeModel:
         fields = Fields(document, "model").child("model")
         model = cls(read_settings(fields.child("settings")))
         model._tree = read_tree(fields)
-        model.training = dict(fields.raw("training")) if fields.has("training") else {}
+        model.training = fields.details("training")
         return model
 
 
@@ -338,5 +348,6 @@ def explain_path(tree: TreeScorer, row: Sequence[float]) -> dict[str, Any]:
         "score": score.name,
         "share": share,
         "decisions": decisions,
-        "reason": f"{score.name}: {because or 'the tree has one leaf'} ({share:.0%} of {tree.samples[leaf]:g} alike).",
+        "reason": f"{score.name}: {because or 'the tree has one leaf'} "
+        f"({share:.0%} of {tree.samples[leaf]:g} alike).",
     }

@@ -1,8 +1,8 @@
 """Throughput Predict Model: how many jobs, or GPUs, will be asked for in a bin to come.
 
-An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2. It is boosted with a loss that a few
-extreme bins cannot steer (pseudo-Huber), on counts of jobs as they are and on the square root of counts of GPUs,
-whose spread grows with their size; validation bags are whole weeks.
+An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2. It is boosted with a loss that
+a few extreme bins cannot steer (pseudo-Huber), on counts of jobs as they are and on the square root of counts
+of GPUs, whose spread grows with their size; validation bags are whole weeks.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ _TRANSFORM = {"submitted_gpu_jobs": "identity", "submitted_gpus": "sqrt"}
 class ThroughputSettings:
     """How the model is trained.
 
-    `utc_offset_s`: the cluster's local time minus UTC. `missing_bins`: what a bin means that the table lacks between
-    its first and last one ("zero": nothing was submitted, "unknown": nobody counted).
+    `utc_offset_s`: the cluster's local time minus UTC. `missing_bins`: what a bin means that the table lacks
+    between its first and last one ("zero": nothing was submitted, "unknown": nobody counted).
     """
 
     utc_offset_s: int = 0
@@ -47,7 +47,9 @@ class ThroughputSettings:
 
 @dataclass(frozen=True)
 class BinnedSeries:
-    """One count a bin without gaps: `counts[i]` belongs to the bin at `first_bin_s + i * bin_s`, NaN when unknown."""
+    """One count a bin without gaps: `counts[i]` belongs to the bin at `first_bin_s + i * bin_s`, NaN when
+    unknown.
+    """
 
     counts: NDArray[np.float64]
     first_bin_s: int
@@ -58,7 +60,8 @@ class BinnedSeries:
 def binned_series(throughput: pd.DataFrame, series: str, missing_bins: str = "unknown") -> BinnedSeries:
     """One column of a throughput table (THROUGHPUT_SCHEMA) as a series without gaps.
 
-    Raises BadInputError for an empty table, mixed bin lengths, bins off the grid or counted twice, negative counts.
+    Raises BadInputError for an empty table, mixed bin lengths, bins off the grid or counted twice, negative
+    counts.
     """
     if series not in SERIES:
         raise BadInputError(f"Unknown series {series!r}.", remedy=f"Choose one of: {', '.join(SERIES)}.")
@@ -118,7 +121,8 @@ class ThroughputPredictModel:
         series: str = "submitted_gpu_jobs",
         lead_bins: int = DEFAULT_LEAD_BINS,
     ) -> "ThroughputPredictModel":
-        """Learn from a throughput table; two days are the least, and longer spans are used as they become available.
+        """Learn from a throughput table; two days are the least, and longer spans are used as they become
+        available.
 
         Raises BadInputError when the history is too short or holds no count.
         """
@@ -215,16 +219,19 @@ class ThroughputPredictModel:
     def _check_bins(self, data: BinnedSeries) -> None:
         if data.bin_s != self.scorer.features.bin_s:
             raise BadInputError(
-                f"The table has bins of {data.bin_s} s, the model was trained on {self.scorer.features.bin_s} s.",
+                f"The table has bins of {data.bin_s} s, the model was trained on "
+                f"{self.scorer.features.bin_s} s.",
                 remedy="Give bins of the same length.",
             )
 
 
 def _blocks(days: NDArray[np.intp], rows: NDArray[np.intp], bags: int) -> NDArray[np.intp]:
-    """Blocks of time for the bags: whole weeks, or shorter ones when the history has fewer weeks than bags."""
+    """Blocks of time for the bags: whole weeks, or shorter ones when the history has fewer weeks than
+    bags.
+    """
     weeks = (days - days[0]) // 7
     if np.unique(weeks).size >= bags:
-        return weeks
+        return np.asarray(weeks, dtype=np.intp)
     if np.unique(days).size >= 2 * bags:
-        return days - days[0]
+        return np.asarray(days - days[0], dtype=np.intp)
     return np.asarray((rows - rows[0]) * (2 * bags) // (rows[-1] - rows[0] + 1), dtype=np.intp)

@@ -1,9 +1,10 @@
 """Features of a throughput forecast, with NumPy alone, so that a live scheduler computes the very same ones.
 
-For the bin with index t and a lead of L bins everything is computed from bins up to t - L, the newest that is known
-when the forecast is made, plus the calendar of bin t itself. Lags, rolling means and medians and weighted soft sums
-follow Lucid section 3.5.2; the date, the month and the week number are left out because a forecast lies beyond them.
-A bin that nobody counted is missing (NaN), and statistics over it use what is there.
+For the bin with index t and a lead of L bins everything is computed from bins up to t - L, the newest that is
+known when the forecast is made, plus the calendar of bin t itself. Lags, rolling means and medians and
+weighted soft sums follow Lucid section 3.5.2; the date, the month and the week number are left out because a
+forecast lies beyond them. A bin that nobody counted is missing (NaN), and statistics over it use what is
+there.
 """
 
 from collections.abc import Mapping
@@ -93,7 +94,9 @@ class ThroughputFeatures:
 
     @property
     def history_bins(self) -> int:
-        """Bins before a forecast bin that its features read (soft means reach further, with vanishing weight)."""
+        """Bins before a forecast bin that its features read (soft means reach further, with vanishing
+        weight).
+        """
         windows = [*(window + self.lead_bins for window in (*self.mean_bins, *self.median_bins))]
         windows += [day * (DAY_S // self.bin_s) for day in self.slot_days]
         windows += [week * (WEEK_S // self.bin_s) for week in self.slot_weeks]
@@ -104,8 +107,8 @@ class ThroughputFeatures:
     ) -> NDArray[np.float64]:
         """Features of every bin, shape (bins, len(names)).
 
-        `counts` holds one value a bin (NaN: unknown) from the bin that starts at `first_bin_s` (Unix time, s). Row
-        t reads counts[: t - lead_bins + 1] only. `rows` keeps a part of the rows.
+        `counts` holds one value a bin (NaN: unknown) from the bin that starts at `first_bin_s` (Unix time,
+        s). Row t reads counts[: t - lead_bins + 1] only. `rows` keeps a part of the rows.
         """
         values = np.asarray(counts, dtype=np.float64)
         known = [_lagged(np.log1p(values), lag) for lag in LAGS]
@@ -185,7 +188,9 @@ def _rolling_median(values: NDArray[np.float64], window: int) -> NDArray[np.floa
 
 
 def _soft_mean(values: NDArray[np.float64], span: int) -> NDArray[np.float64]:
-    """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; a missing bin changes nothing."""
+    """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; a missing bin changes
+    nothing.
+    """
     weight = 2.0 / (span + 1.0)
     result = []
     current = np.nan

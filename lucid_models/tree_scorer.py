@@ -48,7 +48,8 @@ class TreeScorer:
         matrix = np.asarray(rows, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.feature_names):
             raise BadInputError(
-                f"The rows to score have shape {matrix.shape}; the tree needs (rows, {len(self.feature_names)}).",
+                f"The rows to score have shape {matrix.shape}; the tree needs (rows, "
+                f"{len(self.feature_names)}).",
                 remedy=f"Give the features in this order: {', '.join(self.feature_names)}.",
             )
         with np.errstate(over="ignore"):
@@ -66,14 +67,16 @@ class TreeScorer:
 
     def predict_proba(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Share of each class in the leaf of each row, shape (rows, classes)."""
-        return self.probabilities[self.apply(rows)]
+        return np.take(self.probabilities, self.apply(rows), axis=0)
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
         """Most frequent class of each row's leaf (the lower one on ties), shape (rows,)."""
-        return np.argmax(self.predict_proba(rows), axis=1)
+        return np.asarray(np.argmax(self.predict_proba(rows), axis=1), dtype=np.intp)
 
     def path(self, row: Sequence[float]) -> list[tuple[int, bool]]:
-        """Nodes from the root to the leaf with the direction taken (True: left); the leaf itself is not listed."""
+        """Nodes from the root to the leaf with the direction taken (True: left); the leaf itself is not
+        listed.
+        """
         value = np.asarray(row, dtype=np.float32).astype(np.float64)
         node, steps = 0, []
         while self.feature[node] != LEAF:
@@ -86,7 +89,9 @@ class TreeScorer:
         return steps
 
     def gini_importances(self) -> NDArray[np.float64]:
-        """Share of the total impurity decrease that each feature brings; sums to 1 unless the tree is one leaf."""
+        """Share of the total impurity decrease that each feature brings; sums to 1 unless the tree is one
+        leaf.
+        """
         result = np.zeros(len(self.feature_names))
         weighted = self.samples * self.impurity
         for node in np.flatnonzero(self.feature != LEAF):

@@ -1,0 +1,74 @@
+"""The models there are. A model that is listed here must pass the conformance test; one that is not does not
+exist.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from cluster_logs.errors import UnknownNameError
+from lucid_models.duration import WorkloadEstimateModel
+from lucid_models.packing import PackingAnalyzeModel
+from lucid_models.throughput import ThroughputPredictModel
+
+
+class LucidModel(Protocol):
+    """What every model offers besides its own fit and predict."""
+
+    kind: str
+
+    def explain_global(self) -> dict[str, Any]:
+        """Importances and shapes of the whole model."""
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form."""
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> Self:
+        """Read the saved form."""
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """One model: its kind (also the name of its file in a release), its published name, its class."""
+
+    kind: str
+    title: str
+    model: type[LucidModel]
+    predicts: str
+    lower_is_better: str
+
+
+CATALOGUE: Mapping[str, CatalogueEntry] = {
+    entry.kind: entry
+    for entry in (
+        CatalogueEntry(
+            "packing",
+            "Packing Analyze Model",
+            PackingAnalyzeModel,
+            "Sharing Score (0 Tiny, 1 Medium, 2 Jumbo) of a job from its solo profile",
+            "error_rate",
+        ),
+        CatalogueEntry(
+            "throughput",
+            "Throughput Predict Model",
+            ThroughputPredictModel,
+            "jobs or GPUs submitted in a bin to come",
+            "mae",
+        ),
+        CatalogueEntry(
+            "duration",
+            "Workload Estimate Model",
+            WorkloadEstimateModel,
+            "run time of a job in seconds: P50, P90 and mean",
+            "mae_log10",
+        ),
+    )
+}
+
+
+def load_catalogue_entry(kind: str) -> CatalogueEntry:
+    """The entry of a kind; raises UnknownNameError with the kinds that exist."""
+    if kind not in CATALOGUE:
+        raise UnknownNameError("kind of model", kind, CATALOGUE)
+    return CATALOGUE[kind]

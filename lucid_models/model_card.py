@@ -1,0 +1,98 @@
+"""Writes a model card: what a model was trained on, how good it is beside rivals, how to read it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cluster_logs.errors import BadInputError
+from lucid_models.catalogue import load_catalogue_entry
+
+_LIMITS: Mapping[str, tuple[str, ...]] = {
+    "packing": (
+        "It knows the configurations that were measured in pairs; an unlike one gets the score of its leaf.",
+        "Speeds were measured for two jobs on one GPU of one model; other GPUs need their own measurements.",
+    ),
+    "throughput": (
+        "A burst that neither the last hours nor the daily and weekly pattern announce is not forecast.",
+        "A few very large jobs dominate single bins of GPU demand: judge by mean absolute error, not R2.",
+    ),
+    "duration": (
+        "A job that is unlike all finished ones is answered by coarser statistics, and its reason says so.",
+        "P50 and P90 are calibrated on held-out jobs of the training window; a new workload shifts them.",
+        "Jobs still running when training ends are not learned from: the last days lean to short jobs.",
+    ),
+}
+_READING: Mapping[str, tuple[str, ...]] = {
+    "packing": (
+        "Follow the tree from its root: each box asks one metric, and the leaf gives the score",
+        "with the share of the measured configurations in it that have this score.",
+        "Gini importance is a metric's share of the tree's total gain.",
+    ),
+    "throughput": (
+        "A forecast is the intercept plus one score per feature, read off that feature's shape function.",
+        "Importance is the mean absolute score over the training bins.",
+    ),
+    "duration": (
+        "The logarithm of the estimate is the intercept plus one score per feature, so scores multiply",
+        "run time: +0.69 doubles it, -0.69 halves it.",
+        "Importance is the mean absolute score over the training jobs.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What a card says. `metrics` and `baselines` are measured on the test window, baselines by the rival's
+    name.
+    """
+
+    kind: str
+    data: str
+    training_window: str
+    test_window: str
+    split: str
+    metrics: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    rows: Mapping[str, int] = field(default_factory=dict)
+    simulated: bool = False
+    synthetic: bool = False
+    notes: Sequence[str] = ()
+
+
+def build_model_card(facts: CardFacts) -> str:
+    """The card as Markdown; raises UnknownNameError for an unknown kind and BadInputError without metrics."""
+    entry = load_catalogue_entry(facts.kind)
+    if not facts.metrics:
+        raise BadInputError("A model card needs the model's metrics.", remedy="Evaluate the model first.")
+    lines = [
+        f"# {entry.title}",
+        "",
+        f"Predicts {entry.predicts}.",
+        "",
+        "## Data",
+        "",
+        f"- Source: {facts.data}",
+        f"- Training window: {facts.training_window}",
+        f"- Test window: {facts.test_window}",
+        f"- Split: {facts.split}",
+        *(f"- {name.replace('_', ' ')}: {count}" for name, count in facts.rows.items()),
+    ]
+    if facts.simulated:
+        lines.append("- **The profiles were measured on a simulated device, not on a GPU.**")
+    if facts.synthetic:
+        lines.append("- **The log is synthetic; no real cluster wrote it.**")
+    lines += ["", "## Quality on the test window", "", *_table(facts), "", "## Limits", ""]
+    lines += [f"- {text}" for text in (*_LIMITS[facts.kind], *facts.notes)]
+    lines += ["", "## How to read its explanation", "", *_READING[facts.kind], ""]
+    return "\n".join(lines)
+
+
+def _table(facts: CardFacts) -> list[str]:
+    names = list(facts.metrics)
+    for values in facts.baselines.values():
+        names += [name for name in values if name not in names]
+    rows = [("**this model**", facts.metrics), *facts.baselines.items()]
+    lines = ["| model | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
+    for label, values in rows:
+        cells = [f"{values[name]:.4g}" if name in values else "" for name in names]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return lines

@@ -1,0 +1,104 @@
+"""What a live scheduler loads of a release: the three models as scorers that need NumPy and nothing else.
+
+scorer = load_scorer("duration.json")            # by the kind that the file names
+scorer.estimate([{"job_id": "7", "gpus": 4, "user": "u17", ...}])
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lucid_models.additive_scorer import AdditiveScorer
+from lucid_models.estimating import DurationEstimate, DurationScorer
+from lucid_models.forecasting import ThroughputScorer
+from lucid_models.model_format import CorruptModelError, Fields, load_model, make_document
+from lucid_models.packing import (
+    PackingSettings,
+    SharingScore,
+    explain_path,
+    read_settings,
+    read_tree,
+    stack_metrics,
+)
+from lucid_models.tree_scorer import TreeScorer
+
+__all__ = [
+    "AdditiveScorer",
+    "DurationEstimate",
+    "DurationScorer",
+    "PackingScorer",
+    "Scorer",
+    "SharingScore",
+    "ThroughputScorer",
+    "TreeScorer",
+    "load_scorer",
+    "scorer_from_document",
+]
+
+
+class PackingScorer:
+    """Sharing Scores from solo metrics."""
+
+    kind = "packing"
+
+    def __init__(self, settings: PackingSettings, tree: TreeScorer, training: Mapping[str, Any]) -> None:
+        self.settings, self.tree, self.training = settings, tree, dict(training)
+
+    def predict(
+        self, gpu_util_pct: ArrayLike, gpu_mem_util_pct: ArrayLike, gpu_mem_mib: ArrayLike, amp: ArrayLike
+    ) -> NDArray[np.intp]:
+        """Sharing Scores (0, 1, 2), shape (rows,); an unknown metric is NaN."""
+        return self.tree.predict(stack_metrics(gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib, amp))
+
+    def explain(self, row: Sequence[float]) -> dict[str, Any]:
+        """The decisions behind one score; `row` in the order of packing.FEATURES."""
+        return explain_path(self.tree, row)
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return make_document(
+            self.kind,
+            {
+                "settings": {
+                    name: getattr(self.settings, name) for name in self.settings.__dataclass_fields__
+                },
+                "tree": self.tree.to_data(),
+                "training": self.training,
+            },
+        )
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "PackingScorer":
+        """Read what a packing model's `to_data` wrote; raises CorruptModelError."""
+        fields = Fields(document, "model").child("model")
+        return cls(read_settings(fields.child("settings")), read_tree(fields), fields.details("training"))
+
+
+Scorer = PackingScorer | ThroughputScorer | DurationScorer
+
+
+def load_scorer(path: str | os.PathLike[str], *, kind: str | None = None) -> Scorer:
+    """Load a saved model, whole or not at all.
+
+    Raises FormatVersionError for a version of another program, CorruptModelError for anything else that is
+    wrong.
+    """
+    return scorer_from_document(load_model(path, kind=kind))
+
+
+def scorer_from_document(document: Mapping[str, Any]) -> Scorer:
+    """The scorer that a document of `model_format` holds; errors as in `load_scorer`."""
+    readers: dict[str, type[Scorer]] = {
+        "packing": PackingScorer,
+        "throughput": ThroughputScorer,
+        "duration": DurationScorer,
+    }
+    kind = document.get("kind")
+    if kind not in readers:
+        raise CorruptModelError(
+            f"Unknown kind of model {kind!r}.", remedy=f"Kinds are: {', '.join(readers)}."
+        )
+    return readers[str(kind)].from_data(document)
