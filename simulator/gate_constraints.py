@@ -1,0 +1,224 @@
+"""The gate's constraints: what blocks a challenger whatever the objective says."""
+
+import numpy as np
+
+from cluster_logs.errors import BadInputError
+from simulator.bootstrap import PairedChange
+from simulator.gate_metrics import (
+    EstimateCheck,
+    MeasuredWindow,
+    PolicyFigures,
+    SharedJobs,
+    delivered_gpu_h,
+    quantile,
+    slowdown,
+    worst_group,
+)
+from simulator.gate_rules import GateRules
+from simulator.verdict import LATENCY, Constraint
+
+
+def within_margin(change: PairedChange, rules: GateRules) -> bool:
+    """Whether the upper bound of the change stays within the relative margin or the absolute floor."""
+    if change.difference.blocks < rules.min_blocks or change.difference.high is None:
+        return False
+    if change.difference.high <= rules.margin_floor_s:
+        return True
+    relative = change.relative_pct
+    return relative is not None and relative.high is not None and relative.high <= rules.margin_pct
+
+
+def _at_most(
+    name: str, unit: str, new: float, old: float, margin_pct: float, floor: float, what: str
+) -> Constraint:
+    limit = max(old * (1.0 + margin_pct / 100.0), old + floor)
+    passed = new <= limit
+    return Constraint(
+        name,
+        unit,
+        new,
+        old,
+        limit,
+        passed,
+        f"{what}: {number(new)} {unit} against the reference's {number(old)} {unit}; "
+        f"{'within' if passed else 'above'} the limit of {number(limit)} {unit} "
+        f"(+{margin_pct:g} % or +{number(floor)} {unit}, whichever is more).",
+    )
+
+
+def usable_estimates(check: EstimateCheck | None) -> Constraint:
+    """No estimate may be missing, infinite, zero or negative."""
+    name, unit = "estimates_finite_and_positive", "jobs"
+    if check is None:
+        return Constraint(
+            name, unit, None, None, 0.0, None, "Not measured: the estimates were not handed over."
+        )
+    bad = check.not_finite + check.not_positive
+    if check.jobs == 0:
+        sentence = "There are no estimates."
+    elif bad:
+        sentence = (
+            f"{bad:,} of {check.jobs:,} estimates are unusable ({check.not_finite:,} not finite, "
+            f"{check.not_positive:,} not above zero); none may be."
+        )
+    else:
+        sentence = f"All {check.jobs:,} estimates are finite and above zero."
+    return Constraint(name, unit, float(bad), None, 0.0, check.usable, sentence)
+
+
+def every_job_ends(judged: PolicyFigures) -> Constraint:
+    """No job may be left when the replay ends."""
+    left = int((~judged.finished).sum())
+    sentence = f"{left:,} jobs never ended; none may be left." if left else "Every job ended."
+    return Constraint("every_job_ends", "jobs", float(left), 0.0, 0.0, left == 0, sentence)
+
+
+def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
+    """The objective's own margin, against FIFO."""
+    passed = within_margin(change, rules)
+    limit = max(change.reference * (1 + rules.margin_pct / 100), change.reference + rules.margin_floor_s)
+    per_cent = change.relative_pct
+    upper = f"{per_cent.high:+.1f} %" if per_cent and per_cent.high is not None else "unknown"
+    return Constraint(
+        "not_worse_than_fifo",
+        "s",
+        change.challenger,
+        change.reference,
+        limit,
+        passed,
+        f"{rules.objective} of {number(change.challenger)} s against FIFO's {number(change.reference)} s; "
+        f"its upper bound of change is {upper}, {'within' if passed else 'beyond'} the objective's margin.",
+    )
+
+
+def tail_waiting(judged: PolicyFigures, other: PolicyFigures, rules: GateRules) -> list[Constraint]:
+    """The longest waits: P99.9, the number of starved jobs, the longest of all."""
+    new, old = judged.queuing_delay_s, other.queuing_delay_s
+    starved_new = int((new > rules.starvation_wait_s).sum())
+    starved_old = int((old > rules.starvation_wait_s).sum())
+    floor_jobs = max(1.0, np.floor(rules.starved_floor_pct / 100.0 * new.size))
+    hours = rules.starvation_wait_s / 3600.0
+    return [
+        _at_most(
+            "p999_queuing_delay",
+            "s",
+            quantile(new, 0.999),
+            quantile(old, 0.999),
+            rules.p999_margin_pct,
+            rules.p999_floor_s,
+            "P99.9 queuing delay",
+        ),
+        _at_most(
+            "starved_jobs",
+            "jobs",
+            float(starved_new),
+            float(starved_old),
+            rules.starved_margin_pct,
+            float(floor_jobs),
+            f"Jobs that wait over {hours:g} h",
+        ),
+        _at_most(
+            "longest_wait",
+            "s",
+            float(new.max()),
+            float(old.max()),
+            rules.longest_wait_margin_pct,
+            rules.longest_wait_floor_s,
+            "Longest wait",
+        ),
+    ]
+
+
+def fairness(
+    judged: PolicyFigures, other: PolicyFigures, shared: SharedJobs, rules: GateRules
+) -> list[Constraint]:
+    """The worst-off user and the worst-off virtual cluster, against the reference's worst-off one."""
+    new = slowdown(judged, shared, rules.slowdown_bound_s)
+    old = slowdown(other, shared, rules.slowdown_bound_s)
+    groups = (
+        ("fairness_between_users", "user", shared.user),
+        ("fairness_between_virtual_clusters", "virtual cluster", shared.virtual_cluster),
+    )
+    found = []
+    for name, kind, group in groups:
+        named = np.array([value is not None for value in group], dtype=bool)
+        worst_new = worst_group(new, group, rules.fairness_min_jobs)
+        worst_old = worst_group(old, group, rules.fairness_min_jobs)
+        why_not = ""
+        if not named.any():
+            why_not = f"the log names no {kind}s"
+        elif worst_new is None or worst_old is None:
+            why_not = f"no {kind} submitted {rules.fairness_min_jobs} jobs or more in the window"
+        elif worst_new.groups < 2:
+            why_not = f"only one {kind} submitted {rules.fairness_min_jobs} jobs or more in the window"
+        if why_not or worst_new is None or worst_old is None:
+            sentence = f"Not measurable: {why_not}."
+            found.append(Constraint(name, "slowdown", None, None, None, None, sentence))
+            continue
+        what = (
+            f"Mean slowdown of the worst-off {kind} of {worst_new.groups} "
+            f"({worst_new.name!r}; under the reference {worst_old.name!r})"
+        )
+        found.append(
+            _at_most(
+                name,
+                "slowdown",
+                worst_new.mean_slowdown,
+                worst_old.mean_slowdown,
+                rules.fairness_margin_pct,
+                rules.fairness_floor,
+                what,
+            )
+        )
+    return found
+
+
+def utilisation(
+    judged: PolicyFigures, other: PolicyFigures, shared: SharedJobs, window: MeasuredWindow, rules: GateRules
+) -> Constraint:
+    """The work that gets done inside the window may not fall."""
+    new, old = delivered_gpu_h(judged, shared, window), delivered_gpu_h(other, shared, window)
+    unit, what = "GPU-hours", "Work delivered inside the window"
+    if window.gpus:
+        capacity = window.gpus * (window.end_s - window.start_s) / 3600.0
+        new, old = 100.0 * new / capacity, 100.0 * old / capacity
+        unit, what = "%", "Work delivered inside the window, of the cluster's GPU-hours"
+    limit = old * (1.0 - rules.utilisation_margin_pct / 100.0)
+    passed = new >= limit
+    return Constraint(
+        "utilisation",
+        unit,
+        new,
+        old,
+        limit,
+        passed,
+        f"{what}: {number(new)} {unit} against the reference's {number(old)} {unit}; "
+        f"{'not below' if passed else 'below'} the limit of {number(limit)} {unit} "
+        f"(-{rules.utilisation_margin_pct:g} %).",
+    )
+
+
+def decision_latency(measured_ms: float | None, rules: GateRules) -> Constraint:
+    """A decision must come in time for the scheduler's next round."""
+    limit, jobs = rules.decision_latency_limit_ms, rules.decision_jobs
+    if measured_ms is None:
+        return Constraint(LATENCY, "ms", None, None, limit, None, "Not measured: no release was timed.")
+    if not np.isfinite(measured_ms) or measured_ms < 0:
+        raise BadInputError(f"A decision latency of {measured_ms!r} ms.", remedy="Measure it again.")
+    passed = measured_ms <= limit
+    return Constraint(
+        LATENCY,
+        "ms",
+        float(measured_ms),
+        None,
+        limit,
+        passed,
+        f"Ranking {jobs:,} queued jobs, features and inference included, took {number(measured_ms)} ms; "
+        f"{'within' if passed else 'above'} the limit of {number(limit)} ms.",
+    )
+
+
+def number(value: object) -> str:
+    """A figure for people: thousands separated, three significant digits below a hundred."""
+    figure = float(value)  # type: ignore[arg-type]
+    return f"{figure:,.0f}" if abs(figure) >= 100 or figure == int(figure) else f"{figure:.3g}"

@@ -1,0 +1,113 @@
+"""What a challenger must show: the gate's objective, margins and limits, with names, units and defaults.
+
+A limit on a figure that should be low is `max(reference * (1 + margin_pct / 100), reference + floor)`: the
+relative margin counts on a busy cluster, the absolute floor on a nearly idle one, where three seconds more
+would otherwise look like a catastrophe.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+
+# name -> the quantile of the job table's column, or None for the mean
+OBJECTIVES: dict[str, tuple[str, float | None]] = {
+    "mean_jct_s": ("jct_s", None),
+    "mean_queuing_delay_s": ("queuing_delay_s", None),
+    "p99_queuing_delay_s": ("queuing_delay_s", 0.99),
+    "p999_queuing_delay_s": ("queuing_delay_s", 0.999),
+}
+INTERVALS = ("bca", "percentile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRules:
+    """Settings of the gate. docs/gate.md says why the defaults are what they are."""
+
+    objective: str = "mean_jct_s"
+    margin_pct: float = 2.0
+    """Non-inferiority: the upper bound of the objective's change may be this much of the reference."""
+    margin_floor_s: float = 10.0
+    """... or at most this many seconds, whichever is more."""
+    confidence_pct: float = 95.0
+    resamples: int = 2_000
+    seed: int = 0
+    interval: Literal["bca", "percentile"] = "bca"
+    min_blocks: int = 2
+    """Fewer blocks (day x virtual cluster) give no interval, and without one nothing is approved."""
+
+    p999_margin_pct: float = 25.0
+    p999_floor_s: float = 1_800.0
+    starvation_wait_s: float = 86_400.0
+    """A job that waits longer than this is counted as starved."""
+    starved_margin_pct: float = 25.0
+    starved_floor_pct: float = 0.1
+    """Of all jobs (at least one job)."""
+    longest_wait_margin_pct: float = 50.0
+    longest_wait_floor_s: float = 21_600.0
+    fairness_margin_pct: float = 25.0
+    fairness_floor: float = 1.0
+    """In units of slowdown (JCT over run time)."""
+    fairness_min_jobs: int = 20
+    """Users and virtual clusters with fewer jobs in the window say too little to be judged."""
+    slowdown_bound_s: float = 600.0
+    """Run times below this count as this much in a slowdown (bounded slowdown, Feitelson et al. 1997)."""
+    utilisation_margin_pct: float = 2.0
+    """Of the reference's delivered work."""
+    decision_latency_limit_ms: float = 250.0
+    decision_jobs: int = 2_048
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise UnknownNameError("objective", self.objective, OBJECTIVES)
+        if self.interval not in INTERVALS:
+            raise UnknownNameError("interval", self.interval, INTERVALS)
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            whole = name in _WHOLE
+            right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+            if not right_type or not math.isfinite(value) or not low <= value <= high:
+                kind = "a whole number" if whole else "a number"
+                raise BadInputError(
+                    f"The gate's {name} is {value!r}.", remedy=f"Use {kind} from {low:g} to {high:g}."
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> "GateRules":
+        """Rules from names and values; raises UnknownNameError for a name that is no setting."""
+        known = {field.name for field in fields(cls)}
+        for name in settings:
+            if name not in known:
+                raise UnknownNameError("gate setting", name, known)
+        return cls(**settings)
+
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("margin_pct", 0, 100),
+    ("margin_floor_s", 0, 1e9),
+    ("confidence_pct", 50, 99.99),
+    ("resamples", 100, 1_000_000),
+    ("seed", 0, 2**32 - 1),
+    ("min_blocks", 2, 1_000),
+    ("p999_margin_pct", 0, 1_000),
+    ("p999_floor_s", 0, 1e9),
+    ("starvation_wait_s", 1, 1e9),
+    ("starved_margin_pct", 0, 1_000),
+    ("starved_floor_pct", 0, 100),
+    ("longest_wait_margin_pct", 0, 1_000),
+    ("longest_wait_floor_s", 0, 1e9),
+    ("fairness_margin_pct", 0, 1_000),
+    ("fairness_floor", 0, 1e6),
+    ("fairness_min_jobs", 1, 1_000_000),
+    ("slowdown_bound_s", 1, 1e6),
+    ("utilisation_margin_pct", 0, 100),
+    ("decision_latency_limit_ms", 0.001, 1e6),
+    ("decision_jobs", 1, 1_000_000),
+)
+_WHOLE = {"resamples", "seed", "min_blocks", "fairness_min_jobs", "decision_jobs"}

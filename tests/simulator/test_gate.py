@@ -1,0 +1,349 @@
+"""The gate on result tables: what it approves, what it refuses, and how it says why."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.gate import judge
+from simulator.gate_metrics import EstimateCheck, MeasuredWindow, check_estimates, delivered_gpu_h
+from simulator.gate_rules import GateRules
+from simulator.verdict import Verdict
+
+DAY_S = 86_400.0
+FINE = EstimateCheck(jobs=600, not_finite=0, not_positive=0)
+
+
+@dataclass(frozen=True)
+class Replay:
+    jobs: pd.DataFrame
+
+
+def replay(waits_s: np.ndarray, *, jobs: int = 600, seed: int = 1, users: int | None = 6) -> Replay:
+    """Jobs of seven days in two virtual clusters, of which job i waits `waits_s[i]`."""
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.uniform(0, 7 * DAY_S, jobs))
+    duration = rng.lognormal(7, 1.2, jobs)
+    waits = np.broadcast_to(np.asarray(waits_s, dtype=float), (jobs,))
+    table = pd.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(jobs)],
+            "virtual_cluster": np.where(np.arange(jobs) % 3 == 0, "vision", "speech"),
+            "user": [None if users is None else f"u{i % users}" for i in range(jobs)],
+            "gpus": rng.choice([1, 2, 4, 8], jobs),
+            "submit_time_s": submit,
+            "first_start_time_s": submit + waits,
+            "end_time_s": submit + waits + duration,
+            "queuing_delay_s": waits,
+            "jct_s": waits + duration,
+            "duration_s": duration,
+            "preemptions": 0,
+            "colocated": False,
+        }
+    )
+    return Replay(table)
+
+
+def waits(mean_s: float, seed: int = 2, jobs: int = 600) -> np.ndarray:
+    return np.random.default_rng(seed).exponential(mean_s, jobs)
+
+
+def decide(results: dict[str, Replay], *, champion: str | None = "champion", **options: object) -> Verdict:
+    given_options = {
+        "rules": GateRules(),
+        "decision_latency_ms": 12.0,
+        "assumptions": ["Drawn for a test."],
+        "estimates": FINE,
+        **options,
+    }
+    return judge(results, challenger="challenger", champion=champion, **given_options)  # type: ignore[arg-type]
+
+
+def four(challenger: np.ndarray, champion: np.ndarray, **shape: object) -> dict[str, Replay]:
+    return {
+        "challenger": replay(challenger, **shape),  # type: ignore[arg-type]
+        "champion": replay(champion, **shape),  # type: ignore[arg-type]
+        "fifo": replay(champion * 3, **shape),  # type: ignore[arg-type]
+        "sjf": replay(champion * 0.2, **shape),  # type: ignore[arg-type]
+    }
+
+
+def constraint(verdict: Verdict, name: str):  # type: ignore[no-untyped-def]
+    return next(c for c in verdict.constraints if c.name == name)
+
+
+def test_an_equal_challenger_is_approved_and_its_losses_are_told() -> None:
+    verdict = decide(four(waits(2_000), waits(2_000)))
+    assert verdict.approved
+    assert verdict.sentence.startswith("Approved: mean_jct_s is ")
+    assert verdict.objective["change_s"] == 0.0
+    assert (verdict.objective["change_low_pct"], verdict.objective["change_high_pct"]) == (0.0, 0.0)
+    assert verdict.losses == ("sjf",)
+    assert verdict.sentence.endswith("it loses to sjf.")
+    outcomes = {row["policy"]: row["outcome"] for row in verdict.comparisons}
+    assert outcomes == {"champion": "no clear difference", "fifo": "better", "sjf": "worse"}
+    assert [row["policy"] for row in verdict.policies][:2] == ["challenger", "champion"]
+    assert all(c.passed for c in verdict.constraints)
+
+
+def test_a_worse_challenger_is_refused_by_the_objective() -> None:
+    verdict = decide(four(waits(2_000) * 1.6, waits(2_000)))
+    assert not verdict.approved
+    assert verdict.sentence.startswith("Refused: mean_jct_s")
+    assert "beyond the margin of +2 % or +10 s" in verdict.sentence
+    assert verdict.objective["passed"] is False
+
+
+def test_a_challenger_that_may_be_worse_is_refused_though_its_point_is_within_the_margin() -> None:
+    verdict = decide(four(waits(2_000, seed=3), waits(2_000, seed=4)))
+    objective = verdict.objective
+    assert abs(float(objective["change_pct"] or 0)) < 6
+    assert float(objective["change_high_pct"] or 0) > 2
+    assert not verdict.approved
+
+
+def test_a_few_seconds_on_an_idle_cluster_do_not_block() -> None:
+    verdict = decide(four(waits(3.0) + 3.0, waits(3.0)), rules=GateRules(objective="mean_queuing_delay_s"))
+    assert float(verdict.objective["change_pct"] or 0) > 50
+    assert verdict.approved, verdict.sentence
+
+
+def test_without_a_champion_fifo_is_the_reference_and_that_is_said() -> None:
+    results = four(waits(2_000), waits(2_000))
+    del results["champion"]
+    verdict = decide(results, champion=None)
+    assert verdict.approved
+    assert verdict.reference == "fifo"
+    assert "There is no champion yet: the reference is FIFO." in verdict.assumptions
+
+
+def test_nobody_creeps_below_fifo_by_small_steps() -> None:
+    results = four(waits(2_000), waits(2_000))
+    results["fifo"] = replay(waits(2_000) * 0.5)
+    verdict = decide(results)
+    assert verdict.objective["passed"]
+    assert [c.name for c in verdict.failed] == ["not_worse_than_fifo"]
+    assert not verdict.approved
+
+
+def test_a_policy_that_starves_a_few_jobs_is_refused_though_its_mean_is_better() -> None:
+    good = waits(4_000)
+    starving = good * 0.5
+    starving[::150] = 3 * DAY_S  # four jobs of 600
+    verdict = decide(four(starving, good), rules=GateRules(margin_pct=100.0))
+    assert verdict.objective["passed"]
+    assert not verdict.approved
+    assert {c.name for c in verdict.failed} >= {"starved_jobs", "longest_wait", "p999_queuing_delay"}
+    assert "blocked by" in verdict.sentence
+    assert "starved_jobs" in verdict.sentence
+    starved = constraint(verdict, "starved_jobs")
+    assert (starved.challenger, starved.reference) == (4.0, 0.0)
+    assert "Jobs that wait over 24 h: 4 jobs against the reference's 0 jobs" in starved.sentence
+
+
+def test_one_user_who_pays_for_all_others_blocks() -> None:
+    reference = np.full(600, 3_000.0)
+    unfair = np.where(np.arange(600) % 6 == 4, 12_000.0, 500.0)  # user u4 pays
+    verdict = decide(four(unfair, reference), rules=GateRules(p999_floor_s=DAY_S))
+    assert verdict.objective["passed"]
+    assert [c.name for c in verdict.failed] == ["fairness_between_users"]
+    assert "'u4'" in constraint(verdict, "fairness_between_users").sentence
+
+
+def test_one_virtual_cluster_that_pays_blocks() -> None:
+    reference = np.full(600, 3_000.0)
+    unfair = np.where(np.arange(600) % 3 == 0, 8_000.0, 100.0)  # "vision" pays
+    verdict = decide(four(unfair, reference, users=None), rules=GateRules(margin_pct=20, p999_floor_s=DAY_S))
+    assert [c.name for c in verdict.failed] == ["fairness_between_virtual_clusters"]
+
+
+def test_a_log_without_users_is_not_measurable_rather_than_passed() -> None:
+    verdict = decide(four(waits(2_000), waits(2_000), users=None))
+    users = constraint(verdict, "fairness_between_users")
+    assert users.passed is None
+    assert users.sentence == "Not measurable: the log names no users."
+    assert "not measured: fairness_between_users" in verdict.sentence
+    assert verdict.approved
+
+
+def test_a_slow_decision_blocks_and_an_untimed_one_is_said_to_be() -> None:
+    results = four(waits(2_000), waits(2_000))
+    slow = decide(results, decision_latency_ms=900.0)
+    assert [c.name for c in slow.failed] == ["decision_latency_ms"]
+    assert "2,048 queued jobs" in constraint(slow, "decision_latency_ms").sentence
+    untimed = decide(results, decision_latency_ms=None)
+    assert constraint(untimed, "decision_latency_ms").passed is None
+
+
+@pytest.mark.parametrize(
+    ("estimates", "said"),
+    [
+        ([1.0, np.nan, 3.0], "1 not finite, 0 not above zero"),
+        ([1.0, np.inf, -np.inf], "2 not finite, 0 not above zero"),
+        ([1.0, 0.0, -5.0], "0 not finite, 2 not above zero"),
+        ([], "There are no estimates."),
+    ],
+)
+def test_unusable_estimates_are_refused_without_a_replay(estimates: list[float], said: str) -> None:
+    results = four(waits(2_000), waits(2_000))
+    del results["challenger"]
+    verdict = decide(results, estimates=check_estimates(estimates))
+    assert not verdict.approved
+    assert [c.name for c in verdict.failed] == ["estimates_finite_and_positive"]
+    assert said in constraint(verdict, "estimates_finite_and_positive").sentence
+    assert "not judged because the challenger's estimates are unusable" in verdict.sentence
+    assert Verdict.from_dict(json.loads(verdict.to_json())) == verdict
+
+
+def test_jobs_that_never_end_are_refused() -> None:
+    results = four(waits(2_000), waits(2_000))
+    jobs = results["challenger"].jobs.copy()
+    jobs.loc[[5, 9], ["end_time_s", "jct_s"]] = np.nan
+    verdict = decide(results | {"challenger": Replay(jobs)})
+    assert [c.name for c in verdict.failed] == ["every_job_ends"]
+    assert not verdict.approved
+    json.loads(verdict.to_json())
+
+
+def test_work_left_undone_at_the_end_of_the_window_lowers_utilisation() -> None:
+    late = np.where(np.arange(600) > 300, 4 * DAY_S, 0.0)
+    rules = GateRules(
+        margin_pct=100,
+        margin_floor_s=1e9,
+        p999_floor_s=1e9,
+        starved_floor_pct=100,
+        longest_wait_floor_s=1e9,
+        fairness_floor=1e6,
+    )
+    verdict = decide(
+        four(late, waits(100)), rules=rules, window=MeasuredWindow(start_s=0, end_s=7 * DAY_S, gpus=64)
+    )
+    assert [c.name for c in verdict.failed] == ["utilisation"]
+    assert 0 < (constraint(verdict, "utilisation").challenger or 0) < 100
+
+
+def test_delivered_work_equals_a_count_by_hand() -> None:
+    jobs = replay(np.zeros(2), jobs=2)
+    jobs.jobs["submit_time_s"] = [0.0, 100.0]
+    jobs.jobs["gpus"] = [2, 4]
+    jobs.jobs["duration_s"] = [1_000.0, 3_600.0]
+    jobs.jobs["first_start_time_s"] = [0.0, 1_800.0]
+    jobs.jobs["end_time_s"] = [1_000.0, 9_000.0]  # slowed down to half its speed
+    from simulator.gate_metrics import align
+
+    shared, figures = align({"x": jobs}, MeasuredWindow(0.0, 5_400.0))
+    done = delivered_gpu_h(figures["x"], shared, MeasuredWindow(0.0, 5_400.0))
+    assert done == pytest.approx((2 * 1_000 + 4 * 3_600 * 0.5) / 3_600)
+
+
+def test_the_warm_up_is_not_counted() -> None:
+    bad_start = np.where(replay(np.zeros(600)).jobs["submit_time_s"] < 2 * DAY_S, 5 * DAY_S, 10.0)
+    results = four(bad_start, np.full(600, 10.0))
+    assert not decide(results).approved
+    verdict = decide(results, window=MeasuredWindow(start_s=2 * DAY_S, end_s=7 * DAY_S))
+    assert verdict.approved
+    counted = int((results["fifo"].jobs["submit_time_s"] >= 2 * DAY_S).sum())
+    assert verdict.policies[0]["jobs"] == counted
+
+
+def test_one_block_is_too_little_evidence_and_few_are_unreliable() -> None:
+    short = four(waits(2_000, jobs=40), waits(2_000, jobs=40), jobs=40)
+    one_vc = {n: Replay(r.jobs.assign(virtual_cluster="a")) for n, r in short.items()}
+    single = decide(one_vc, window=MeasuredWindow(0.0, DAY_S))
+    assert not single.approved
+    assert "too little evidence" in single.sentence
+    few = decide(one_vc, window=MeasuredWindow(0.0, 3 * DAY_S))
+    assert few.approved
+    assert few.objective["interval_reliable"] is False
+    assert any("unreliable: 3 blocks" in said for said in few.assumptions)
+
+
+@pytest.mark.parametrize("objective", ["mean_queuing_delay_s", "p99_queuing_delay_s", "p999_queuing_delay_s"])
+def test_every_objective_can_decide(objective: str) -> None:
+    rules = GateRules(objective=objective)
+    assert decide(four(waits(2_000), waits(2_000)), rules=rules).approved
+    worse = decide(four(waits(2_000) * 1.2, waits(2_000)), rules=rules)
+    assert not worse.approved
+    assert worse.sentence.startswith(f"Refused: {objective}")
+
+
+@given(seed=st.integers(0, 50), factor=st.floats(0.3, 3.0))
+@settings(max_examples=20, deadline=None)
+def test_verdicts_survive_json_and_do_not_depend_on_the_order_of_results(seed: int, factor: float) -> None:
+    base = waits(500, seed=seed, jobs=90)
+    results = four(base * factor, base, jobs=90)
+    rules = GateRules(resamples=200)
+    verdict = decide(results, rules=rules)
+    backwards = dict(reversed(list(results.items())))
+    assert decide(backwards, rules=rules) == verdict
+    assert Verdict.from_dict(json.loads(verdict.to_json())) == verdict
+    shuffled = {n: Replay(r.jobs.sample(frac=1.0, random_state=seed)) for n, r in results.items()}
+    assert decide(shuffled, rules=rules).digest() == verdict.digest()
+
+
+def test_the_digest_ignores_the_measured_latency_but_not_whether_it_passed() -> None:
+    results = four(waits(2_000), waits(2_000))
+    first, second = decide(results, decision_latency_ms=3.0), decide(results, decision_latency_ms=4.0)
+    assert first.digest() == second.digest()
+    assert first != second
+    assert decide(results, decision_latency_ms=500.0).digest() != first.digest()
+
+
+def test_numbers_that_are_not_finite_never_reach_a_verdict_file() -> None:
+    verdict = decide(four(waits(2_000), waits(2_000)))
+    broken = replace(verdict, subject={"version": float("nan")})
+    with pytest.raises(BadInputError, match=r"verdict\.subject\.version is nan"):
+        broken.to_dict()
+
+
+def test_results_that_do_not_fit_together_are_refused_by_name() -> None:
+    results = four(waits(2_000), waits(2_000))
+    with pytest.raises(UnknownNameError, match=r"'pcs'.*challenger, champion, fifo, sjf"):
+        decide(results, champion="pcs")
+    with pytest.raises(BadInputError, match="against itself"):
+        decide(results, champion="challenger")
+    fewer = results | {"sjf": Replay(results["sjf"].jobs.iloc[1:])}
+    with pytest.raises(BadInputError, match=r"'sjf' \(599 jobs\) and 'challenger' \(600 jobs\)"):
+        decide(fewer)
+    bare = results | {"sjf": Replay(results["sjf"].jobs.drop(columns="jct_s"))}
+    with pytest.raises(BadInputError, match=r"'sjf' lacks the columns jct_s"):
+        decide(bare)
+    with pytest.raises(BadInputError, match="No job was submitted"):
+        decide(results, window=MeasuredWindow(1e9, 2e9))
+    with pytest.raises(BadInputError, match="decision latency of nan"):
+        decide(results, decision_latency_ms=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("settings_given", "said"),
+    [
+        ({"objective": "speed"}, r"objective 'speed'.*mean_jct_s, mean_queuing_delay_s"),
+        ({"interval": "t"}, r"interval 't'.*bca, percentile"),
+        ({"margin_pct": -1.0}, r"margin_pct is -1\.0.*from 0 to 100"),
+        ({"margin_pct": float("nan")}, r"margin_pct is nan"),
+        ({"resamples": 10.5}, r"resamples is 10\.5.*whole number from 100"),
+        ({"seed": True}, r"seed is True"),
+        ({"margn_pct": 3}, r"gate setting 'margn_pct'.*margin_pct"),
+    ],
+)
+def test_rules_name_the_bad_value_and_the_alternatives(settings_given: dict, said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        GateRules.from_dict(settings_given)
+
+
+def test_rules_survive_a_round_trip() -> None:
+    rules = GateRules(objective="p999_queuing_delay_s", margin_pct=5, interval="percentile")
+    assert GateRules.from_dict(rules.to_dict()) == rules
+
+
+def test_an_old_or_broken_verdict_is_refused() -> None:
+    data = decide(four(waits(2_000), waits(2_000))).to_dict()
+    with pytest.raises(BadInputError, match="format version 99"):
+        Verdict.from_dict(data | {"format_version": 99})
+    with pytest.raises(BadInputError, match="objective"):
+        Verdict.from_dict({k: v for k, v in data.items() if k != "objective"})
