@@ -1,0 +1,332 @@
+"""A log file into the lake: read, check, account for every row, merge.
+
+Nothing is written before the whole file has been read and its account balances, so a truncated file leaves
+the lake as it was. Each file of the lake is then replaced in one move; when the machine stops in between,
+the same ingest again completes it.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster_logs import quarantine as q
+from cluster_logs.duplicates import KEPT, judge_duplicates
+from cluster_logs.errors import BadInputError
+from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
+from cluster_logs.lake import Lake, check_cluster_name
+from cluster_logs.merging import JOB_ORDER
+from cluster_logs.progress import Progress, silent
+from cluster_logs.quarantine import Accounting
+from cluster_logs.readers.base import Reader, ReadOptions, read_chunks, read_raw_rows
+from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
+from cluster_logs.readers.registry import load_reader
+from cluster_logs.readers.sieve import REFUSED_SCHEMA
+from cluster_logs.spool import DaySpool
+from cluster_logs.throughput import COLUMNS, derive_throughput
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What became of the rows of one file. `reasons` counts by reason of quarantine and by rule of
+    skipping.
+    """
+
+    cluster: str
+    source_format: str
+    rows_in: int
+    rows_kept: int
+    rows_quarantined: int
+    rows_skipped: int
+    reasons: dict[str, int]
+    tables: tuple[str, ...]
+    first_submit: datetime | None
+    last_submit: datetime | None
+
+
+def ingest_log(
+    *,
+    source_format: str,
+    input_uri: str,
+    cluster: str,
+    lake_uri: str,
+    time_zone: str | None = None,
+    gpus_per_node: int = 8,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Read a log into the lake under the cluster's name.
+
+    `time_zone` replaces the format's own clock for times without offset. `gpus_per_node` matters to formats
+    that count a virtual cluster's GPUs. Jobs also renew the derived throughput table. Raises BadInputError
+    (or NotFoundError, UnknownNameError) for an input that cannot be used as a whole; single bad rows are
+    quarantined.
+    """
+    reader = load_reader(source_format)
+    lake = Lake(lake_uri)
+    options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node)
+    report = progress or silent
+    if reader.table == "jobs":
+        return _ingest_jobs(reader, input_uri, options, lake, report)
+    return _ingest_table(reader, input_uri, options, lake, report)
+
+
+def read_jobs_file(
+    input_uri: str,
+    source_format: str,
+    *,
+    cluster: str = "cluster",
+    time_zone: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[pd.DataFrame, IngestReport]:
+    """The jobs of one log as a frame (JOB_SCHEMA, by submission, equal times in the file's order), and the
+    account.
+
+    The same checks and the same rules for duplicates as `ingest_log`, without a lake.
+    """
+    reader = load_reader(source_format)
+    if reader.table != "jobs":
+        raise BadInputError(f"Format {source_format!r} holds no jobs.", remedy="Choose a format of jobs.")
+    options = ReadOptions(cluster, time_zone)
+    account = Accounting()
+    tables = [JOB_ROWS_SCHEMA.empty_table()]
+    for chunk in read_chunks(reader, input_uri, options, progress=progress or silent):
+        _count(account, chunk.rows_in, chunk.refused, chunk.skipped)
+        tables.append(chunk.rows)
+    jobs = pa.concat_tables(tables)
+    verdicts = judge_duplicates(jobs)
+    _count_duplicates(account, Counter(verdicts.tolist()))
+    account.check(input_uri)
+    jobs = _as_jobs_of(cluster, jobs.filter(pa.array(verdicts == KEPT))).sort_by(JOB_ORDER)
+    return to_frame(jobs), _report(reader, options, account, (), _submit_range([jobs]))
+
+
+def read_throughput_file(
+    input_uri: str,
+    *,
+    source_format: str = "helios-throughput",
+    cluster: str = "cluster",
+    time_zone: str | None = None,
+) -> pd.DataFrame:
+    """A published throughput table as a frame (THROUGHPUT_SCHEMA, by time). Raises BadInputError for a bad
+    row.
+    """
+    reader = load_reader(source_format)
+    if reader.table != "throughput":
+        raise BadInputError(
+            f"Format {source_format!r} is no throughput table.",
+            remedy="Use helios-throughput, or ingest the jobs.",
+        )
+    rows, refused, _ = _read_all(reader, input_uri, ReadOptions(cluster, time_zone), silent)
+    if refused.num_rows:
+        bad = refused.slice(0, 1).to_pylist()[0]
+        raise BadInputError(
+            f"{input_uri}, row {bad['source_row']}: {q.REASONS[bad['reason']]} It reads: {bad['raw_row']!r}.",
+            remedy="Correct the row; a series with a hole is another series.",
+        )
+    named = rows.append_column("cluster", pa.repeat(pa.scalar(cluster, pa.string()), rows.num_rows))
+    return to_frame(conform(named, THROUGHPUT_SCHEMA, what=input_uri).sort_by("bin_start"))
+
+
+# Jobs --------------------------------------------------------------------------------------------------
+
+
+def _ingest_jobs(
+    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress
+) -> IngestReport:
+    with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
+        spool = DaySpool(Path(scratch), JOB_ROWS_SCHEMA, "submit_time")
+        account = Accounting()
+        refused = []
+        for chunk in read_chunks(reader, uri, options, progress=progress):
+            _count(account, chunk.rows_in, chunk.refused, chunk.skipped)
+            refused.append(chunk.refused)
+            spool.append(chunk.rows)
+        days = spool.days()
+        kept, conflicts = _resolve_duplicates(spool, days, account)
+        account.check(uri)
+        if conflicts:
+            refused.append(_conflict_rows(reader, uri, options, conflicts))
+        for done, day in enumerate(days):
+            progress(done, len(days), f"writing jobs of {day}")
+            jobs = spool.read(day)
+            if day in kept:
+                jobs = jobs.filter(pa.array(kept[day]))
+            lake.write_jobs_of_day(options.cluster, day, _as_jobs_of(options.cluster, jobs))
+        submits = _submit_range([spool.read(day) for day in (*days[:1], *days[-1:])])
+    tables = _write_quarantine(reader, uri, options, lake, refused)
+    if days:
+        progress(len(days), len(days), "counting throughput")
+        bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS))
+        lake.replace_derived_throughput(options.cluster, bins)
+        written = tuple(lake.table_uri(table, options.cluster) for table in ("jobs", "throughput"))
+        tables = (*written, *tables)
+    return _report(reader, options, account, tables, submits)
+
+
+def _resolve_duplicates(
+    spool: DaySpool, days: Sequence[date], account: Accounting
+) -> tuple[dict[date, np.ndarray[tuple[int], np.dtype[np.bool_]]], list[dict[str, object]]]:
+    """Which rows of the days with duplicates are kept, and the rows in conflict."""
+    kept = {}
+    conflicts: list[dict[str, object]] = []
+    for day in days:
+        jobs = spool.read(day)
+        verdicts = judge_duplicates(jobs)
+        _count_duplicates(account, Counter(verdicts.tolist()))
+        if (verdicts != KEPT).any():
+            kept[day] = verdicts == KEPT
+            conflicts.extend(jobs.filter(pa.array(verdicts == q.DUPLICATE_CONFLICT)).to_pylist())
+    return kept, conflicts
+
+
+def _conflict_rows(
+    reader: Reader, uri: str, options: ReadOptions, conflicts: Sequence[dict[str, object]]
+) -> pa.Table:
+    """The rows in conflict as refused rows, with their text from a second pass over the file."""
+    wanted = {int(str(job["source_row"])) for job in conflicts}
+    raw = read_raw_rows(reader, uri, options, wanted)
+    rows = [
+        {
+            "reason": q.DUPLICATE_CONFLICT,
+            "column": "job_id",
+            "value": job["job_id"],
+            "source_format": reader.name,
+            "source_file": job["source_file"],
+            "source_row": job["source_row"],
+            "raw_row": raw.get(int(str(job["source_row"])), json.dumps(job, default=str)),
+        }
+        for job in conflicts
+    ]
+    return pa.Table.from_pylist(rows, schema=REFUSED_SCHEMA)
+
+
+def _as_jobs_of(cluster: str, rows: pa.Table) -> pa.Table:
+    named = rows.append_column("cluster", pa.repeat(pa.scalar(cluster, pa.string()), rows.num_rows))
+    return named.select(JOB_SCHEMA.names).cast(JOB_SCHEMA)
+
+
+def _submit_range(tables: Sequence[pa.Table]) -> tuple[datetime | None, datetime | None]:
+    limits = [pc.min_max(table.column("submit_time")).as_py() for table in tables if table.num_rows]
+    if not limits:
+        return None, None
+    return min(limit["min"] for limit in limits), max(limit["max"] for limit in limits)
+
+
+# Throughput and nodes ----------------------------------------------------------------------------------
+
+
+def _ingest_table(
+    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress
+) -> IngestReport:
+    rows, refused, account = _read_all(reader, uri, options, progress)
+    times: tuple[datetime | None, datetime | None] = (None, None)
+    if reader.table == "throughput":
+        lake.write_throughput(options.cluster, rows)
+        if rows.num_rows:
+            limits = pc.min_max(rows.column("bin_start")).as_py()
+            times = (limits["min"], limits["max"])
+    elif rows.num_rows:
+        lake.write_nodes(options.cluster, rows)
+    tables = _write_quarantine(reader, uri, options, lake, [refused])
+    if rows.num_rows:
+        tables = (lake.table_uri(reader.table, options.cluster), *tables)
+    return _report(reader, options, account, tables, times)
+
+
+def _read_all(
+    reader: Reader, uri: str, options: ReadOptions, progress: Progress
+) -> tuple[pa.Table, pa.Table, Accounting]:
+    """All rows of a small table, all refused rows, and the account. A row that comes twice is a clear
+    error.
+    """
+    account = Accounting()
+    tables: list[pa.Table] = []
+    refused = [REFUSED_SCHEMA.empty_table()]
+    for chunk in read_chunks(reader, uri, options, progress=progress):
+        _count(account, chunk.rows_in, chunk.refused, chunk.skipped)
+        tables.append(chunk.rows)
+        refused.append(chunk.refused)
+    rows = pa.concat_tables(tables) if tables else None
+    if rows is None:
+        raise BadInputError(f"{uri} holds a header and no rows.", remedy="Check how it was exported.")
+    account.kept = _distinct_rows(reader, uri, rows)
+    account.check(uri)
+    return rows, pa.concat_tables(refused), account
+
+
+def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
+    """The number of input rows behind the table's rows; BadInputError when one of them came twice."""
+    if reader.table == "throughput":
+        keys, row_key = ["bin_start"], "bin_start"
+    else:
+        keys = ["virtual_cluster", "date"]
+        row_key = "virtual_cluster" if rows.column("date").null_count else "date"
+    counts = rows.group_by(keys).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts.column("count_all"), 1)).sort_by(keys[0])
+    if twice.num_rows:
+        what = ", ".join(str(twice.column(key)[0].as_py()) for key in keys if twice.column(key)[0].is_valid)
+        raise BadInputError(f"{uri} has two rows for {what}.", remedy="Keep one of them.")
+    return int(pc.count_distinct(rows.column(row_key)).as_py())
+
+
+# The account -------------------------------------------------------------------------------------------
+
+
+def _count(account: Accounting, rows_in: int, refused: pa.Table, skipped: Counter[str]) -> None:
+    account.rows_in += rows_in
+    account.skipped.update(skipped)
+    for counted in pc.value_counts(refused.column("reason")).to_pylist():
+        account.quarantined[counted["values"]] += counted["counts"]
+
+
+def _count_duplicates(account: Accounting, verdicts: Counter[str]) -> None:
+    account.kept += verdicts.pop(KEPT, 0)
+    account.quarantined[q.DUPLICATE_CONFLICT] += verdicts.pop(q.DUPLICATE_CONFLICT, 0)
+    account.skipped.update(verdicts)
+
+
+def _write_quarantine(
+    reader: Reader, uri: str, options: ReadOptions, lake: Lake, refused: Sequence[pa.Table]
+) -> tuple[str, ...]:
+    """Add the refused rows under a name made of the format and the file; the table's URI if there were
+    any.
+    """
+    rows = pa.concat_tables([REFUSED_SCHEMA.empty_table(), *refused])
+    if not rows.num_rows:
+        return ()
+    name = uri.rstrip("/").rpartition("/")[2]
+    readable = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:40]
+    origin = f"{reader.name}-{readable}-{sha256(name.encode()).hexdigest()[:8]}"
+    lake.add_quarantine(options.cluster, origin, rows)
+    return (lake.table_uri("quarantine", options.cluster),)
+
+
+def _report(
+    reader: Reader,
+    options: ReadOptions,
+    account: Accounting,
+    tables: tuple[str, ...],
+    times: tuple[datetime | None, datetime | None],
+) -> IngestReport:
+    return IngestReport(
+        cluster=options.cluster,
+        source_format=reader.name,
+        rows_in=account.rows_in,
+        rows_kept=account.kept,
+        rows_quarantined=account.quarantined.total(),
+        rows_skipped=account.skipped.total(),
+        reasons=account.reasons(),
+        tables=tables,
+        first_submit=times[0],
+        last_submit=times[1],
+    )

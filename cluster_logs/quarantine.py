@@ -1,0 +1,111 @@
+"""Why a row was refused or skipped, by name, and the account that every ingest must balance.
+
+    rows in = rows kept + rows quarantined + rows skipped by a named rule
+
+A row of a file is a line that holds data: headers, comments and blank lines are none.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cluster_logs.errors import LucidError
+
+# Reasons for quarantine: the row says something that cannot be true or cannot be read. Someone should look
+# at it.
+WRONG_COLUMN_COUNT = "wrong_column_count"
+UNBALANCED_QUOTES = "unbalanced_quotes"
+NON_UTF8_TEXT = "non_utf8_text"
+NOT_A_JOB = "not_a_job"
+UNREADABLE_NUMBER = "unreadable_number"
+UNREADABLE_TIME = "unreadable_time"
+IMPLAUSIBLE_TIME = "implausible_time"
+MISSING_JOB_ID = "missing_job_id"
+MISSING_VIRTUAL_CLUSTER = "missing_virtual_cluster"
+MISSING_SUBMIT_TIME = "missing_submit_time"
+MISSING_GPUS = "missing_gpus"
+NEGATIVE_GPUS = "negative_gpus"
+FRACTIONAL_GPUS = "fractional_gpus"
+IMPLAUSIBLE_GPUS = "implausible_gpus"
+IMPLAUSIBLE_GPU_SHARE = "implausible_gpu_share"
+NEGATIVE_COUNT = "negative_count"
+IMPLAUSIBLE_COUNT = "implausible_count"
+MISSING_COUNT = "missing_count"
+UNKNOWN_STATE = "unknown_state"
+MISSING_DURATION = "missing_duration"
+NEGATIVE_DURATION = "negative_duration"
+IMPLAUSIBLE_DURATION = "implausible_duration"
+START_BEFORE_SUBMIT = "start_before_submit"
+END_BEFORE_START = "end_before_start"
+END_BEFORE_SUBMIT = "end_before_submit"
+DUPLICATE_CONFLICT = "duplicate_conflict"
+PARTIAL_NODE = "partial_node"
+
+REASONS: Mapping[str, str] = {
+    WRONG_COLUMN_COUNT: "The row has more or fewer columns than the header.",
+    UNBALANCED_QUOTES: "The row opens a quotation mark that it does not close.",
+    NON_UTF8_TEXT: "The row holds bytes that are not UTF-8 text.",
+    NOT_A_JOB: "The element is not an object with the fields of a job.",
+    UNREADABLE_NUMBER: "A number was expected.",
+    UNREADABLE_TIME: "A time was expected, as YYYY-MM-DD HH:MM:SS with an optional zone.",
+    IMPLAUSIBLE_TIME: "The time lies before 1970 or after 2099.",
+    MISSING_JOB_ID: "The job has no id.",
+    MISSING_VIRTUAL_CLUSTER: "The job belongs to no virtual cluster.",
+    MISSING_SUBMIT_TIME: "The source does not say when the job was submitted.",
+    MISSING_GPUS: "The source does not say how many GPUs the job asked for.",
+    NEGATIVE_GPUS: "The job asks for fewer than zero GPUs.",
+    FRACTIONAL_GPUS: "The number of GPUs is not whole.",
+    IMPLAUSIBLE_GPUS: "The job asks for more than a million GPUs.",
+    IMPLAUSIBLE_GPU_SHARE: "The share of a GPU is not in (0, 1].",
+    NEGATIVE_COUNT: "A count is below zero.",
+    IMPLAUSIBLE_COUNT: "A count is above a thousand million.",
+    MISSING_COUNT: "A count is not there.",
+    UNKNOWN_STATE: "The state is none that the format knows.",
+    MISSING_DURATION: "The source does not say how long the job ran or was expected to run.",
+    NEGATIVE_DURATION: "A run time is below zero.",
+    IMPLAUSIBLE_DURATION: "A run time is above a hundred years.",
+    START_BEFORE_SUBMIT: "The job started before it was submitted.",
+    END_BEFORE_START: "The job ended before it started.",
+    END_BEFORE_SUBMIT: "The job ended before it was submitted.",
+    DUPLICATE_CONFLICT: "An earlier row has the same job id and submission time and says something else.",
+    PARTIAL_NODE: "The virtual cluster's GPUs do not fill whole nodes.",
+}
+
+# Rules for skipping: the row is fine, and another row (or another ingest) tells the same.
+STEP_ROW = "step_row"
+OTHER_CLUSTER = "other_cluster"
+PARTIAL_EXECUTION = "partial_execution"
+EXACT_DUPLICATE = "exact_duplicate"
+SUPERSEDED = "superseded"
+
+SKIP_RULES: Mapping[str, str] = {
+    STEP_ROW: "A step of a job (.batch, .extern, .0): the job has a row of its own.",
+    OTHER_CLUSTER: "A job of another cluster of the same accounting database.",
+    PARTIAL_EXECUTION: "One of several partial runs of a job (SWF status 2, 3, 4); it has a summary row.",
+    EXACT_DUPLICATE: "An earlier row of the same file says exactly the same.",
+    SUPERSEDED: "Another row of the same file knows that the job has ended; this one shows it unfinished.",
+}
+
+
+@dataclass
+class Accounting:
+    """Where the rows of one input went."""
+
+    rows_in: int = 0
+    kept: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def reasons(self) -> dict[str, int]:
+        """Count by reason and rule, by name."""
+        return dict(sorted((self.quarantined + self.skipped).items()))
+
+    def check(self, what: str) -> None:
+        """Raise LucidError when the account of `what` does not balance: a row was lost or counted twice."""
+        out = self.kept + self.quarantined.total() + self.skipped.total()
+        if self.rows_in != out:
+            raise LucidError(
+                f"{what}: {self.rows_in} rows went in, but {self.kept} kept + {self.quarantined.total()} "
+                f"quarantined + {self.skipped.total()} skipped = {out}.",
+                remedy="Nothing was written. This is a fault of the reader: please report it with the file.",
+            )

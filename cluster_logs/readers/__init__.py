@@ -1,0 +1,1 @@
+"""One file per log format; `registry.py` is their catalogue."""

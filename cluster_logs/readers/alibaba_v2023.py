@@ -1,0 +1,95 @@
+"""Alibaba's GPU trace of 2023: one row a pod.
+
+Times are seconds from the start of the trace and are read as seconds since 1970 on the reader's clock.
+`gpu_milli` is the share of each GPU in thousandths; `cpu_milli` is rounded up to whole cores. A pod that was
+deleted while Running or Pending ended there, by someone's hand: CANCELLED. No virtual clusters, no users.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.job_table import JobState
+from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.time_zones import END_US, NOT_A_TIME, local_to_utc
+from cluster_logs.readers.values import IntArray
+
+_STATES: Mapping[str, JobState] = {
+    "Succeeded": JobState.COMPLETED,
+    "Failed": JobState.FAILED,
+    "Running": JobState.RUNNING,
+    "Pending": JobState.PENDING,
+}
+
+
+def _instant(sieve: Sieve, column: str) -> IntArray:
+    seconds = sieve.number(column)
+    known = ~np.isnan(seconds)
+    implausible = known & ((seconds < 0) | (seconds * 1e6 >= END_US))
+    sieve.reject(implausible, q.IMPLAUSIBLE_TIME, column)
+    known &= ~implausible
+    local_us = np.where(known, np.round(np.where(known, seconds, 0) * 1e6).astype(np.int64), NOT_A_TIME)
+    return local_to_utc(local_us, sieve.time_zone)
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    gpus = sieve.number("num_gpu")
+    share = sieve.number("gpu_milli") / 1000
+    deleted = _instant(sieve, "deletion_time")
+    words = sieve.mapped("pod_phase", _STATES.get, pa.string()).to_pylist()
+    unfinished = (JobState.RUNNING.value, JobState.PENDING.value)
+    states = [
+        JobState.CANCELLED.value if gone and word in unfinished else word
+        for word, gone in zip(words, (deleted != NOT_A_TIME).tolist(), strict=True)
+    ]
+    return build_jobs(
+        sieve,
+        JobColumns(
+            job_id=sieve.text("name"),
+            gpus=gpus,
+            # A pod without GPUs has no share to speak of.
+            gpu_share=np.where(gpus == 0, 1.0, share),
+            cpus=sieve.number("cpu_milli") / 1000,
+            state=pa.array(states, pa.string()),
+            source_state=sieve.text("pod_phase"),
+            submit=_instant(sieve, "creation_time"),
+            start=_instant(sieve, "scheduled_time"),
+            end=deleted,
+            sources={
+                "job_id": "name",
+                "gpus": "num_gpu",
+                "gpu_share": "gpu_milli",
+                "cpus": "cpu_milli",
+                "state": "pod_phase",
+                "submit_time": "creation_time",
+                "start_time": "scheduled_time",
+                "end_time": "deletion_time",
+            },
+        ),
+    )
+
+
+READER = Reader(
+    name="alibaba-v2023",
+    summary="Alibaba GPU trace 2023 (openb_pod_list.csv)",
+    table="jobs",
+    time_zone="UTC",
+    chunks=Layout(
+        required=(
+            "name",
+            "cpu_milli",
+            "num_gpu",
+            "gpu_milli",
+            "pod_phase",
+            "creation_time",
+            "deletion_time",
+            "scheduled_time",
+        )
+    ),
+    normalise=_normalise,
+)

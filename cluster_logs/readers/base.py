@@ -1,0 +1,91 @@
+"""What a reader is: how to cut a file into chunks of raw columns, and what those columns mean.
+
+A new reader is one module with one `READER` and one line in `registry.py`; the checks that every job must
+pass, times, numbers, quarantine and accounting come with `Sieve` and `job_rows.build_jobs`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from cluster_logs.progress import Progress, silent
+from cluster_logs.readers.sieve import RawChunk, Sieve
+from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.time_zones import load_zone
+
+TableName = Literal["jobs", "throughput", "nodes"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the caller knows about the file. `time_zone` None: the format's own."""
+
+    cluster: str
+    time_zone: str | None = None
+    gpus_per_node: int = 8
+
+
+@dataclass(frozen=True)
+class Context:
+    """What `normalise` may use beside the chunk: the options, and `facts` that `prepare` found in the
+    file.
+    """
+
+    options: ReadOptions
+    facts: object = None
+
+
+def _nothing(source: TextSource, options: ReadOptions) -> object:
+    return None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A log format. `time_zone` is the clock of times that carry no offset."""
+
+    name: str
+    summary: str
+    table: TableName
+    time_zone: str
+    chunks: Callable[[TextSource, ReadOptions], Iterator[RawChunk]]
+    normalise: Callable[[Sieve, Context], pa.Table]
+    prepare: Callable[[TextSource, ReadOptions], object] = _nothing
+
+
+@dataclass(frozen=True)
+class ReadChunk:
+    """One chunk's outcome: good rows (the table's schema without cluster), refused rows, skipped rows."""
+
+    rows: pa.Table
+    refused: pa.Table
+    skipped: Counter[str]
+    rows_in: int
+
+
+def read_chunks(
+    reader: Reader, uri: str, options: ReadOptions, *, progress: Progress = silent
+) -> Iterator[ReadChunk]:
+    """The file's rows, chunk by chunk, in the file's order; memory does not grow with the file."""
+    time_zone = options.time_zone or reader.time_zone
+    load_zone(time_zone)
+    context = Context(options, reader.prepare(TextSource(uri), options))
+    source = TextSource(uri, progress)
+    for chunk in reader.chunks(source, options):
+        sieve = Sieve(chunk, source.name, time_zone)
+        rows = reader.normalise(sieve, context)
+        yield ReadChunk(rows, sieve.refused(reader.name), sieve.skipped(), chunk.rows_in)
+
+
+def read_raw_rows(reader: Reader, uri: str, options: ReadOptions, wanted: set[int]) -> dict[int, str]:
+    """The text of some rows, by row number: a second pass over the file for the few rows that need it."""
+    found: dict[int, str] = {}
+    for chunk in reader.chunks(TextSource(uri), options):
+        for index, row in enumerate(chunk.rows.tolist()):
+            if row in wanted:
+                found[row] = chunk.raw(index)
+        if len(found) == len(wanted):
+            break
+    return found

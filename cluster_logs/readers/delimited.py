@@ -1,0 +1,227 @@
+"""Delimited text to raw columns: one row a line, columns by name, blocks parsed by pyarrow.
+
+A line with the wrong number of columns, or with a quotation mark that is not closed, is malformed: it is
+handed on
+for quarantine with its text, and the row numbers of all other lines stay true.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from cluster_logs import quarantine as q
+from cluster_logs.errors import BadInputError
+from cluster_logs.readers.base import ReadOptions
+from cluster_logs.readers.sieve import MAX_RAW_CHARACTERS, RawChunk, Refusal
+from cluster_logs.readers.text_source import TextSource
+
+_BLANK_LINE = re.compile(rb"(?m)^[ \t]*\n")
+
+
+def _unchanged(block: bytes) -> bytes:
+    return block
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a delimited format; names are compared without case and surrounding blanks.
+
+    `required` names must be there; "a|b" means one of them. `every_column` keeps all columns under the names
+    of the header, for formats whose columns are data. `fixed_header` is for files without a header line;
+    with `header_words`, a first line that holds one of them is a header all the same. `clean` may rewrite a
+    block of lines before it is parsed (drop comments, squeeze blanks).
+    """
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    delimiter: str = ","
+    quotes: bool = True
+    every_column: bool = False
+    fixed_header: tuple[str, ...] | None = None
+    header_words: frozenset[str] = frozenset()
+    clean: Callable[[bytes], bytes] = _unchanged
+
+    def __call__(self, source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
+        """The file in chunks (this makes a layout a reader's `chunks`)."""
+        return self.read(source)
+
+    def read(self, source: TextSource, only: tuple[str, ...] | None = None) -> Iterator[RawChunk]:
+        """The file in chunks; `only` names the columns to keep, for a quick first pass."""
+        header: list[str] | None = None
+        columns: dict[str, int] = {}
+        row = 1
+        for raw_block in source.blocks():
+            block = _plain_lines(self.clean(raw_block))
+            if not block:
+                continue
+            if header is None:
+                header, block = self._header(block)
+                columns = self._columns(header, source)
+                if only is not None:
+                    columns = {name: index for name, index in columns.items() if name in only}
+            if block:
+                chunk = _parse(block, header, columns, row, self)
+                row += chunk.rows_in
+                yield chunk
+        if header is None and self.fixed_header is None:
+            raise BadInputError(f"{source.uri} holds no lines of data.", remedy="Check how it was exported.")
+
+    def _header(self, block: bytes) -> tuple[list[str], bytes]:
+        line, _, rest = block.partition(b"\n")
+        text = line.decode(errors="backslashreplace")
+        if self.quotes:
+            names = next(csv.reader([text], delimiter=self.delimiter))
+        else:
+            names = text.split(self.delimiter)
+        names = [name.strip() for name in names]
+        if self.fixed_header is not None and not self.header_words.intersection(map(str.lower, names)):
+            return list(self.fixed_header), block
+        return names, rest
+
+    def _columns(self, header: list[str], source: TextSource) -> dict[str, int]:
+        """Position by name of the columns that are used; BadInputError when one is missing or named twice."""
+        if self.every_column:
+            known = {name: index for index, name in enumerate(header)}
+        else:
+            lowered = [name.lower() for name in header]
+            used = [name for names in (*self.required, *self.optional) for name in names.split("|")]
+            known = {name: lowered.index(name) for name in used if name in lowered}
+            twice = [name for name in known if lowered.count(name) > 1]
+            if twice:
+                raise BadInputError(f"{source.uri} has two columns named {twice[0]!r}.", remedy="Rename one.")
+        for names in self.required:
+            if not any(name in known for name in names.split("|")):
+                shown = ", ".join(header)
+                shown = shown if len(shown) <= 200 else f"{shown[:200]}..."
+                raise BadInputError(
+                    f"{source.uri} has no column {' or '.join(map(repr, names.split('|')))}; "
+                    f"its first line reads: {shown}.",
+                    remedy=f"Check the format and that columns are separated by {self.delimiter!r}.",
+                )
+        return known
+
+
+def _plain_lines(block: bytes) -> bytes:
+    """The block without blank lines, with one kind of line end."""
+    if b"\r" in block:
+        # A lone carriage return is not the end of a row; the parser would take it for one.
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b" ")
+    if b"\n\n" in block or b" \n" in block or block.startswith(b"\n"):
+        block = _BLANK_LINE.sub(b"", block)
+    return block
+
+
+def _parse(
+    block: bytes, header: list[str], columns: dict[str, int], first_row: int, layout: Layout
+) -> RawChunk:
+    rows_in = block.count(b"\n")
+    malformed: list[Refusal] = []
+    quotes = layout.quotes and b'"' in block
+    numbers = np.arange(first_row, first_row + rows_in)
+    if quotes:
+        block, numbers, malformed = _without_unbalanced(block, numbers)
+    bad_lines: list[int] = []
+    table = _parse_csv(block, header, columns, layout.delimiter, quotes, bad_lines)
+    if table is None:
+        good = np.ones(len(numbers), dtype=bool)
+        good[np.array(bad_lines) - 1] = False
+        lines = block.split(b"\n")
+        for index in np.flatnonzero(~good):
+            raw = _shown(lines[index])
+            found = f"{raw.count(layout.delimiter) + 1} columns instead of {len(header)}"
+            malformed.append(Refusal(int(numbers[index]), q.WRONG_COLUMN_COUNT, None, found, raw))
+        numbers = numbers[good]
+        block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=False) if keep)
+        table = _parse_csv(block, header, columns, layout.delimiter, quotes, [])
+    if table is None or table.num_rows != len(numbers):
+        raise BadInputError(
+            f"Rows {first_row} to {first_row + rows_in - 1} do not split into one row a line.",
+            remedy="A value may hold an unquoted line end.",
+        )
+    arrays = {name: table.column(f"c{index}").combine_chunks() for name, index in columns.items()}
+    lines_of_block: list[bytes] = []
+
+    def raw_row(index: int) -> str:
+        if not lines_of_block:
+            lines_of_block.extend(block.split(b"\n"))
+        return _shown(lines_of_block[index])
+
+    return RawChunk(arrays, numbers, raw_row, malformed, rows_in)
+
+
+def _parse_csv(
+    block: bytes,
+    header: list[str],
+    columns: dict[str, int],
+    delimiter: str,
+    quotes: bool,
+    bad_lines: list[int],
+) -> pa.Table | None:
+    """The block's columns as bytes; None when some lines are malformed, whose 1-based numbers are then
+    noted.
+    """
+    names = [f"c{index}" for index in range(len(header))]
+    used = [f"c{index}" for index in columns.values()]
+    if not block:
+        return pa.table({name: pa.array([], pa.binary()) for name in used})
+    malformed = False
+
+    def note(row: Any) -> str:
+        nonlocal malformed
+        malformed = True
+        if row.number is not None:
+            bad_lines.append(row.number)
+        return "skip"
+
+    def parse(threads: bool) -> pa.Table:
+        # One block when serial: the parser then knows the number of each bad line.
+        return pacsv.read_csv(
+            pa.BufferReader(block),
+            read_options=pacsv.ReadOptions(
+                column_names=names, use_threads=threads, block_size=1 << 20 if threads else len(block) + 1
+            ),
+            parse_options=pacsv.ParseOptions(
+                delimiter=delimiter,
+                quote_char='"' if quotes else False,
+                invalid_row_handler=note,
+                ignore_empty_lines=False,
+            ),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=used,
+                column_types={name: pa.binary() for name in used},
+                strings_can_be_null=False,
+            ),
+        )
+
+    table = parse(threads=True)
+    if not malformed:
+        return table
+    bad_lines.clear()
+    parse(threads=False)
+    return None
+
+
+def _without_unbalanced(
+    block: bytes, numbers: np.ndarray[Any, np.dtype[np.int64]]
+) -> tuple[bytes, np.ndarray[Any, np.dtype[np.int64]], list[Refusal]]:
+    """The block without the lines that leave a quotation mark open, and those lines as refusals."""
+    lines = block.split(b"\n")[:-1]
+    good = np.array([line.count(b'"') % 2 == 0 for line in lines], dtype=bool)
+    if good.all():
+        return block, numbers, []
+    refusals = [
+        Refusal(int(numbers[index]), q.UNBALANCED_QUOTES, None, None, _shown(lines[index]))
+        for index in np.flatnonzero(~good)
+    ]
+    block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)
+    return block, numbers[good], refusals
+
+
+def _shown(line: bytes) -> str:
+    return line[: 4 * MAX_RAW_CHARACTERS].decode(errors="backslashreplace")

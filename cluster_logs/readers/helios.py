@@ -1,0 +1,157 @@
+"""Helios (SenseTime): `cluster_log.csv`, and the two tables published beside it.
+
+Times are naive local times (UTC+8). Ids are unique in one cluster only. `gpu_num` 0 is a CPU job. Some
+copies have a `jobname`; without it the name is null. `duration` = end - start and `queue` = start - submit
+are recomputed.
+"""
+
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.job_table import NODES_SCHEMA, THROUGHPUT_SCHEMA
+from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.job_rows import MAX_COUNT, JobColumns, build_jobs, slurm_state
+from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.time_zones import NOT_A_TIME
+
+TIME_ZONE = "Asia/Shanghai"
+BIN_S = 600
+
+_JOBS = Layout(
+    required=("job_id", "user", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time"),
+    optional=("cpu_num", "node_num", "duration", "queue", "jobname"),
+)
+
+
+def _normalise_jobs(sieve: Sieve, context: Context) -> pa.Table:
+    return build_jobs(
+        sieve,
+        JobColumns(
+            job_id=sieve.text("job_id"),
+            virtual_cluster=sieve.text("vc"),
+            user=sieve.optional_text("user"),
+            name=sieve.optional_text("jobname"),
+            gpus=sieve.number("gpu_num"),
+            cpus=sieve.optional_number("cpu_num"),
+            nodes=sieve.optional_number("node_num"),
+            state=sieve.mapped("state", slurm_state, pa.string()),
+            source_state=sieve.text("state"),
+            submit=sieve.instant("submit_time"),
+            start=sieve.instant("start_time"),
+            end=sieve.instant("end_time"),
+            duration_s=sieve.optional_number("duration"),
+            queuing_delay_s=sieve.optional_number("queue"),
+            sources={
+                "virtual_cluster": "vc",
+                "gpus": "gpu_num",
+                "cpus": "cpu_num",
+                "nodes": "node_num",
+                "duration_s": "duration",
+                "queuing_delay_s": "queue",
+            },
+        ),
+    )
+
+
+READER = Reader(
+    name="helios",
+    summary="Helios cluster_log.csv (SenseTime)",
+    table="jobs",
+    time_zone=TIME_ZONE,
+    chunks=_JOBS,
+    normalise=_normalise_jobs,
+)
+
+# Our column -> the column of cluster_throughput.csv.
+_COUNTS = {
+    "submitted_jobs": "submit_job_all",
+    "started_jobs": "start_job_all",
+    "ended_jobs": "end_job_all",
+    "submitted_gpu_jobs": "submit_gpu_job",
+    "started_gpu_jobs": "start_gpu_job",
+    "ended_gpu_jobs": "end_gpu_job",
+    "submitted_gpus": "submit_gpu_num",
+    "started_gpus": "start_gpu_num",
+    "ended_gpus": "end_gpu_num",
+}
+THROUGHPUT_ROWS_SCHEMA = pa.schema([column for column in THROUGHPUT_SCHEMA if column.name != "cluster"])
+
+
+def _normalise_throughput(sieve: Sieve, context: Context) -> pa.Table:
+    starts = sieve.instant("time")
+    sieve.reject(starts == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "time")
+    sieve.reject(starts % (BIN_S * 1_000_000) != 0, q.UNREADABLE_TIME, "time")
+    counts = {}
+    for ours, theirs in _COUNTS.items():
+        values = sieve.number(theirs)
+        sieve.reject(np.isnan(values), q.MISSING_COUNT, theirs)
+        sieve.reject(values < 0, q.NEGATIVE_COUNT, theirs)
+        sieve.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, theirs)
+        sieve.reject(values != np.floor(values), q.UNREADABLE_NUMBER, theirs)
+        counts[ours] = values
+    kept = sieve.kept()
+    rows = int(kept.sum())
+    columns: dict[str, pa.Array] = {
+        name: pa.array(values[kept].astype(np.int64)) for name, values in counts.items()
+    }
+    columns["bin_start"] = pa.array(starts[kept]).cast(pa.timestamp("us", tz="UTC"))
+    columns["bin_s"] = pa.repeat(pa.scalar(BIN_S, pa.int64()), rows)
+    columns["origin"] = pa.repeat(pa.scalar("published", pa.string()), rows)
+    arrays = [columns[name] for name in THROUGHPUT_ROWS_SCHEMA.names]
+    return pa.Table.from_arrays(arrays, schema=THROUGHPUT_ROWS_SCHEMA)
+
+
+THROUGHPUT_READER = Reader(
+    name="helios-throughput",
+    summary="Helios cluster_throughput.csv: submissions, starts and ends in 10-minute bins",
+    table="throughput",
+    time_zone=TIME_ZONE,
+    chunks=Layout(required=("time", *_COUNTS.values())),
+    normalise=_normalise_throughput,
+)
+
+NODE_ROWS_SCHEMA = pa.schema([column for column in NODES_SCHEMA if column.name != "cluster"])
+
+
+def _normalise_nodes(sieve: Sieve, context: Context) -> pa.Table:
+    """One row a day and virtual cluster; a day whose GPUs do not fill whole nodes is refused."""
+    per_node = context.options.gpus_per_node
+    # A day is a day: no clock is involved.
+    days = Sieve(sieve.chunk, sieve.source_file, "UTC").instant("date")
+    sieve.instant("date")
+    sieve.reject(days == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "date")
+    gpus = {}
+    for name in sieve.chunk.columns:
+        if name.lower() in ("date", "total"):
+            continue
+        values = sieve.number(name)
+        sieve.reject(np.isnan(values), q.MISSING_COUNT, name)
+        sieve.reject(values < 0, q.NEGATIVE_COUNT, name)
+        sieve.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, name)
+        sieve.reject(values % per_node != 0, q.PARTIAL_NODE, name)
+        gpus[name] = values
+    rows = [
+        {
+            "virtual_cluster": name,
+            "date": date.fromordinal(date(1970, 1, 1).toordinal() + int(days[index] // 86_400_000_000)),
+            "nodes": int(values[index]) // per_node,
+            "gpus_per_node": per_node,
+        }
+        for index in np.flatnonzero(sieve.kept())
+        for name, values in gpus.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=NODE_ROWS_SCHEMA)
+
+
+NODES_READER = Reader(
+    name="helios-nodes",
+    summary="Helios cluster_gpu_number.csv: GPUs of each virtual cluster by day",
+    table="nodes",
+    time_zone=TIME_ZONE,
+    chunks=Layout(required=("date",), every_column=True),
+    normalise=_normalise_nodes,
+)

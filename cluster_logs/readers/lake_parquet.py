@@ -1,0 +1,110 @@
+"""Our own Parquet: a lake (the cluster that the caller names, or its only one) or one Parquet file of job
+rows.
+
+The rows pass the same checks as those of any other source, and keep their own source file and row.
+"""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from cluster_logs import quarantine as q
+from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.job_table import JobState, conform
+from cluster_logs.lake import Lake
+from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, JobColumns, build_jobs
+from cluster_logs.readers.sieve import RawChunk, Sieve
+from cluster_logs.readers.text_source import TextSource
+from cluster_logs.storage import locate
+
+# Every column may be absent or null on the way in: the checks refuse the row and say why.
+_LENIENT_SCHEMA = pa.schema([pa.field(column.name, column.type) for column in JOB_ROWS_SCHEMA])
+
+
+def _tables(source: TextSource, options: ReadOptions) -> Iterator[pa.Table]:
+    fs, path = locate(source.uri)
+    kind = fs.get_file_info(path).type
+    if kind == pafs.FileType.NotFound:
+        raise NotFoundError(f"There is nothing at {source.uri}.", remedy="Check the path.")
+    if kind == pafs.FileType.Directory:
+        lake = Lake(source.uri)
+        known = lake.clusters()
+        yield from lake.iter_jobs(known[0] if len(known) == 1 else options.cluster)
+        return
+    try:
+        with fs.open_input_file(path) as raw:
+            file = pq.ParquetFile(raw)
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInputError(
+            f"{source.uri} is not a Parquet file: {error}.", remedy="Check the format."
+        ) from error
+
+
+def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
+    first = 1
+    for table in _tables(source, options):
+        rows = conform(table, _LENIENT_SCHEMA, what=source.uri).combine_chunks()
+        columns = {name: rows.column(name).combine_chunks() for name in rows.column_names}
+
+        def raw(index: int, rows: pa.Table = rows) -> str:
+            return json.dumps(rows.slice(index, 1).to_pylist()[0], default=str)
+
+        yield RawChunk(columns, np.arange(first, first + rows.num_rows), raw, rows_in=rows.num_rows)
+        first += rows.num_rows
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    state = sieve.text("state")
+    words = [word.value for word in JobState]
+    unknown = [word is not None and word not in words for word in state.to_pylist()]
+    sieve.reject(np.array(unknown, dtype=bool), q.UNKNOWN_STATE, "state")
+    rows = build_jobs(
+        sieve,
+        JobColumns(
+            job_id=sieve.text("job_id"),
+            virtual_cluster=sieve.text("virtual_cluster"),
+            user=sieve.text("user"),
+            name=sieve.text("name"),
+            gpus=sieve.number("gpus"),
+            gpu_share=sieve.number("gpu_share"),
+            cpus=sieve.number("cpus"),
+            nodes=sieve.number("nodes"),
+            state=state,
+            submit=sieve.instant("submit_time"),
+            start=sieve.instant("start_time"),
+            end=sieve.instant("end_time"),
+            duration_s=sieve.number("duration_s"),
+            service_s=sieve.number("service_s"),
+            queuing_delay_s=sieve.number("queuing_delay_s"),
+            time_limit_s=sieve.number("time_limit_s"),
+            estimated_duration_s=sieve.number("estimated_duration_s"),
+            order_in_vc=sieve.number("order_in_vc"),
+            job_type=sieve.text("job_type"),
+            gpu_util_pct=sieve.number("gpu_util_pct"),
+            gpu_mem_util_pct=sieve.number("gpu_mem_util_pct"),
+            gpu_mem_mib=sieve.number("gpu_mem_mib"),
+        ),
+    )
+    kept = pa.array(sieve.kept())
+    for name in ("source_state", "source_file", "source_row"):
+        values = sieve.chunk.columns[name].filter(kept)
+        if values.null_count == 0 or name == "source_state":
+            rows = rows.set_column(rows.schema.get_field_index(name), JOB_ROWS_SCHEMA.field(name), values)
+    return rows
+
+
+READER = Reader(
+    name="lake",
+    summary="Our own Parquet: a lake, or one file of job rows",
+    table="jobs",
+    time_zone="UTC",
+    chunks=_chunks,
+    normalise=_normalise,
+)

@@ -1,0 +1,84 @@
+"""Nodes per virtual cluster: CSV with two columns, whatever their header (`virtual_cluster,nodes`, `vc,node
+num`, `,num`).
+
+The first column is the name, as text (`6214e9` is not a number), the second the number of nodes. A third
+column `gpus_per_node`, where there is one, stands above the caller's number.
+"""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.errors import BadInputError
+from cluster_logs.job_table import to_frame
+from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
+from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.values import is_missing
+
+MAX_NODES = 1_000_000
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    columns = list(sieve.chunk.columns)
+    if len(columns) < 2:
+        raise BadInputError(
+            f"{sieve.source_file} has one column.",
+            remedy="A nodes file reads virtual_cluster,nodes (comma-separated).",
+        )
+    names, nodes = sieve.text(columns[0]), sieve.number(columns[1])
+    sieve.reject(is_missing(names), q.MISSING_VIRTUAL_CLUSTER, columns[0])
+    sieve.reject(np.isnan(nodes), q.MISSING_COUNT, columns[1])
+    sieve.reject(nodes < 0, q.NEGATIVE_COUNT, columns[1])
+    sieve.reject(nodes > MAX_NODES, q.IMPLAUSIBLE_COUNT, columns[1])
+    sieve.reject(nodes != np.floor(nodes), q.UNREADABLE_NUMBER, columns[1])
+    per_node = np.full(len(sieve), float(context.options.gpus_per_node))
+    if "gpus_per_node" in sieve:
+        per_node = sieve.number("gpus_per_node")
+        sieve.reject(~((per_node > 0) & (per_node <= 1024)), q.IMPLAUSIBLE_COUNT, "gpus_per_node")
+        sieve.reject(per_node != np.floor(per_node), q.UNREADABLE_NUMBER, "gpus_per_node")
+    kept = sieve.kept()
+    values = {
+        "virtual_cluster": names.filter(pa.array(kept)),
+        "date": pa.nulls(int(kept.sum()), pa.date32()),
+        "nodes": pa.array(nodes[kept].astype(np.int32)),
+        "gpus_per_node": pa.array(per_node[kept].astype(np.int32)),
+    }
+    return pa.Table.from_arrays([values[name] for name in NODE_ROWS_SCHEMA.names], schema=NODE_ROWS_SCHEMA)
+
+
+READER = Reader(
+    name="nodes-csv",
+    summary="Nodes of each virtual cluster (CSV virtual_cluster,nodes)",
+    table="nodes",
+    time_zone="UTC",
+    chunks=Layout(required=(), every_column=True),
+    normalise=_normalise,
+)
+
+
+def read_nodes_file(path: str, gpus_per_node: int = 8) -> pd.DataFrame:
+    """virtual_cluster (text), nodes, gpus_per_node of a nodes file, in the file's order; `.gz` and URIs too.
+
+    Raises BadInputError for a row that cannot be used, and for a virtual cluster that is named twice: a
+    cluster with a part missing is another cluster.
+    """
+    tables = [NODE_ROWS_SCHEMA.empty_table()]
+    for chunk in read_chunks(READER, str(path), ReadOptions("nodes", gpus_per_node=gpus_per_node)):
+        if chunk.refused.num_rows:
+            first = chunk.refused.slice(0, 1).to_pylist()[0]
+            raise BadInputError(
+                f"{path}, row {first['source_row']}: {q.REASONS[first['reason']]} "
+                f"It reads: {first['raw_row']!r}.",
+                remedy="Correct the row.",
+            )
+        tables.append(chunk.rows)
+    nodes = to_frame(pa.concat_tables(tables).drop_columns(["date"]))
+    twice = nodes["virtual_cluster"][nodes["virtual_cluster"].duplicated()]
+    if len(twice):
+        raise BadInputError(f"{path} names virtual cluster {twice.iloc[0]!r} twice.", remedy="Keep one row.")
+    if nodes.empty:
+        raise BadInputError(f"{path} names no virtual cluster.", remedy="It reads virtual_cluster,nodes.")
+    return nodes

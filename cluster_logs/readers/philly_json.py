@@ -1,0 +1,221 @@
+"""Philly's official `cluster_job_log`: a JSON array of jobs with their scheduling attempts.
+
+Times are naive US Pacific, or null, or the text "None". GPUs appear only in an attempt's `detail`; a job
+without attempts, or whose attempts name no GPU, is refused (`missing_gpus`): nobody can say how large it
+was. A null end of the last attempt means that the job was still running when the log was written, whatever
+its status says. Wall time (`duration_s` = last end - first start) includes the gaps between attempts;
+`service_s` sums the attempts alone. The array is read element by element, so memory does not grow with the
+file.
+"""
+
+import codecs
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.errors import BadInputError
+from cluster_logs.job_table import JobState
+from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.philly_csv import TIME_ZONE
+from cluster_logs.readers.sieve import RawChunk, Refusal, Sieve
+from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.time_zones import NOT_A_TIME
+from cluster_logs.readers.values import parse_instants
+
+JOBS_PER_CHUNK = 10_000
+MAX_JOB_CHARACTERS = 16 * 1024 * 1024
+
+_STATES: Mapping[str, JobState] = {
+    "Pass": JobState.COMPLETED,
+    "Killed": JobState.CANCELLED,
+    "Failed": JobState.FAILED,
+    "Running": JobState.RUNNING,
+    "Queued": JobState.PENDING,
+}
+_FIELDS = ("jobid", "vc", "user", "status", "submitted_time")
+
+
+def _elements(source: TextSource) -> Iterator[tuple[Any, str]]:
+    """Each element of the top-level array with its text; BadInputError where the file is not such an array.
+
+    Bytes that are not UTF-8 are kept as surrogates, so that only the job that holds them is refused.
+    """
+    decoder = json.JSONDecoder()
+    to_text = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape")
+    text, at, opened, count = "", 0, False, 0
+    for block in source.blocks(1 << 20):
+        text, at = text[at:] + to_text.decode(block), 0
+        while True:
+            at = _skip_blanks(text, at, "," if opened and count else "")
+            if at == len(text):
+                break
+            if not opened:
+                if text[at] != "[":
+                    raise BadInputError(
+                        f"{source.uri} is not a JSON array of jobs.", remedy="Check the format."
+                    )
+                at, opened = at + 1, True
+                continue
+            if text[at] == "]":
+                return
+            try:
+                element, end = decoder.raw_decode(text, at)
+            except json.JSONDecodeError as error:
+                if len(text) - at > MAX_JOB_CHARACTERS or text[at] not in '{["-0123456789tfnN':
+                    raise BadInputError(
+                        f"{source.uri} is no longer JSON at job {count + 1}: {error.msg}.",
+                        remedy="Repair the file.",
+                    ) from error
+                break  # the element goes on in the next block
+            if end == len(text) and text[at] not in '{["':
+                break  # a number may go on in the next block
+            count += 1
+            yield element, text[at:end]
+            at = end
+    raise BadInputError(
+        f"{source.uri} ends in the middle of job {count + 1}.", remedy="The file is truncated; copy it again."
+    )
+
+
+def _skip_blanks(text: str, at: int, also: str) -> int:
+    while at < len(text) and text[at] in " \t\r\n" + also:
+        at += 1
+    return at
+
+
+def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
+    elements = enumerate(_elements(source), start=1)
+    while part := list(islice(elements, JOBS_PER_CHUNK)):
+        yield _raw_chunk(part)
+
+
+def _looks_like_a_job(element: Any) -> bool:
+    return (
+        isinstance(element, dict)
+        and all(name in element for name in ("jobid", "submitted_time", "status", "attempts"))
+        and isinstance(element["attempts"] or [], list)
+        and all(isinstance(attempt, dict) for attempt in element["attempts"] or [])
+        and all(isinstance(attempt.get("detail") or [], list) for attempt in element["attempts"] or [])
+    )
+
+
+def _raw_chunk(part: list[tuple[int, tuple[Any, str]]]) -> RawChunk:
+    jobs = [(row, element, text) for row, (element, text) in part if _looks_like_a_job(element)]
+    malformed = [
+        Refusal(row, q.NOT_A_JOB, None, None, _shown(text))
+        for row, (element, text) in part
+        if not _looks_like_a_job(element)
+    ]
+    columns = {
+        name: pa.array([_as_bytes(job.get(name)) for _, job, _ in jobs], pa.binary()) for name in _FIELDS
+    }
+    return RawChunk(
+        columns,
+        rows=np.array([row for row, _, _ in jobs], dtype=np.int64),
+        raw=lambda index: _shown(jobs[index][2]),
+        malformed=malformed,
+        rows_in=len(part),
+        objects=[job["attempts"] or [] for _, job, _ in jobs],
+    )
+
+
+def _shown(text: str) -> str:
+    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def _as_bytes(value: Any) -> bytes | None:
+    return None if value is None else str(value).encode(errors="surrogateescape")
+
+
+def _gpus_and_nodes(attempts: list[dict[str, Any]]) -> tuple[float, float]:
+    """GPUs and nodes of the largest attempt: the demand does not change, but an attempt may list less."""
+    best = (float("nan"), float("nan"))
+    for attempt in attempts:
+        detail = [part for part in attempt.get("detail") or [] if isinstance(part, dict)]
+        gpus = sum(len(part.get("gpus") or []) for part in detail)
+        if gpus and not gpus <= best[0]:
+            best = (float(gpus), float(len(detail)))
+    return best
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    all_attempts = sieve.chunk.objects
+    size = len(sieve)
+    owner = np.repeat(np.arange(size), [len(attempts) for attempts in all_attempts])
+    starts = _attempt_times(sieve, all_attempts, owner, "start_time")
+    ends = _attempt_times(sieve, all_attempts, owner, "end_time")
+
+    first_start = np.full(size, np.iinfo(np.int64).max)
+    known = starts != NOT_A_TIME
+    np.minimum.at(first_start, owner[known], starts[known])
+    started = first_start != np.iinfo(np.int64).max
+    first_start[~started] = NOT_A_TIME
+    last_end = np.full(size, NOT_A_TIME)
+    last_end[owner] = ends  # the last attempt is written last
+    ran = known & (ends != NOT_A_TIME)
+    bad_attempt = np.zeros(size, dtype=bool)
+    bad_attempt[owner[ran & (ends < starts)]] = True
+    service_s = np.zeros(size)
+    np.add.at(service_s, owner[ran], (ends[ran] - starts[ran]) / 1e6)
+    sizes = np.array([_gpus_and_nodes(attempts) for attempts in all_attempts]).reshape(size, 2)
+
+    running = started & (last_end == NOT_A_TIME)
+    said = sieve.mapped("status", _STATES.get, pa.string()).to_pylist()
+    words = [JobState.RUNNING.value if still else word for still, word in zip(running, said, strict=True)]
+    sieve.reject(np.array([word is None for word in said], dtype=bool), q.UNKNOWN_STATE, "status")
+    sieve.reject(bad_attempt, q.END_BEFORE_START, "attempts")
+    return build_jobs(
+        sieve,
+        JobColumns(
+            job_id=sieve.text("jobid"),
+            virtual_cluster=sieve.text("vc"),
+            user=sieve.optional_text("user"),
+            gpus=sizes[:, 0],
+            nodes=sizes[:, 1],
+            state=pa.array(words, pa.string()),
+            source_state=sieve.text("status"),
+            submit=sieve.instant("submitted_time"),
+            start=first_start,
+            end=last_end,
+            service_s=np.where(started, service_s, np.nan),
+            sources={
+                "job_id": "jobid",
+                "virtual_cluster": "vc",
+                "gpus": "attempts",
+                "submit_time": "submitted_time",
+                "start_time": "attempts",
+                "end_time": "attempts",
+                "state": "status",
+            },
+        ),
+    )
+
+
+def _attempt_times(
+    sieve: Sieve, all_attempts: Sequence[Any], owner: np.ndarray[Any, np.dtype[np.int64]], name: str
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """One instant an attempt; a job with an unreadable one is refused."""
+    texts = [attempt.get(name) for attempts in all_attempts for attempt in attempts]
+    shown = [None if text is None else str(text).encode(errors="replace").decode() for text in texts]
+    instants = parse_instants(pa.array(shown, pa.string()), sieve.time_zone)
+    for bad, reason in ((instants.unreadable, q.UNREADABLE_TIME), (instants.implausible, q.IMPLAUSIBLE_TIME)):
+        jobs = np.zeros(len(sieve), dtype=bool)
+        jobs[owner[bad]] = True
+        sieve.reject(jobs, reason, "attempts")
+    return instants.values
+
+
+READER = Reader(
+    name="philly-json",
+    summary="Philly, the official cluster_job_log (JSON with attempts)",
+    table="jobs",
+    time_zone=TIME_ZONE,
+    chunks=_chunks,
+    normalise=_normalise,
+)

@@ -1,0 +1,54 @@
+"""Jobs prepared for a comparison of simulators: each with its true and its estimated run time.
+
+Columns job_id, virtual_cluster, gpus, submit_time, duration_s, estimated_duration_s, and optionally user,
+order_in_vc and the job type as model, dataset, batchsize, amp. Ids stay as they are. Times without an offset
+are read as UTC: only their differences matter.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster_logs import quarantine as q
+from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.sieve import Sieve
+
+_TYPE = ("model", "dataset", "batchsize", "amp")
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    duration_s = sieve.number("duration_s")
+    estimated_s = sieve.number("estimated_duration_s")
+    sieve.reject(np.isnan(duration_s), q.MISSING_DURATION, "duration_s")
+    sieve.reject(np.isnan(estimated_s), q.MISSING_DURATION, "estimated_duration_s")
+    parts = [sieve.optional_text(name) for name in _TYPE]
+    known = all(part is not None for part in parts)
+    return build_jobs(
+        sieve,
+        JobColumns(
+            job_id=sieve.text("job_id"),
+            virtual_cluster=sieve.text("virtual_cluster"),
+            user=sieve.optional_text("user"),
+            gpus=sieve.number("gpus"),
+            submit=sieve.instant("submit_time"),
+            duration_s=duration_s,
+            estimated_duration_s=estimated_s,
+            order_in_vc=sieve.optional_number("order_in_vc"),
+            job_type=pc.binary_join_element_wise(*parts, "/") if known else None,
+        ),
+    )
+
+
+READER = Reader(
+    name="reference-csv",
+    summary="Jobs for comparing simulators (job_id,virtual_cluster,gpus,submit_time,duration_s,...)",
+    table="jobs",
+    time_zone="UTC",
+    chunks=Layout(
+        required=("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s", "estimated_duration_s"),
+        optional=("user", "order_in_vc", *_TYPE),
+    ),
+    normalise=_normalise,
+)

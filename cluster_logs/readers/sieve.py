@@ -1,0 +1,204 @@
+"""One chunk of rows on its way through the checks: columns in, good rows and refused rows out."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster_logs import quarantine as q
+from cluster_logs.job_table import QUARANTINE_SCHEMA
+from cluster_logs.readers.values import (
+    FloatArray,
+    IntArray,
+    Mask,
+    is_missing,
+    parse_instants,
+    parse_numbers,
+)
+
+# A refused row is kept as evidence, up to this many characters.
+MAX_RAW_CHARACTERS = 65_536
+
+# The quarantine table without its cluster, which the lake adds.
+REFUSED_SCHEMA = pa.schema([column for column in QUARANTINE_SCHEMA if column.name != "cluster"])
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One row that could not even be split into columns."""
+
+    row: int
+    reason: str
+    column: str | None
+    value: str | None
+    raw: str
+
+
+@dataclass(frozen=True)
+class RawChunk:
+    """Rows of one file as columns of text (or bytes, or typed values), before any meaning is given to them.
+
+    `rows` are 1-based row numbers in the file; `raw(i)` is the i-th row of the chunk as it stands in the
+    file; `malformed` are the rows of this part of the file that have no columns. `rows_in` counts both,
+    independently.
+    """
+
+    columns: Mapping[str, pa.Array]
+    rows: npt.NDArray[np.int64]
+    raw: Callable[[int], str]
+    malformed: Sequence[Refusal] = ()
+    rows_in: int = 0
+    objects: Sequence[Any] = ()
+
+
+@dataclass
+class Sieve:
+    """The rows of a chunk and, for each, the first reason against it (if any)."""
+
+    chunk: RawChunk
+    source_file: str
+    time_zone: str
+    _verdicts: list[tuple[str, str | None, bool]] = field(default_factory=list)
+    _texts: dict[str, pa.Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._verdict = np.zeros(len(self.chunk.rows), dtype=np.int16)
+
+    def __len__(self) -> int:
+        return len(self._verdict)
+
+    def __contains__(self, column: str) -> bool:
+        return column in self.chunk.columns
+
+    # Columns -------------------------------------------------------------------------------------------
+
+    def text(self, column: str) -> pa.Array:
+        """A column as text; a row whose bytes are not UTF-8 is refused and null here."""
+        if column not in self._texts:
+            self._texts[column] = self._decode(column)
+        return self._texts[column]
+
+    def optional_text(self, column: str) -> pa.Array | None:
+        """A column as text with null where the source says nothing; None when the source lacks the column."""
+        if column not in self:
+            return None
+        text = self.text(column)
+        missing = is_missing(text)
+        return pc.if_else(pa.array(missing), None, text) if missing.any() else text
+
+    def number(self, column: str) -> FloatArray:
+        """A column as numbers, NaN where it is empty; rows with something else are refused."""
+        numbers = parse_numbers(self._values(column))
+        self.reject(numbers.unreadable, q.UNREADABLE_NUMBER, column)
+        return numbers.values
+
+    def optional_number(self, column: str) -> FloatArray | None:
+        """The same, or None when the source lacks the column."""
+        return self.number(column) if column in self else None
+
+    def instant(self, column: str) -> IntArray:
+        """A column as UTC microseconds, NOT_A_TIME where it is empty; rows with something else are
+        refused.
+        """
+        instants = parse_instants(self._values(column), self.time_zone)
+        self.reject(instants.unreadable, q.UNREADABLE_TIME, column)
+        self.reject(instants.implausible, q.IMPLAUSIBLE_TIME, column)
+        return instants.values
+
+    def mapped(self, column: str, translate: Callable[[str], object], kind: pa.DataType) -> pa.Array:
+        """A column with each distinct text translated once; null stays null."""
+        encoded = pc.dictionary_encode(self.text(column))
+        translated = pa.array([translate(word) for word in encoded.dictionary.to_pylist()], kind)
+        return translated.take(encoded.indices)
+
+    # Verdicts ------------------------------------------------------------------------------------------
+
+    def reject(self, mask: Mask, reason: str, column: str | None) -> None:
+        """Refuse rows; the first reason against a row is the one that is recorded."""
+        self._judge(mask, reason, column, skip=False)
+
+    def skip(self, mask: Mask, rule: str) -> None:
+        """Leave rows out by a named rule."""
+        self._judge(mask, rule, None, skip=True)
+
+    def kept(self) -> Mask:
+        """The rows that nothing has been said against so far."""
+        return np.equal(self._verdict, 0)
+
+    def skipped(self) -> Counter[str]:
+        """How many rows each rule left out."""
+        counts = np.bincount(self._verdict, minlength=len(self._verdicts) + 1)
+        totals: Counter[str] = Counter()
+        for code, (name, _, skip) in enumerate(self._verdicts, start=1):
+            if skip and counts[code]:
+                totals[name] += int(counts[code])
+        return totals
+
+    def refused(self, source_format: str) -> pa.Table:
+        """The refused rows as a table of REFUSED_SCHEMA, in the file's order."""
+        refusals = list(self.chunk.malformed)
+        for index in np.flatnonzero(self._verdict):
+            name, column, skip = self._verdicts[self._verdict[index] - 1]
+            if not skip:
+                value = None if column is None else self._shown(column, int(index))
+                row = int(self.chunk.rows[index])
+                refusals.append(Refusal(row, name, column, value, self.chunk.raw(int(index))))
+        refusals.sort(key=lambda refusal: refusal.row)
+        return pa.table(
+            {
+                "reason": [r.reason for r in refusals],
+                "column": [r.column for r in refusals],
+                "value": [r.value for r in refusals],
+                "source_format": [source_format] * len(refusals),
+                "source_file": [self.source_file] * len(refusals),
+                "source_row": [r.row for r in refusals],
+                "raw_row": [r.raw[:MAX_RAW_CHARACTERS] for r in refusals],
+            },
+            schema=REFUSED_SCHEMA,
+        )
+
+    # Inside --------------------------------------------------------------------------------------------
+
+    def _judge(self, mask: Mask, name: str, column: str | None, *, skip: bool) -> None:
+        hit = mask & (self._verdict == 0)
+        if not hit.any():
+            return
+        verdict = (name, column, skip)
+        if verdict not in self._verdicts:
+            self._verdicts.append(verdict)
+        self._verdict[hit] = self._verdicts.index(verdict) + 1
+
+    def _values(self, column: str) -> pa.Array:
+        values = self.chunk.columns[column]
+        return self.text(column) if pa.types.is_binary(values.type) else values
+
+    def _decode(self, column: str) -> pa.Array:
+        values = self.chunk.columns[column]
+        if not pa.types.is_binary(values.type):
+            return values.cast(pa.string())
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowInvalid:
+            decoded = [_decoded(value) for value in values.to_pylist()]
+        text = pa.array(decoded, pa.string())
+        self.reject(np.array([value is None for value in decoded]), q.NON_UTF8_TEXT, column)
+        return text
+
+    def _shown(self, column: str, index: int) -> str | None:
+        values = self.chunk.columns.get(column)
+        if values is None:
+            return None
+        value = values[index].as_py()
+        return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _decoded(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,148 @@
+"""The Standard Workload Format 2.2 of the Parallel Workloads Archive: 18 columns, `;` comments, -1 for
+unknown.
+
+Times count seconds from the header's `UnixStartTime`; without one they count from 1970-01-01. A processor is
+the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The partition is the virtual
+cluster; queues share nodes and are none. Status 0 failed, 1 completed, 5 cancelled, -1 unknown (null); lines
+with status 2, 3, 4 are partial runs of a job that has a summary line, and are skipped.
+"""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster_logs import quarantine as q
+from cluster_logs.job_table import WHOLE_CLUSTER, JobState
+from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.time_zones import END_US, NOT_A_TIME
+from cluster_logs.readers.values import FloatArray, IntArray, as_mask
+
+COLUMNS = (
+    "job",
+    "submit",
+    "wait",
+    "run",
+    "procs",
+    "avg_cpu",
+    "used_mem_kb",
+    "req_procs",
+    "req_time",
+    "req_mem",
+    "status",
+    "user",
+    "group",
+    "app",
+    "queue",
+    "partition",
+    "preceding",
+    "think_time",
+)
+_STATES = {"0": JobState.FAILED, "1": JobState.COMPLETED, "5": JobState.CANCELLED}
+_PARTIAL = ("2", "3", "4")
+
+_COMMENT = re.compile(rb"(?m)^[ ]*;.*\n")
+_START = re.compile(rb"(?m)^;[ \t]*UnixStartTime:[ \t]*(\d+)")
+
+
+def _squeeze(block: bytes) -> bytes:
+    """The block without comments, with one blank between columns."""
+    block = block.replace(b"\t", b" ").replace(b"\r\n", b"\n")
+    if b";" in block:
+        block = _COMMENT.sub(b"", block)
+    while b"  " in block:
+        block = block.replace(b"  ", b" ")
+    block = block.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    return block.removeprefix(b" ")
+
+
+_LAYOUT = Layout(required=COLUMNS, delimiter=" ", quotes=False, fixed_header=COLUMNS, clean=_squeeze)
+
+
+def _start_of_log_s(source: TextSource, options: ReadOptions) -> int:
+    """The header's UnixStartTime, 0 without one; the header lies in the first block."""
+    first = next(source.blocks())
+    match = _START.search(first)
+    return int(match.group(1)) if match else 0
+
+
+def _known(values: FloatArray) -> FloatArray:
+    return np.where(values == -1, np.nan, values)
+
+
+def _at(seconds: FloatArray) -> IntArray:
+    """Instants from seconds since 1970; NaN gives NOT_A_TIME."""
+    known = ~np.isnan(seconds)
+    return np.where(known, np.where(known, np.round(seconds * 1e6), 0).astype(np.int64), NOT_A_TIME)
+
+
+def _word(text: str) -> str | None:
+    return None if text == "-1" else text
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    sieve.skip(as_mask(pc.is_in(sieve.text("status"), pa.array(_PARTIAL))), q.PARTIAL_EXECUTION)
+    submit_s = sieve.number("submit") + float(str(context.facts))
+    too_far = ~np.isnan(submit_s) & ((submit_s < 0) | (submit_s * 1e6 >= END_US))
+    sieve.reject(too_far, q.IMPLAUSIBLE_TIME, "submit")
+    submit_s = np.where(too_far, np.nan, submit_s)
+    wait_s, run_s = _known(sieve.number("wait")), _known(sieve.number("run"))
+    bad = (np.abs(np.nan_to_num(wait_s)) > 1e10) | (np.abs(np.nan_to_num(run_s)) > 1e10)
+    sieve.reject(bad, q.IMPLAUSIBLE_DURATION, "run")
+    sieve.reject(run_s < 0, q.NEGATIVE_DURATION, "run")
+    sieve.reject(wait_s < 0, q.NEGATIVE_DURATION, "wait")
+    wait_s, run_s = np.where(bad, np.nan, wait_s), np.where(bad, np.nan, run_s)
+    # A cancelled job without run time never started.
+    never = np.isnan(run_s)
+    start_s = np.where(never, np.nan, submit_s + wait_s)
+    processors, asked = _known(sieve.number("procs")), _known(sieve.number("req_procs"))
+    processors = np.where((processors > 0) | ~(asked > 0), processors, asked)
+    status = sieve.text("status")
+    state = sieve.mapped("status", _STATES.get, pa.string())
+    unknown = pc.and_(pc.is_null(state), pc.invert(pc.is_in(status, pa.array(["-1", *_PARTIAL]))))
+    sieve.reject(as_mask(unknown), q.UNKNOWN_STATE, "status")
+    return build_jobs(
+        sieve,
+        JobColumns(
+            job_id=sieve.text("job"),
+            virtual_cluster=pc.fill_null(sieve.mapped("partition", _word, pa.string()), WHOLE_CLUSTER),
+            user=sieve.mapped("user", _word, pa.string()),
+            name=sieve.mapped("app", _word, pa.string()),
+            gpus=processors,
+            cpus=processors,
+            state=state,
+            submit=_at(submit_s),
+            start=_at(start_s),
+            end=_at(start_s + run_s),
+            duration_s=run_s,
+            queuing_delay_s=np.where(never, np.nan, wait_s),
+            time_limit_s=_known(sieve.number("req_time")),
+            sources={
+                "job_id": "job",
+                "virtual_cluster": "partition",
+                "gpus": "procs",
+                "cpus": "procs",
+                "submit_time": "submit",
+                "start_time": "wait",
+                "end_time": "run",
+                "duration_s": "run",
+                "time_limit_s": "req_time",
+            },
+        ),
+    )
+
+
+READER = Reader(
+    name="swf",
+    summary="Standard Workload Format 2.2 (Parallel Workloads Archive)",
+    table="jobs",
+    time_zone="UTC",
+    chunks=_LAYOUT,
+    normalise=_normalise,
+    prepare=_start_of_log_s,
+)
