@@ -6,8 +6,8 @@ The challenger is judged against the *reference*: the champion, or FIFO where th
 things must hold.
 
 1. *Not worse on the objective* (mean JCT by default). The upper bound of the paired bootstrap interval of the
-   change (`simulator/bootstrap.py`) may be at most the margin: non-inferiority, because a retrained model
-   that is as good as the last one is worth publishing (it has seen newer jobs), and one that may be worse is not.
+   change (`simulator/bootstrap.py`) may be at most the margin: non-inferiority, because a retrained model as
+   good as the last one is worth publishing (it has seen newer jobs), and one that may be worse is not.
 2. *No constraint broken* (`simulator/gate_constraints.py`): tail waiting, starvation, fairness, utilisation,
    decision latency, usable estimates. With a champion the challenger must also not be worse than FIFO, so
    that a chain of releases, each a little worse than the last and within the margin, cannot creep below the
