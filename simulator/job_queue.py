@@ -12,17 +12,18 @@ COMPACT_AFTER = 256
 
 
 class JobQueue:
-    """Jobs in the order of (priority, position in the workload).
+    """Jobs in the order of (priority, arrival in this queue).
 
     A sorted array with a moving head: taking from the front is O(1), inserting a binary search and one block
     move. That beats a heap here, because policies walk the queue past its first job.
     """
 
-    __slots__ = ("_entries", "_head")
+    __slots__ = ("_arrivals", "_entries", "_head")
 
     def __init__(self) -> None:
         self._entries: list[Any] = []
         self._head = 0
+        self._arrivals = 0  # breaks ties: who waits longest goes first
 
     def __len__(self) -> int:
         return len(self._entries) - self._head
@@ -40,7 +41,8 @@ class JobQueue:
 
     def add(self, priority: Any, job: "JobView") -> None:
         """Insert a job; a lower priority value is served earlier."""
-        entry = (priority, job.index, job)
+        self._arrivals += 1
+        entry = (priority, self._arrivals, job)
         job.queue_entry = entry
         entries = self._entries
         if not entries or entries[-1] < entry:

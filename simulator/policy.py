@@ -61,7 +61,7 @@ class Policy(ABC):
 
     @abstractmethod
     def priority(self, job: JobView) -> Any:
-        """Rank a job when it starts to wait: lower is served earlier; ties go by submission."""
+        """Rank a job when it starts to wait: lower is served earlier; ties go by who waits longest."""
 
     @abstractmethod
     def decide(self, snapshot: Snapshot) -> list[Action]:

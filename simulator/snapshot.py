@@ -61,7 +61,7 @@ class JobView:
 
     def __init__(self, job: Job, index: int) -> None:
         self.job = job
-        self.index = index  # position in the workload: the last tie-break everywhere
+        self.index = index  # position in the workload
         self.gpus = job.gpus
         self.submit_time_s = job.submit_time_s
         self.remaining_s = job.duration_s  # at full speed, overheads included, as of run_since_s

@@ -21,7 +21,9 @@ ENTRY_POINT_GROUP = "lucid.policies"
 BUILT_IN: Mapping[str, str] = {
     "fifo": "Fifo",
     "sjf": "Sjf",
+    "srtf": "Srtf",
     "qssf": "Qssf",
+    "tiresias": "Tiresias",
 }
 
 

@@ -1,0 +1,139 @@
+"""Who runs when jobs may be preempted: two ways to choose, shared by the preemptive policies.
+
+Both take waiting and running jobs in the order of priority and answer with Preempt and Start actions.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cluster_logs.errors import BadInputError
+from simulator.actions import Action, Preempt, Start
+from simulator.policy import RunCosts
+from simulator.snapshot import JobView, NodePool
+
+Selection = Literal["fit", "quota"]
+SELECTIONS: tuple[Selection, ...] = ("fit", "quota")
+
+# Seconds that one preemption costs a job (Lucid, section 4.1, as measured for Tiresias).
+PREEMPTION_OVERHEAD_S = 62.0
+
+
+@dataclass(frozen=True)
+class PreemptionSettings:
+    """How a preemptive policy chooses, and what preemption costs.
+
+    `selection` is "fit" (preempt only what makes room for a job that then starts) or "quota" (hand out the
+    number of GPUs by priority, preempt whoever gets none, and only then look whether the others can be placed:
+    the Lucid artifact's way). `preemption_multi_node_s` is the cost for jobs larger than a node; None: the same.
+    """
+
+    selection: Selection = "fit"
+    preemption_s: float = PREEMPTION_OVERHEAD_S
+    preemption_multi_node_s: float | None = None
+    completion_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.selection not in SELECTIONS:
+            raise BadInputError(
+                f"selection is {self.selection!r}.", remedy=f"Choose one of: {', '.join(SELECTIONS)}."
+            )
+        self.costs()
+
+    def costs(self) -> RunCosts:
+        """Return the costs; raises BadInputError for one that is negative or infinite."""
+        return RunCosts(self.preemption_s, self.preemption_multi_node_s, self.completion_s)
+
+
+def preempt_to_fit(
+    pool: NodePool, waiting: Iterable[JobView], running: Sequence[JobView], rank: Callable[[JobView], Any]
+) -> list[Action]:
+    """Start waiting jobs by priority, on free GPUs or on those of running jobs of strictly lower priority.
+
+    Nobody is preempted for a job that does not start for it. Victims go lowest priority first, and a victim
+    whose GPUs turn out not to be needed stays. A job that cannot start does not hold up later ones: it can
+    preempt them as soon as that lets it start.
+
+    `running` is sorted by priority, highest first; `rank` gives the priority value, lower being higher.
+    """
+    plan = pool.plan()
+    actions: list[Action] = []
+    victims = list(running)
+    ranks = [rank(job) for job in victims]
+    hopeless = plan.gpus_per_node * plan.nodes + 1  # demands from here on up find no room
+    for job in waiting:
+        if job.gpus >= hopeless:
+            continue
+        placement = plan.place(job.gpus)
+        if placement is not None:
+            actions.append(Start(job, placement))
+            continue
+        mine = rank(job)
+        chosen: list[int] = []
+        candidate = len(victims) - 1
+        found = None
+        while found is None and candidate >= 0 and ranks[candidate] > mine:
+            plan.give(_placement(victims[candidate]))
+            chosen.append(candidate)
+            found = plan.find(job.gpus)
+            candidate -= 1
+        if found is None:
+            for i in chosen:
+                plan.take(_placement(victims[i]))
+            # Later jobs have no higher priority, hence no more victims: as large a demand cannot fit either.
+            hopeless = job.gpus
+            if hopeless == 1:
+                break
+            continue
+        nodes = {node for node, _ in found}
+        needed = []
+        for i in chosen:
+            placed = _placement(victims[i])
+            if nodes.isdisjoint(node for node, _ in placed):
+                plan.take(placed)
+            else:
+                needed.append(i)
+        for i in needed:
+            actions.append(Preempt(victims[i]))
+        for i in sorted(needed, reverse=True):
+            del victims[i], ranks[i]
+        plan.take(found)
+        actions.append(Start(job, found))
+    return actions
+
+
+def quota_walk(pool: NodePool, ordered: Iterable[JobView]) -> list[Action]:
+    """Hand out the pool's number of GPUs in order, ignoring fragmentation; preempt, then place.
+
+    A job over the quota is skipped if it waits and preempted if it runs; the walk goes on. The waiting jobs
+    that got a share are then placed in order, past failures; one that cannot be placed keeps its share unused.
+    """
+    quota = pool.total_gpus
+    chosen: list[JobView] = []
+    actions: list[Action] = []
+    running = pool.running
+    left = len(running)
+    plan = pool.plan()
+    for job in ordered:
+        runs = job in running
+        left -= runs
+        if job.gpus <= quota:
+            quota -= job.gpus
+            if not runs:
+                chosen.append(job)
+        elif runs:
+            actions.append(Preempt(job))
+            plan.give(_placement(job))
+        if not quota and not left:
+            break
+    for job in chosen:
+        placement = plan.place(job.gpus)
+        if placement is not None:
+            actions.append(Start(job, placement))
+    return actions
+
+
+def _placement(job: JobView) -> Any:
+    if job.placement is None:
+        raise ValueError(f"{job!r} has no GPUs")
+    return job.placement
