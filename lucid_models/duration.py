@@ -63,6 +63,19 @@ class DurationSettings:
     blocks: int = 20
 
 
+@dataclass(frozen=True)
+class _Lesson:
+    """The replayed training table: the state at its end, and the features of the jobs that ended
+    (`taught`).
+    """
+
+    state: DurationFeatureState
+    stream: JobStream
+    taught: NDArray[np.bool_]
+    rows: NDArray[np.float64]
+    until_s: float
+
+
 class WorkloadEstimateModel:
     """Run-time estimates for a scheduler: P50, P90 and mean."""
 
@@ -87,17 +100,9 @@ class WorkloadEstimateModel:
 
         Jobs still running then count as running. Raises BadInputError when fewer than MIN_JOBS jobs ended.
         """
-        table = _sorted(jobs)
-        state = DurationFeatureState(choose_levels(table), choose_facts(table), self.settings.features)
-        stream = job_stream(table, state)
-        until_s = float(stream.submit_s[-1]) if known_until is None else known_until.timestamp()
-        taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
-        if int(taught.sum()) < MIN_JOBS:
-            raise BadInputError(
-                f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
-                remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
-            )
-        rows = replay(state, stream, scored=taught, until_s=until_s, progress=progress)
+        known = None if known_until is None else known_until.timestamp()
+        lesson = self._lesson(jobs, known, progress)
+        state, rows, stream, taught = lesson.state, lesson.rows, lesson.stream, lesson.taught
         duration = np.maximum(stream.duration_s[taught], 1.0)
         logarithm = np.log(duration)
         blocks = np.arange(rows.shape[0]) * self.settings.blocks // rows.shape[0]
@@ -117,7 +122,7 @@ class WorkloadEstimateModel:
             {
                 **stream_summary(stream),
                 "rows": int(taught.sum()),
-                "known_until_s": until_s,
+                "known_until_s": lesson.until_s,
                 "log_boosting": asdict(self.settings.log_boosting),
                 "mean_boosting": asdict(self.settings.mean_boosting),
             },
@@ -197,6 +202,29 @@ class WorkloadEstimateModel:
         model = cls()
         model._scorer = DurationScorer.from_data(document)
         return model
+
+    def training_rows(self, jobs: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Features and log run times that `fit(jobs)` learns from, for rivals that shall learn from the
+        same.
+        """
+        lesson = self._lesson(jobs, None, silent)
+        return lesson.rows, np.log(np.maximum(lesson.stream.duration_s[lesson.taught], 1.0))
+
+    def _lesson(self, jobs: pd.DataFrame, known_until_s: float | None, progress: Progress) -> "_Lesson":
+        if jobs.empty:
+            raise BadInputError("The job table is empty.", remedy="Ingest a log that covers the period.")
+        table = _sorted(jobs)
+        state = DurationFeatureState(choose_levels(table), choose_facts(table), self.settings.features)
+        stream = job_stream(table, state)
+        until_s = float(stream.submit_s[-1]) if known_until_s is None else known_until_s
+        taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
+        if int(taught.sum()) < MIN_JOBS:
+            raise BadInputError(
+                f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
+                remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
+            )
+        rows = replay(state, stream, scored=taught, until_s=until_s, progress=progress)
+        return _Lesson(state, stream, taught, rows, until_s)
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))
