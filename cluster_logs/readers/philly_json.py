@@ -38,6 +38,7 @@ _STATES: Mapping[str, JobState] = {
     "Running": JobState.RUNNING,
     "Queued": JobState.PENDING,
 }
+_NEEDED = {"jobid", "submitted_time", "status", "attempts"}
 _FIELDS = ("jobid", "vc", "user", "status", "submitted_time")
 
 
@@ -96,22 +97,21 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
 
 
 def _looks_like_a_job(element: Any) -> bool:
-    return (
-        isinstance(element, dict)
-        and all(name in element for name in ("jobid", "submitted_time", "status", "attempts"))
-        and isinstance(element["attempts"] or [], list)
-        and all(isinstance(attempt, dict) for attempt in element["attempts"] or [])
-        and all(isinstance(attempt.get("detail") or [], list) for attempt in element["attempts"] or [])
+    if not isinstance(element, dict) or not _NEEDED <= element.keys():
+        return False
+    attempts = element["attempts"] or []
+    return isinstance(attempts, list) and all(
+        isinstance(attempt, dict) and isinstance(attempt.get("detail") or [], list) for attempt in attempts
     )
 
 
 def _raw_chunk(part: list[tuple[int, tuple[Any, str]]]) -> RawChunk:
-    jobs = [(row, element, text) for row, (element, text) in part if _looks_like_a_job(element)]
-    malformed = [
-        Refusal(row, q.NOT_A_JOB, None, None, _shown(text))
-        for row, (element, text) in part
-        if not _looks_like_a_job(element)
-    ]
+    jobs, malformed = [], []
+    for row, (element, text) in part:
+        if _looks_like_a_job(element):
+            jobs.append((row, element, text))
+        else:
+            malformed.append(Refusal(row, q.NOT_A_JOB, None, None, _shown(text)))
     columns = {
         name: pa.array([_as_bytes(job.get(name)) for _, job, _ in jobs], pa.binary()) for name in _FIELDS
     }
