@@ -76,16 +76,6 @@ with DAG(
         "time_zone": Param(
             None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times, e.g. Asia/Shanghai."
         ),
-        "start": Param(
-            None, type=["string", "null"], format="date", title="First day", description="Of submission, UTC."
-        ),
-        "end": Param(
-            None,
-            type=["string", "null"],
-            format="date",
-            title="Day after the last",
-            description="Of submission, UTC.",
-        ),
         "throughput_uri": Param(
             None,
             type=OPTIONAL_TEXT,
@@ -112,6 +102,13 @@ with DAG(
             title="Held-out days",
             description="The log's last days, which training does not see and the gate replays.",
         ),
+        "as_of": Param(
+            None,
+            type=["string", "null"],
+            format="date",
+            title="As of",
+            description="As if the log ended here (UTC). Empty: its last job, or the interval's end.",
+        ),
         "days": Param(30, type="integer", minimum=2, maximum=400, title="Days of a made log"),
         "seed": Param(
             0, type="integer", title="Seed", description="Of a made log and of simulated profiles."
@@ -126,8 +123,6 @@ with DAG(
         nodes_uri=dag.param("nodes_uri"),
         gpus_per_node=dag.param("gpus_per_node"),
         time_zone=dag.param("time_zone"),
-        start=dag.param("start"),
-        end=dag.param("end"),
         days=dag.param("days"),
         seed=dag.param("seed"),
     )
@@ -160,6 +155,7 @@ with DAG(
         task_id="announce_tables",
         cluster=dag.param("cluster"),
         hold_out_days=dag.param("hold_out_days"),
+        as_of=dag.param("as_of"),
         outlets=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
     )
 

@@ -1,6 +1,5 @@
 """One cluster's tables into the lake: what the DAG `ingest_logs` maps its tasks to."""
 
-from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import BadInputError
@@ -19,19 +18,14 @@ def ingest_cluster(
     nodes_uri: str | None = None,
     gpus_per_node: int = 8,
     time_zone: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
     days: int = 30,
     seed: int = 0,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake.
 
-    `start` and `end` (ISO days or times, UTC unless they say otherwise, end excluded) keep jobs submitted in
-    between. Returns the accounting with `lake_uri`. Raises BadInputError when the log is not named.
+    Returns the accounting with `lake_uri`. Raises BadInputError when the log is not named.
     """
-    from cluster_logs.lake import Lake
-
     if source_format.startswith(SYNTHETIC):
         return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
     if not input_uri:
@@ -41,21 +35,40 @@ def ingest_cluster(
         )
     from cluster_logs.ingest import ingest_log
 
-    report = plain(
+    if nodes_uri:
         ingest_log(
-            source_format=source_format,
-            input_uri=input_uri,
+            source_format="nodes-csv",
+            input_uri=nodes_uri,
             cluster=cluster,
             lake_uri=lake_uri,
-            time_zone=time_zone,
-            progress=progress,
+            gpus_per_node=gpus_per_node,
         )
+    report = ingest_log(
+        source_format=source_format,
+        input_uri=input_uri,
+        cluster=cluster,
+        lake_uri=lake_uri,
+        time_zone=time_zone,
+        gpus_per_node=gpus_per_node,
+        progress=progress,
     )
-    if nodes_uri:
-        from cluster_logs.readers.nodes import read_nodes_file
+    return {**plain(report), "lake_uri": lake_uri}
 
-        Lake(lake_uri).write_nodes(cluster, read_nodes_file(Path(nodes_uri), gpus_per_node=gpus_per_node))
-    return {**report, "lake_uri": lake_uri}
+
+def ingest_throughput(
+    *, input_uri: str, cluster: str, lake_uri: str, time_zone: str | None = None
+) -> dict[str, Any]:
+    """Read a published throughput table (Helios layout) into the lake; returns the accounting."""
+    from cluster_logs.ingest import ingest_log
+
+    report = ingest_log(
+        source_format="helios-throughput",
+        input_uri=input_uri,
+        cluster=cluster,
+        lake_uri=lake_uri,
+        time_zone=time_zone,
+    )
+    return {**plain(report), "lake_uri": lake_uri}
 
 
 def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int) -> dict[str, Any]:

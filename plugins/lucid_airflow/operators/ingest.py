@@ -23,8 +23,6 @@ class IngestLogsOperator(LucidOperator):
         "nodes_uri",
         "gpus_per_node",
         "time_zone",
-        "start",
-        "end",
         "days",
         "seed",
     )
@@ -39,8 +37,6 @@ class IngestLogsOperator(LucidOperator):
         nodes_uri: Any = None,
         gpus_per_node: Any = 8,
         time_zone: Any = None,
-        start: Any = None,
-        end: Any = None,
         days: Any = 30,
         seed: Any = 0,
         **kwargs: Any,
@@ -53,18 +49,13 @@ class IngestLogsOperator(LucidOperator):
         self.nodes_uri = nodes_uri
         self.gpus_per_node = gpus_per_node
         self.time_zone = time_zone
-        self.start = start
-        self.end = end
         self.days = days
         self.seed = seed
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Ingest; the window is the form's, else the run's data interval when it has one."""
+        """Ingest; returns the accounting."""
         from pipeline.ingestion import ingest_cluster
 
-        start, end = self.start, self.end
-        if not (start or end):
-            start, end = _data_interval(context)
         report = ingest_cluster(
             source_format=self.source_format,
             input_uri=self.input_uri,
@@ -73,8 +64,6 @@ class IngestLogsOperator(LucidOperator):
             nodes_uri=self.nodes_uri,
             gpus_per_node=self.gpus_per_node,
             time_zone=self.time_zone,
-            start=start,
-            end=end,
             days=self.days,
             seed=self.seed,
             progress=self.log_progress(),
@@ -164,27 +153,31 @@ class AnnounceTablesOperator(LucidOperator):
     One task announces all of them, after every validation: a failed table starts nothing.
     """
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days")
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of")
 
-    def __init__(self, *, cluster: Any, lake_uri: Any = None, hold_out_days: Any = 14, **kwargs: Any) -> None:
+    def __init__(
+        self, *, cluster: Any, lake_uri: Any = None, hold_out_days: Any = 14, as_of: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.cluster = cluster
         self.lake_uri = lake_uri
         self.hold_out_days = hold_out_days
+        self.as_of = as_of
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Give each table's event the cluster, the lake and the length of the held-out window."""
+        """Give each table's event the cluster, the lake and where the log's known part ends."""
         extra = {
             "cluster": self.cluster,
             "lake_uri": self.lake_uri or settings.lake_uri(),
             "hold_out_days": self.hold_out_days,
+            "as_of": self.as_of or _end_of_data_interval(context),
         }
         announce(context, extra)
         return extra
 
 
-def _data_interval(context: Any) -> tuple[str | None, str | None]:
-    """Return the run's data interval as ISO times; (None, None) for a run by hand."""
+def _end_of_data_interval(context: Any) -> str | None:
+    """Return the end of a scheduled run's data interval (ISO time); None for a run by hand."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
-    return (start.isoformat(), end.isoformat()) if start and end and start < end else (None, None)
+    return end.isoformat() if start and end and start < end else None

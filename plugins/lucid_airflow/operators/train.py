@@ -37,7 +37,7 @@ class ResolveInputsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and event."""
-        from pipeline.windows import training_window_end
+        from pipeline.model_training import training_until
 
         given = {
             "cluster": self.cluster,
@@ -56,7 +56,9 @@ class ResolveInputsOperator(LucidOperator):
             "cluster": cluster,
             "lake_uri": lake_uri,
             "hold_out_days": hold_out_days,
-            "training_until": training_window_end(lake_uri, cluster, hold_out_days).isoformat(),
+            "training_until": training_until(
+                lake_uri, cluster, hold_out_days, values.get("as_of")
+            ).isoformat(),
             "version": values.get("version"),
         }
         self.log.info("This run is about %s", inputs)

@@ -1,0 +1,36 @@
+# Airflow with our packages, for every Airflow service of docker-compose.yml. Build context: the repository.
+FROM python:3.11-slim-bookworm
+
+RUN groupadd --gid 50000 lucid \
+    && useradd --uid 50000 --gid 50000 --create-home --home-dir /opt/lucid lucid \
+    && apt-get update \
+    && apt-get install --yes --no-install-recommends libgomp1 tini \
+    && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /opt/lucid
+COPY requirements-uv.lock docker/requirements-airflow.lock ./
+RUN python -m pip install --no-cache-dir --require-hashes --requirement requirements-uv.lock \
+    && uv pip install --system --no-cache --require-hashes --requirement requirements-airflow.lock
+
+COPY pyproject.toml README.md LICENSE ./source/
+COPY cluster_logs ./source/cluster_logs
+COPY profiler_jobs ./source/profiler_jobs
+COPY lucid_models ./source/lucid_models
+COPY simulator ./source/simulator
+COPY live_scheduler ./source/live_scheduler
+COPY pipeline ./source/pipeline
+COPY plugins ./source/plugins
+RUN uv pip install --system --no-cache --no-deps "setuptools>=80" \
+    && uv pip install --system --no-cache --no-deps --no-build-isolation ./source \
+    && rm -rf ./source
+COPY dags ./dags
+
+# Named volumes take over the owner of these folders.
+RUN mkdir -p airflow/logs state input && chown -R lucid:lucid /opt/lucid
+ENV AIRFLOW_HOME=/opt/lucid/airflow \
+    AIRFLOW__CORE__DAGS_FOLDER=/opt/lucid/dags \
+    LUCID_STATE_DIR=/opt/lucid/state \
+    PYTHONUNBUFFERED=1
+USER 50000:50000
+ENTRYPOINT ["tini", "--"]
+CMD ["airflow", "version"]
