@@ -24,8 +24,9 @@ class PreemptionSettings:
     """How a preemptive policy chooses, and what preemption costs.
 
     `selection` is "fit" (preempt only what makes room for a job that then starts) or "quota" (hand out the
-    number of GPUs by priority, preempt whoever gets none, and only then look whether the others can be placed:
-    the Lucid artifact's way). `preemption_multi_node_s` is the cost for jobs larger than a node; None: the same.
+    number of GPUs by priority, preempt whoever gets none, and only then look whether the others can be
+    placed: the Lucid artifact's way). `preemption_multi_node_s` is the cost for jobs larger than a node;
+    None: the same.
     """
 
     selection: Selection = "fit"
@@ -93,8 +94,7 @@ def preempt_to_fit(
                 plan.take(placed)
             else:
                 needed.append(i)
-        for i in needed:
-            actions.append(Preempt(victims[i]))
+        actions.extend(Preempt(victims[i]) for i in needed)
         for i in sorted(needed, reverse=True):
             del victims[i], ranks[i]
         plan.take(found)
@@ -106,7 +106,7 @@ def quota_walk(pool: NodePool, ordered: Iterable[JobView]) -> list[Action]:
     """Hand out the pool's number of GPUs in order, ignoring fragmentation; preempt, then place.
 
     A job over the quota is skipped if it waits and preempted if it runs; the walk goes on. The waiting jobs
-    that got a share are then placed in order, past failures; one that cannot be placed keeps its share unused.
+    that got a share are then placed in order, past failures; one that cannot be placed keeps its share.
     """
     quota = pool.total_gpus
     chosen: list[JobView] = []

@@ -24,6 +24,7 @@ BUILT_IN: Mapping[str, str] = {
     "srtf": "Srtf",
     "qssf": "Qssf",
     "tiresias": "Tiresias",
+    "lucid": "Lucid",
 }
 
 

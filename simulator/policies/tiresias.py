@@ -24,9 +24,13 @@ class TiresiasSettings(PreemptionSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.threshold_gpu_s > 0:
-            raise BadInputError(f"threshold_gpu_s is {self.threshold_gpu_s!r}.", remedy="Use more than 0 GPU-s.")
+            raise BadInputError(
+                f"threshold_gpu_s is {self.threshold_gpu_s!r}.", remedy="Use more than 0 GPU-s."
+            )
         if self.round_s is not None and not 0 < self.round_s < float("inf"):
-            raise BadInputError(f"round_s is {self.round_s!r}.", remedy="Use a positive number of s, or None.")
+            raise BadInputError(
+                f"round_s is {self.round_s!r}.", remedy="Use a positive number of s, or None."
+            )
 
 
 class Tiresias(Policy):

@@ -1,0 +1,43 @@
+"""Writes results as files: one table a policy, and one summary of all."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from simulator.metrics import by_group
+from simulator.result import SimulationResult
+
+# The columns of jobs_P.csv, in this order; scripts depend on them.
+JOB_FILE_COLUMNS = [
+    "job_id",
+    "virtual_cluster",
+    "gpus",
+    "submit_time_s",
+    "first_start_time_s",
+    "end_time_s",
+    "queuing_delay_s",
+    "jct_s",
+    "preemptions",
+]
+MORE_JOB_FILE_COLUMNS = ["user", "duration_s", "estimated_duration_s", "colocated", "profiled"]
+
+
+def write_results(results: Mapping[str, SimulationResult], out_dir: Path) -> list[Path]:
+    """Write DIR/jobs_P.csv for each policy P, and DIR/summary.json; return the files.
+
+    `summary.json` is a list in the order of `results`: each policy's summary and its figures by virtual
+    cluster.
+    """
+    out_dir.mkdir(parents=True, exist_ok=True)
+    written = []
+    summaries = []
+    for name, result in results.items():
+        path = out_dir / f"jobs_{name}.csv"
+        result.jobs[JOB_FILE_COLUMNS + MORE_JOB_FILE_COLUMNS].to_csv(path, index=False, lineterminator="\n")
+        written.append(path)
+        summaries.append(
+            {**result.summary, "policy": name, "virtual_clusters": by_group(result.jobs, "virtual_cluster")}
+        )
+    path = out_dir / "summary.json"
+    path.write_text(json.dumps(summaries, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    return [*written, path]
