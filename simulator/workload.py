@@ -140,7 +140,8 @@ class Workload:
             skipped[rule] = int((keep & broken).sum())
             keep &= ~broken
 
-        given = frame["order_in_vc"].to_numpy() if "order_in_vc" in frame.columns else np.arange(len(frame))
+        stated = "order_in_vc" in frame.columns and bool(frame["order_in_vc"].notna().all())
+        given = frame["order_in_vc"].to_numpy() if stated else np.arange(len(frame))
         instants = submit.to_numpy(dtype="datetime64[us]").astype(np.int64)
         rows = np.flatnonzero(keep)
         rows = rows[np.lexsort((given[rows], instants[rows]))]

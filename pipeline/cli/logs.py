@@ -32,10 +32,10 @@ def ingest(
     """
     from cluster_logs.ingest import ingest_log
     from cluster_logs.lake import Lake
-    from cluster_logs.readers.nodes import read_nodes_file
+    from cluster_logs.readers.nodes_file import read_nodes_file
 
     lake_uri = lake_or_default(lake)
-    sizes = read_nodes_file(nodes, gpus_per_node=gpus_per_node) if nodes else None
+    sizes = read_nodes_file(str(nodes), gpus_per_node=gpus_per_node) if nodes else None
     with progress_reporter() as progress:
         report = ingest_log(
             source_format=source_format,

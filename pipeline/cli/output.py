@@ -19,6 +19,7 @@ from pipeline.plain_values import plain as plain
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 SECONDS_BETWEEN_LINES = 5.0
+WIDTH_ELSEWHERE = 120  # columns of a table that does not go to a terminal
 
 
 def print_json(document: Any) -> None:
@@ -36,12 +37,21 @@ def shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"
+        if abs(value) >= 100:
+            return f"{value:,.0f}" if value.is_integer() or abs(value) >= 1e4 else f"{value:,.1f}"
+        return f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
     if isinstance(value, list):
         return ", ".join(shown(item) for item in value)
     return str(value)
+
+
+def _people() -> Console:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_ELSEWHERE)
+    return console
 
 
 def print_table(
@@ -52,10 +62,15 @@ def print_table(
     table = Table(title=title, title_justify="left")
     for name in names:
         numeric = all(isinstance(plain(row.get(name)), int | float | None) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(
+            name.replace("_", " "),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            min_width=max((len(shown(row.get(name))) for row in rows), default=0) if numeric else None,
+        )
     for row in rows:
         table.add_row(*(shown(row.get(name)) for name in names))
-    Console().print(table)
+    _people().print(table)
 
 
 def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
@@ -65,7 +80,7 @@ def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), shown(value))
-    Console().print(table)
+    _people().print(table)
 
 
 def say(line: str) -> None:
@@ -74,14 +89,14 @@ def say(line: str) -> None:
 
 
 def _lines_reporter() -> Progress:
-    last = [0.0, ""]
+    last = time.monotonic()
 
     def report(done: int, total: int | None, what: str) -> None:
+        nonlocal last
         now = time.monotonic()
-        finished = total is not None and done >= total
-        if what == last[1] and not finished and now - float(last[0]) < SECONDS_BETWEEN_LINES:
+        if now - last < SECONDS_BETWEEN_LINES:
             return
-        last[0], last[1] = now, what
+        last = now
         say(f"{what}: {done:,}" + (f" of {total:,}" if total is not None else ""))
 
     return report

@@ -1,0 +1,152 @@
+"""What `lucid simulate` does: a log, a cluster's size and policies' names in; tables and plots out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.ingest import read_jobs_file
+from cluster_logs.progress import Progress, silent
+from cluster_logs.readers.nodes_file import read_nodes_file
+from cluster_logs.readers.registry import load_reader
+from simulator.cluster import ClusterSpec
+from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.engine import run_policies
+from simulator.policies.registry import policy_class
+from simulator.report import write_results
+from simulator.rules import load_rules
+from simulator.user_history import user_history_estimates
+from simulator.workload import JobProfile, Workload
+
+EVERYONE = "all"  # the one virtual cluster of `--gpus N`
+
+
+@dataclass(frozen=True)
+class SimulationReport:
+    """One summary a policy, and remarks on what the log did not say."""
+
+    summaries: tuple[Mapping[str, Any], ...]
+    remarks: tuple[str, ...]
+
+
+def within(jobs: pd.DataFrame, start: datetime | None, end: datetime | None, zone: ZoneInfo) -> pd.DataFrame:
+    """Return the jobs submitted from `start` to `end`, both included; naive bounds are in `zone`."""
+
+    def in_utc(bound: datetime) -> pd.Timestamp:
+        return pd.Timestamp(bound if bound.tzinfo else bound.replace(tzinfo=zone)).tz_convert("UTC")
+
+    if start is not None and end is not None and in_utc(end) < in_utc(start):
+        raise BadInputError(f"--end {end} lies before --start {start}.", remedy="Swap them.")
+    kept = jobs
+    if start is not None:
+        kept = kept[kept["submit_time"] >= in_utc(start)]
+    if end is not None:
+        kept = kept[kept["submit_time"] <= in_utc(end)]
+    if kept.empty:
+        raise BadInputError(
+            f"No job was submitted from {start or 'the start'} to {end or 'the end'}: the log covers "
+            f"{jobs['submit_time'].min()} to {jobs['submit_time'].max()}.",
+            remedy="Choose a window inside it.",
+        )
+    return kept
+
+
+def simulate_log(
+    *,
+    jobs_path: Path,
+    source_format: str,
+    policies: Sequence[str],
+    out_dir: Path,
+    nodes_path: Path | None = None,
+    gpus: int | None = None,
+    gpus_per_node: int = 8,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    time_zone: str | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    rules: str = "default",
+    singles_path: Path | None = None,
+    pairs_path: Path | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> SimulationReport:
+    """Replay a log file under each policy; write `jobs_POLICY.csv`, `summary.json` and plots to `out_dir`.
+
+    The cluster is `nodes_path` (nodes of each virtual cluster) or one pool of `gpus`. Policies that need
+    estimates get the log's own where it has them, else Tsafrir's user-history estimate. Raises BadInputError
+    for an input that cannot be used, UnknownNameError for a format, policy, setting or rule set.
+    """
+    load_rules(rules)
+    needs_estimates = any([policy_class(policy).needs_estimates for policy in policies])
+    cluster = (
+        ClusterSpec.from_nodes(read_nodes_file(str(nodes_path), gpus_per_node=gpus_per_node))
+        if nodes_path is not None
+        else ClusterSpec.of_gpus(gpus or gpus_per_node, virtual_cluster=EVERYONE)
+    )
+    frame, account = read_jobs_file(str(jobs_path), source_format, time_zone=time_zone, progress=progress)
+    zone = ZoneInfo(time_zone or load_reader(source_format).time_zone)
+    remarks = []
+    if account.rows_quarantined or account.rows_skipped:
+        reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
+        remarks.append(f"Rows of the log that are not replayed: {reasons}.")
+    jobs = within(frame, start, end, zone).reset_index(drop=True)
+    profiles, colocation = measured_colocation(singles_path, pairs_path, seed)
+    workload = Workload.from_jobs(jobs, profiles=profiles, estimated_duration_s=stated_estimates(jobs))
+    if nodes_path is None:
+        workload = workload.in_one_virtual_cluster(EVERYONE)
+    workload = workload.that_fit(cluster)
+    remarks += [
+        f"Jobs of the log that are not replayed: {count:,} {rule}."
+        for rule, count in sorted(workload.skipped.items())
+        if count
+    ]
+    if not len(workload):
+        raise BadInputError(
+            f"{jobs_path} has no job that can be replayed. " + " ".join(remarks),
+            remedy="Check --nodes against the log's virtual clusters.",
+        )
+    if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
+        workload = workload.with_estimates(user_history_estimates(workload))
+        remarks.append("The log states no estimates: policies use each user's last run times (Tsafrir).")
+    results = run_policies(
+        workload, cluster, policies, settings=settings, rules=rules, colocation=colocation, progress=progress
+    )
+    write_results(results, out_dir)
+    return SimulationReport(tuple(result.summary for result in results.values()), tuple(remarks))
+
+
+def stated_estimates(jobs: pd.DataFrame) -> Any:
+    """Return the log's own estimates (seconds, one a row), or None when it states none."""
+    if "estimated_duration_s" not in jobs.columns:
+        return None
+    return pd.to_numeric(jobs["estimated_duration_s"], errors="coerce").to_numpy(dtype="float64")
+
+
+def measured_colocation(
+    singles_path: Path | None, pairs_path: Path | None, seed: int
+) -> tuple[dict[str, JobProfile] | None, ColocationModel | None]:
+    """Return profiles by job type, scored by the packing model, and the measured pairs' speeds."""
+    if singles_path is None or pairs_path is None:
+        return None, None
+    from lucid_models.packing import PackingAnalyzeModel, PackingSettings
+    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+    solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
+    scores = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs).predict_table(solo)
+    profiles = {
+        str(row.job_type): JobProfile(
+            float(row.gpu_util_pct),
+            float(row.gpu_mem_util_pct),
+            float(row.gpu_mem_mib),
+            bool(row.amp),
+            str(row.job_type),
+            int(score),
+        )
+        for row, score in zip(solo.itertuples(), scores, strict=True)
+    }
+    return profiles, MeasuredPairs(pairs)
