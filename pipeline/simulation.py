@@ -82,7 +82,7 @@ def simulate_log(
     for an input that cannot be used, UnknownNameError for a format, policy, setting or rule set.
     """
     load_rules(rules)
-    needs_estimates = any([policy_class(policy).needs_estimates for policy in policies])
+    classes = [policy_class(policy) for policy in policies]  # an unknown name is an error before long work
     cluster = (
         ClusterSpec.from_nodes(read_nodes_file(str(nodes_path), gpus_per_node=gpus_per_node))
         if nodes_path is not None
@@ -110,7 +110,9 @@ def simulate_log(
             f"{jobs_path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
-    if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
+    if any(found.needs_estimates for found in classes) and any(
+        job.estimated_duration_s is None for job in workload.jobs
+    ):
         workload = workload.with_estimates(user_history_estimates(workload))
         remarks.append("The log states no estimates: policies use each user's last run times (Tsafrir).")
     results = run_policies(

@@ -148,9 +148,20 @@ def test_a_queue_with_nan_names_row_and_column(lucid, tmp_path):
 def test_a_date_that_is_none_is_named(lucid, tmp_path):
     jobs = write(tmp_path / "log.csv", HEADER + GOOD)
     said = lucid(
-        "simulate", "--jobs", jobs, "--format", "helios", "--gpus", 8, "--policy", "fifo", "--out", "out",
-        "--start", "yesterday",
-    )  # fmt: skip
+        "simulate",
+        "--jobs",
+        jobs,
+        "--format",
+        "helios",
+        "--gpus",
+        8,
+        "--policy",
+        "fifo",
+        "--out",
+        "out",
+        "--start",
+        "yesterday",
+    )
     assert_clear_error(said, "--start", "yesterday")
 
 
