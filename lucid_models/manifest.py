@@ -1,17 +1,19 @@
 """The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
 
     {"format_version": 1, "name": "lucid-release", "created": "2020-09-01T00:00:00+00:00", "cluster": "venus",
-     "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...", "bytes": 812},
+     "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...",
+                            "bytes": 812},
                 "throughput": {...}, "duration": {...}},
      "settings": {...}, "training": {"until": ISO time or null, "datasets": {name: digest}},
      "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
 
-Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a scheduler
-that ignored a field could run something else than what was proven.
+Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
+scheduler that ignored a field could run something else than what was proven.
 
-How to break the format: raise `FORMAT_VERSION` by one and keep a reader for every older version in `_UPGRADES`
-(version n -> function from the document of version n to that of version n + 1), with a test on a saved manifest
-of that version. Any change of the fields is a new version. A newer version is refused by older schedulers.
+How to break the format: raise `FORMAT_VERSION` by one and keep a reader for every older version in
+`_UPGRADES` (version n -> function from the document of version n to that of version n + 1), with a test on a
+saved manifest of that version. Any change of the fields is a new version. A newer version is refused by
+older schedulers.
 
 This module needs the standard library only: the light client reads manifests with it.
 """
@@ -124,7 +126,8 @@ def canonical_json(document: Mapping[str, Any]) -> bytes:
 def parse_manifest(payload: bytes, *, source: str = "the manifest") -> ReleaseManifest:
     """Read a manifest from the bytes of its file.
 
-    Raises ManifestVersionError when the format version is not one of ours, CorruptManifestError for anything else.
+    Raises ManifestVersionError when the format version is not one of ours, CorruptManifestError for anything
+    else.
     """
     if len(payload) > MAX_MANIFEST_BYTES:
         raise CorruptManifestError(

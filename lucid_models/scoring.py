@@ -23,6 +23,7 @@ from lucid_models.packing import (
     read_tree,
     stack_metrics,
 )
+from lucid_models.throughput_forecasts import ThroughputForecasts, holds_forecasts
 from lucid_models.tree_scorer import TreeScorer
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PackingScorer",
     "Scorer",
     "SharingScore",
+    "ThroughputForecasts",
     "ThroughputScorer",
     "TreeScorer",
     "load_scorer",
@@ -77,7 +79,7 @@ class PackingScorer:
         return cls(read_settings(fields.child("settings")), read_tree(fields), fields.details("training"))
 
 
-Scorer = PackingScorer | ThroughputScorer | DurationScorer
+Scorer = PackingScorer | ThroughputForecasts | ThroughputScorer | DurationScorer
 
 
 def load_scorer(path: str | os.PathLike[str], *, kind: str | None = None) -> Scorer:
@@ -93,7 +95,7 @@ def scorer_from_document(document: Mapping[str, Any]) -> Scorer:
     """The scorer that a document of `model_format` holds; errors as in `load_scorer`."""
     readers: dict[str, type[Scorer]] = {
         "packing": PackingScorer,
-        "throughput": ThroughputScorer,
+        "throughput": ThroughputForecasts if holds_forecasts(document) else ThroughputScorer,
         "duration": DurationScorer,
     }
     kind = document.get("kind")

@@ -2,8 +2,8 @@
 
     {"kind": "throughput", "model": {"members": {"submitted_gpu_jobs": {...}, "submitted_gpus": {...}}}}
 
-A release holds one throughput model, and the dynamic strategy (Lucid section 3.4) reads both series, so they are
-versioned together. Needs NumPy only.
+A release holds one throughput model, and the dynamic strategy (Lucid section 3.4) reads both series, so they
+are versioned together. Needs NumPy only.
 """
 
 from collections.abc import Mapping
@@ -36,9 +36,7 @@ class ThroughputForecasts:
             raise UnknownNameError("series", series, self.scorers)
         return self.scorers[series]
 
-    def predict_next(
-        self, series: str, counts: ArrayLike, first_bin_s: int, horizon: int
-    ) -> NDArray[Any]:
+    def predict_next(self, series: str, counts: ArrayLike, first_bin_s: int, horizon: int) -> NDArray[Any]:
         """Forecast of the `horizon` bins that follow the history of one series, shape (horizon,)."""
         return self.scorer(series).predict_next(counts, first_bin_s, horizon)
 
@@ -50,11 +48,14 @@ class ThroughputForecasts:
     @classmethod
     def from_data(cls, document: Mapping[str, Any]) -> "ThroughputForecasts":
         """Read what `to_data` wrote; raises CorruptModelError."""
-        members = Fields(document, "model").child("model").child("members")
-        found: dict[str, ThroughputScorer] = {}
-        for series in members.names_here():
-            found[series] = ThroughputScorer.from_data(make_document(cls.kind, members.raw(series)))
-        return cls(found)
+        model = Fields(document, "model").child("model")
+        members = model.child("members")
+        return cls(
+            {
+                series: ThroughputScorer.from_data(make_document(cls.kind, members.raw(series)))
+                for series in model.names("members")
+            }
+        )
 
 
 def holds_forecasts(document: Mapping[str, Any]) -> bool:

@@ -45,7 +45,8 @@ class MlflowServer:
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         }
         command = [
-            sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1",
+            sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1",
+            "--port", str(self.port), "--workers", "1",
             "--backend-store-uri", f"sqlite:///{self.folder / 'mlflow.db'}",
             "--serve-artifacts", "--artifacts-destination", str(self.folder / "artifacts"),
         ]  # fmt: skip

@@ -1,0 +1,89 @@
+"""Tables in, tables out: how MLflow's scoring interface talks to our scorers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.errors import BadInputError
+from lucid_models.forecasting import SERIES
+from lucid_models.scoring import DurationScorer, PackingScorer, Scorer
+from lucid_models.throughput_forecasts import ThroughputForecasts
+
+# Column -> (type in MLflow's words, whether it must be there).
+Columns = Mapping[str, tuple[str, bool]]
+
+INPUT_COLUMNS: Mapping[str, Columns] = {
+    "packing": dict.fromkeys(("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp"), ("double", True)),
+    "throughput": {"bin_start_s": ("long", True), **dict.fromkeys(SERIES, ("double", True))},
+    "duration": {
+        "job_id": ("string", True),
+        "gpus": ("long", True),
+        "submit_time_s": ("double", True),
+        "user": ("string", False),
+        "virtual_cluster": ("string", False),
+        "name": ("string", False),
+        "job_type": ("string", False),
+        "cpus": ("double", False),
+        "nodes": ("double", False),
+        "gpu_util_pct": ("double", False),
+        "gpu_mem_util_pct": ("double", False),
+        "gpu_mem_mib": ("double", False),
+    },
+}
+OUTPUT_COLUMNS: Mapping[str, Columns] = {
+    "packing": {"sharing_score": ("long", True)},
+    "throughput": {f"{series}_forecast": ("double", True) for series in SERIES},
+    "duration": {
+        "p50_s": ("double", True),
+        "p90_s": ("double", True),
+        "mean_s": ("double", True),
+        "reason": ("string", True),
+    },
+}
+
+
+def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
+    """Score a table with the columns of INPUT_COLUMNS; the result has those of OUTPUT_COLUMNS, row for row.
+
+    A throughput table is a history of evenly spaced bins; each row is forecast from the rows before it.
+    """
+    if isinstance(scorer, PackingScorer):
+        scores = scorer.predict(
+            *(table[name].to_numpy(dtype=np.float64) for name in INPUT_COLUMNS["packing"])
+        )
+        return pd.DataFrame({"sharing_score": scores.astype(np.int64)}, index=table.index)
+    if isinstance(scorer, ThroughputForecasts):
+        return _forecast(scorer, table)
+    if isinstance(scorer, DurationScorer):
+        estimates = scorer.estimate(_jobs(table))
+        return pd.DataFrame(
+            [vars(estimate) for estimate in estimates], columns=list(OUTPUT_COLUMNS["duration"])
+        )
+    raise BadInputError(
+        "A throughput model of one series cannot be served alone.",
+        remedy="Save both series with ThroughputForecasts.",
+    )
+
+
+def _forecast(scorer: ThroughputForecasts, table: pd.DataFrame) -> pd.DataFrame:
+    starts = table["bin_start_s"].to_numpy(dtype=np.int64)
+    bins = {series: scorer.scorer(series).features.bin_s for series in SERIES}
+    result: dict[str, Any] = {}
+    for series, bin_s in bins.items():
+        if not len(starts) or (np.diff(starts) != bin_s).any():
+            raise BadInputError(
+                f"The history is empty or its bins do not follow one another every {bin_s} s.",
+                remedy="Give one row a bin, in order, with NaN where nobody counted.",
+            )
+        counts = table[series].to_numpy(dtype=np.float64)
+        result[f"{series}_forecast"] = scorer.scorer(series).predict_series(counts, int(starts[0]))
+    return pd.DataFrame(result, index=table.index)
+
+
+def _jobs(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in record.items()}
+        for record in table.to_dict("records")
+    ]
