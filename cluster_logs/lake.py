@@ -163,6 +163,19 @@ class Lake:
                 changed += self._replace("throughput", cluster, day, older, published)
         return changed
 
+    def delete_throughput(self, cluster: str, keys: pa.Table | pd.DataFrame) -> int:
+        """Take the bins with these starts (column bin_start) out of the lake; the number taken out."""
+        removed = 0
+        wanted = conform(keys, pa.schema([THROUGHPUT_SCHEMA.field("bin_start")]), what="table of keys")
+        for day, part in _by_day(wanted, "bin_start"):
+            table = self._read_day("throughput", cluster, day)
+            if table is None:
+                continue
+            keep = pc.invert(pc.is_in(table.column("bin_start"), value_set=part.column("bin_start")))
+            removed += table.num_rows - (pc.sum(keep).as_py() or 0)
+            self._replace("throughput", cluster, day, table, table.filter(keep))
+        return removed
+
     def read_throughput(
         self, cluster: str, start: datetime | None = None, end: datetime | None = None
     ) -> pd.DataFrame:

@@ -144,21 +144,9 @@ def test_helios_layout(venus: SyntheticCluster, tmp_path: Path) -> None:
     path = write_log(venus, tmp_path / "deep" / "cluster_log.csv.gz", "helios")
     with gzip.open(path, "rt") as text:
         table = pd.read_csv(text)
-    assert table.columns.tolist() == [
-        "job_id",
-        "user",
-        "vc",
-        "jobname",
-        "gpu_num",
-        "cpu_num",
-        "node_num",
-        "state",
-        "submit_time",
-        "start_time",
-        "end_time",
-        "duration",
-        "queue",
-    ]
+    columns = "job_id user vc jobname gpu_num cpu_num node_num state submit_time start_time end_time"
+    columns += " duration queue"
+    assert " ".join(table.columns) == columns
     assert len(table) == len(venus.jobs)
     run = pd.to_datetime(table["end_time"]) - pd.to_datetime(table["start_time"])
     assert (run.dt.total_seconds() == table["duration"]).all()

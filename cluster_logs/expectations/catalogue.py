@@ -1,0 +1,35 @@
+"""Every suite by its name."""
+
+from collections.abc import Mapping
+
+from cluster_logs.errors import UnknownNameError
+from cluster_logs.expectations.job_suites import JOBS, THROUGHPUT
+from cluster_logs.expectations.model_suites import (
+    DURATION_PREDICTIONS,
+    PAIR_PROFILES,
+    SHARING_SCORES,
+    SOLO_PROFILES,
+    THROUGHPUT_PREDICTIONS,
+)
+from cluster_logs.expectations.suite import Suite
+
+SUITES: Mapping[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        JOBS,
+        THROUGHPUT,
+        SOLO_PROFILES,
+        PAIR_PROFILES,
+        DURATION_PREDICTIONS,
+        THROUGHPUT_PREDICTIONS,
+        SHARING_SCORES,
+    )
+}
+
+
+def find_suite(name: str) -> Suite:
+    """Return the suite called `name`; raise UnknownNameError when there is none."""
+    try:
+        return SUITES[name]
+    except KeyError:
+        raise UnknownNameError("suite of expectations", name, SUITES) from None

@@ -1,0 +1,104 @@
+"""Expectations of the job table and the throughput table."""
+
+from datetime import UTC, datetime
+
+from cluster_logs.expectations.suite import (
+    Check,
+    Level,
+    Severity,
+    Suite,
+    at_least,
+    between,
+    has_rows,
+    mostly_known,
+    not_less,
+    one_of,
+    present,
+    unique_together,
+)
+from cluster_logs.job_table import JobState
+
+# Joined to the jobs when the cluster's nodes are known: the most GPUs that the job's virtual cluster ever
+# had.
+CAPACITY_COLUMN = "virtual_cluster_gpus"
+
+_TEN_YEARS_S = 10 * 366 * 86_400.0
+_FIRST, _LAST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+
+JOBS = Suite(
+    name="jobs",
+    required=(
+        "job_id",
+        "virtual_cluster",
+        "gpus",
+        "gpu_share",
+        "state",
+        "submit_time",
+        "start_time",
+        "end_time",
+        "duration_s",
+        "service_s",
+        "queuing_delay_s",
+    ),
+    checks=(
+        present("job_id"),
+        present("virtual_cluster"),
+        present("gpus"),
+        present("submit_time"),
+        between("gpus", 0, 100_000),
+        between("gpu_share", 0.0, 1.0, above_low=True),
+        between("cpus", 0, 10_000_000),
+        between("nodes", 0, 1_000_000),
+        one_of("state", tuple(state.value for state in JobState)),
+        between("submit_time", _FIRST, _LAST),
+        not_less("start_time", "submit_time", "start_is_not_before_submission"),
+        not_less("end_time", "start_time", "end_is_not_before_start"),
+        not_less("end_time", "submit_time", "end_is_not_before_submission"),
+        between("duration_s", 0.0, _TEN_YEARS_S),
+        between("service_s", 0.0, _TEN_YEARS_S),
+        between("queuing_delay_s", 0.0, _TEN_YEARS_S),
+        between("time_limit_s", 0.0, 100 * _TEN_YEARS_S),
+        between("estimated_duration_s", 0.0, 100 * _TEN_YEARS_S),
+        between("gpu_util_pct", 0.0, 100.0),
+        between("gpu_mem_util_pct", 0.0, 100.0),
+        between("gpu_mem_mib", 0.0, 4_194_304.0),
+        not_less(CAPACITY_COLUMN, "gpus", "job_fits_its_virtual_cluster"),
+        has_rows(),
+        unique_together("job_is_there_once", "job_id", "submit_time"),
+        mostly_known("duration_s", 0.5),
+        at_least("gpus", 1, "some_job_uses_a_gpu"),
+    ),
+    failing_share=0.10,
+)
+
+_COUNTS = ("jobs", "gpu_jobs", "gpus")
+
+THROUGHPUT = Suite(
+    name="throughput",
+    required=("bin_start", "bin_s", *(f"submitted_{what}" for what in _COUNTS)),
+    checks=(
+        present("bin_start"),
+        between("bin_start", _FIRST, _LAST),
+        between("bin_s", 1, 7 * 86_400),
+        *(present(f"submitted_{what}") for what in _COUNTS),
+        *(
+            between(f"{verb}_{what}", 0, 1_000_000_000)
+            for verb in ("submitted", "started", "ended")
+            for what in _COUNTS
+        ),
+        *(
+            not_less(f"{verb}_jobs", f"{verb}_gpu_jobs", f"{verb}_gpu_jobs_are_jobs")
+            for verb in ("submitted", "started", "ended")
+        ),
+        has_rows(),
+        unique_together("bin_is_there_once", "bin_start"),
+        Check(
+            "bins_have_one_length",
+            "ExpectColumnUniqueValueCountToBeBetween",
+            {"column": "bin_s", "min_value": 1, "max_value": 1},
+            level=Level.TABLE,
+            severity=Severity.CRITICAL,
+        ),
+    ),
+    failing_share=0.05,
+)
