@@ -1,6 +1,7 @@
 """The profile tables of a cluster's GPUs in the lake: `ROOT/profiles/cluster=C/{solo,pairs}.parquet`."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -56,9 +57,7 @@ def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> Prof
         ("pairs", profiles.pairs, PAIR_SCHEMA),
     ):
         table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-        write_atomically(
-            fs, f"{folder}/{name}.parquet", lambda sink, table=table: pq.write_table(table, sink)
-        )
+        write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
     simulated = bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any())
     uri = f"{lake_uri.rstrip('/')}/profiles/cluster={cluster}"
     return ProfileReport(uri, len(profiles.solo), len(profiles.pairs), simulated)

@@ -79,6 +79,7 @@ class ValidateReleaseOperator(LucidOperator):
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
         from lucid_models.releases import show_release
+        from pipeline.release_gate import summarise_verdict
         from pipeline.release_validation import validate_release
 
         tracking_uri = settings.tracking_uri()
@@ -92,14 +93,13 @@ class ValidateReleaseOperator(LucidOperator):
             progress=self.log_progress(),
         )
         self.log.info("%s", verdict.sentence)
-        for row in verdict.policies:
-            self.log.info("%s", dict(row))
         for constraint in verdict.constraints:
-            self.log.info("%s", constraint)
+            self.log.info("%s: %s", constraint.name, constraint.sentence)
         self.mlflow_path = model_version_path("lucid-release", int(version))
         result = {"version": int(version), "approved": verdict.approved, "sentence": verdict.sentence}
         announce(context, result)
-        return result
+        # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
+        return {**result, **summarise_verdict(verdict.to_dict())}
 
 
 class CheckVerdictOperator(LucidOperator, SkipMixin):

@@ -26,12 +26,12 @@ class ValidateTableOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns expectations checked per cluster."""
-        from pipeline.ingestion import validate_table
+        from pipeline.table_validation import check_table
 
         docs_root = settings.data_docs_dir()
         checked = {}
         for cluster in dict.fromkeys(name for name in self.clusters if name):
-            report = validate_table(
+            report = check_table(
                 table=self.table,
                 lake_uri=self.lake_uri or settings.lake_uri(),
                 cluster=cluster,

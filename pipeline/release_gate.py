@@ -1,0 +1,56 @@
+"""What the gate said of a release: read from the registry, and cut down to what fits on one screen."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cluster_logs.errors import NotFoundError
+
+POLICY_COLUMNS = (
+    *("policy", "jobs", "mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s"),
+    *("utilisation_pct", "preemptions"),
+)
+CONSTRAINT_COLUMNS = ("name", "challenger", "reference", "limit", "passed", "sentence")
+
+
+def read_verdict(*, tracking_uri: str, version: int | None = None) -> dict[str, Any]:
+    """Return {version, approved, reason, summary} of a release (default: the challenger).
+
+    `summary` is Markdown for the person who approves. Raises NotFoundError when there is no such release.
+    """
+    from lucid_models.releases import list_releases, show_release
+
+    if version is None:
+        release = show_release(tracking_uri=tracking_uri, alias="challenger")
+    else:
+        found = [one for one in list_releases(tracking_uri=tracking_uri) if one.version == version]
+        if not found:
+            raise NotFoundError(f"There is no release {version}.", remedy="`lucid release list` shows them.")
+        release = found[0]
+    verdict = _as_mapping(release.verdict)
+    approved = verdict.get("approved") is True
+    sentence = str(
+        verdict.get("sentence") or "The gate has not judged this release; run validate_release first."
+    )
+    word = "approved" if approved else "refused"
+    return {
+        "version": int(release.version),
+        "approved": approved,
+        "reason": f"Release {release.version} is {word}: {sentence}",
+        "summary": f"**{sentence}**\n\nRelease {release.version} of cluster {release.cluster}.",
+    }
+
+
+def summarise_verdict(verdict: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the policies' rows and the constraints of `Verdict.to_dict()`, with a screen's columns only."""
+    return {
+        "policies": [_select(row, POLICY_COLUMNS) for row in verdict["policies"]],
+        "constraints": [_select(row, CONSTRAINT_COLUMNS) for row in verdict["constraints"]],
+    }
+
+
+def _select(row: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
+    return {name: row[name] for name in columns if name in row}
+
+
+def _as_mapping(verdict: Any) -> Mapping[str, Any]:
+    return verdict if isinstance(verdict, Mapping) else {}

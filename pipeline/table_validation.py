@@ -1,0 +1,73 @@
+"""Validate one table of a cluster, wherever it lives: what the DAG `ingest_logs` maps its validations to."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cluster_logs.lake import Lake
+from cluster_logs.validation import ORIGIN, ValidationReport, validate_lake, validate_table
+from pipeline.profile_store import read_profile_set, write_profile_set
+from profiler_jobs.profile_table import ProfileSet
+
+PROFILES = "profiles"
+
+
+def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> ValidationReport:
+    """Check `jobs`, `throughput` or `profiles`.
+
+    Failing rows go to quarantine, unless the table fails as a whole.
+
+    Raises UnknownNameError for another table, NotFoundError when the lake lacks it; nothing on failure (see
+    `ValidationReport.raise_for_failure`).
+    """
+    if table != PROFILES:
+        return validate_lake(lake_uri=lake_uri, cluster=cluster, tables=(table,), docs_dir=docs_dir)
+    profiles = read_profile_set(lake_uri, cluster)
+    solo = validate_table(profiles.solo, "solo_profiles", docs_dir / "solo")
+    pairs = validate_table(profiles.pairs, "pair_profiles", docs_dir / "pairs")
+    success = solo.success and pairs.success
+    quarantined: dict[str, int] = {}
+    if success and (len(solo.failing) or len(pairs.failing)):
+        kept = {}
+        for name, frame, report in (("solo", profiles.solo, solo), ("pairs", profiles.pairs, pairs)):
+            kept[name] = _set_aside(Lake(lake_uri), cluster, name, frame, report.failing)
+            for expectation in report.failing["expectation"]:
+                quarantined[str(expectation)] = quarantined.get(str(expectation), 0) + 1
+        left = ProfileSet(kept["solo"], kept["pairs"], out_of_memory=profiles.out_of_memory)
+        write_profile_set(lake_uri, cluster, left)
+    return ValidationReport(
+        success=success,
+        expectations=solo.expectations + pairs.expectations,
+        docs=pairs.docs if solo.success else solo.docs,
+        rows=solo.rows + pairs.rows,
+        quarantined=quarantined,
+    )
+
+
+def _set_aside(
+    lake: Lake, cluster: str, name: str, frame: pd.DataFrame, failing: pd.DataFrame
+) -> pd.DataFrame:
+    """Put failing rows into quarantine and return the rest."""
+    if failing.empty:
+        return frame
+    positions = failing["position"].to_numpy()
+    rows = frame.iloc[positions]
+    lake.add_quarantine(
+        cluster,
+        f"{ORIGIN}-{name}-profiles",
+        pd.DataFrame(
+            {
+                "reason": failing["expectation"].to_numpy(),
+                "column": failing["column"].to_numpy(),
+                "value": [
+                    str(frame.iloc[at][column])
+                    for at, column in zip(positions, failing["column"], strict=True)
+                ],
+                "source_format": ORIGIN,
+                "source_file": f"{name}.parquet",
+                "source_row": positions + 1,
+                "raw_row": rows.to_json(orient="records", lines=True).splitlines(),
+            }
+        ),
+    )
+    return frame.drop(frame.index[positions]).reset_index(drop=True)

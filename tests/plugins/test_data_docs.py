@@ -1,0 +1,61 @@
+"""Data Docs are for people who are logged in, and for nothing outside their folder."""
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from lucid_airflow.data_docs import DataDocsApp, _build
+
+
+@pytest.fixture
+def docs(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path))
+    folder = tmp_path / "data_docs" / "philly" / "jobs"
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text("<h1>job table</h1>")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "passwords.json").write_text("secret")
+    return folder
+
+
+def test_nobody_reads_without_a_login(docs: Path) -> None:
+    client = TestClient(DataDocsApp())
+    assert client.get("/data-docs/philly/jobs/index.html").status_code == 401
+    assert client.get("/data-docs/nowhere").status_code == 401
+
+
+@pytest.fixture
+def logged_in(docs: Path) -> TestClient:
+    from airflow.api_fastapi.core_api.security import get_user
+
+    app = _build()
+    app.dependency_overrides[get_user] = lambda: "somebody"
+    return TestClient(app)
+
+
+@pytest.mark.parametrize("path", ["philly/jobs/index.html", "philly/jobs", "philly/jobs/"])
+def test_pages(logged_in: TestClient, path: str) -> None:
+    response = logged_in.get(f"/data-docs/{path}")
+    assert response.status_code == 200
+    assert "job table" in response.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secrets/passwords.json",
+        "%2e%2e/secrets/passwords.json",
+        "philly/%2e%2e/%2e%2e/secrets/passwords.json",
+        "nowhere",
+    ],
+)
+def test_nothing_outside_the_folder(logged_in: TestClient, path: str) -> None:
+    response = logged_in.get(f"/data-docs/{path}")
+    assert response.status_code == 404
+    assert "secret" not in response.text
+
+
+def test_a_link_out_of_the_folder_is_refused(logged_in: TestClient, docs: Path) -> None:
+    (docs / "sly.html").symlink_to(docs.parents[2] / "secrets" / "passwords.json")
+    assert logged_in.get("/data-docs/philly/jobs/sly.html").status_code == 404

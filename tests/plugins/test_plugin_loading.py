@@ -1,0 +1,67 @@
+"""How Airflow finds the plugin, and the trap of its plugin folder."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.airflow_home import REPOSITORY
+
+SCRIPT = """
+import json, sys
+from airflow import plugins_manager
+plugins_manager.ensure_plugins_loaded()
+plugins, errors = plugins_manager._get_plugins()
+print("RESULT" + json.dumps({
+    "names": [p.name for p in plugins],
+    "errors": errors,
+    "bare": sorted(n for n in sys.argv[1:] if "lucid" in str(getattr(sys.modules.get(n), "__file__", ""))),
+    "heavy": sorted({"pandas", "mlflow", "great_expectations", "sklearn"} & set(sys.modules)),
+}))
+"""
+
+
+def test_the_entry_point_loads_and_the_folder_is_left_alone(tmp_path: Path) -> None:
+    """Pointed at plugins/, Airflow must not import our modules by bare stems (settings, errors, ...)."""
+    stems = [path.stem for path in (REPOSITORY / "plugins").rglob("*.py") if path.stem != "__init__"]
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *stems],
+        env={**os.environ, "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins")},
+        cwd=tmp_path,  # the checkout may hold a second record of the package
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout.rpartition("RESULT")[2])
+    assert found["errors"] == {}
+    assert found["names"].count("lucid") == 1
+    assert found["bare"] == []
+    assert found["heavy"] == [], "every task loads the plugin: it must stay light"
+
+
+def test_operators_follow_the_house_style() -> None:
+    """Keyword-only __init__ that only assigns, every template field an argument of its own name."""
+    import ast
+    import inspect
+
+    from lucid_airflow.operators import approval, ingest, release, train, validate
+
+    seen = 0
+    for module in (approval, ingest, release, train, validate):
+        for name, operator in vars(module).items():
+            if not (name.endswith("Operator") and getattr(operator, "__module__", "") == module.__name__):
+                continue
+            seen += 1
+            signature = inspect.signature(inspect.unwrap(operator.__init__))
+            kinds = {parameter.kind for key, parameter in signature.parameters.items() if key != "self"}
+            assert kinds <= {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}, name
+    assert seen >= 10
+    for file in (Path(ingest.__file__).parent).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                allowed = (ast.Assign, ast.AnnAssign, ast.Expr)
+                assert all(isinstance(statement, allowed) for statement in node.body), (
+                    f"{file.name}:{node.lineno}"
+                )
