@@ -1,0 +1,163 @@
+"""The policies that a validation replays, each with what it believes about run times and sharing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from lucid_models.duration import WorkloadEstimateModel
+from lucid_models.manifest import ReleaseManifest
+from pipeline.replay_inputs import ReplayInputs
+from pipeline.rival_estimates import helios_rolling_s, known_from_s
+from simulator.cluster import ClusterSpec
+from simulator.colocation import ColocationModel
+from simulator.engine import simulate
+from simulator.result import SimulationResult
+from simulator.user_history import user_history_estimates
+from simulator.workload import Workload
+
+Floats = NDArray[np.float64]
+
+
+class SharingModel(Protocol):
+    """What a contender needs of a packing model."""
+
+    def predict(
+        self, gpu_util_pct: ArrayLike, gpu_mem_util_pct: ArrayLike, gpu_mem_mib: ArrayLike, amp: ArrayLike
+    ) -> NDArray[np.intp]:
+        """Sharing scores, shape (rows,)."""
+
+
+class LoadedRelease(Protocol):
+    """What a validation reads of `lucid_models.releases.ReleaseModels`."""
+
+    @property
+    def packing(self) -> SharingModel:
+        """The packing model."""
+
+    @property
+    def duration(self) -> WorkloadEstimateModel:
+        """The duration model."""
+
+    @property
+    def manifest(self) -> ReleaseManifest:
+        """What the release pins."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy with its beliefs, one a row of `ReplayInputs.replayed`; None where it has none."""
+
+    name: str
+    policy: str
+    estimated_duration_s: Floats | None = None
+    sharing_scores: Floats | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def rival_contenders(inputs: ReplayInputs) -> list[Contender]:
+    """FIFO, SJF (an oracle), QSSF with Helios' rolling estimate, the user-history estimate, Tiresias."""
+    return [
+        Contender("fifo", "fifo"),
+        Contender("sjf", "sjf"),
+        Contender("qssf", "qssf", rolling_estimates_s(inputs)),
+        # Tsafrir et al. estimate run times; their order (shortest expected service first) is QSSF's.
+        Contender("tsafrir", "qssf", user_estimates_s(inputs)),
+        Contender("tiresias", "tiresias"),
+    ]
+
+
+def lucid_contender(
+    name: str, release: LoadedRelease, inputs: ReplayInputs, rolling_s: Floats, jobs: pd.DataFrame
+) -> Contender:
+    """Lucid with a release's estimates, sharing scores and settings.
+
+    `jobs` are all jobs of the lake until the window's end. Each job of the window is estimated from what had
+    ended by its submission; jobs of the warm-up, which the model may have learned from, go by `rolling_s`.
+    """
+    until = learned_until(release.manifest)
+    submit = pd.to_datetime(jobs["submit_time"], utc=True)
+    # A release that learned from a part of the window (an older champion cannot, another cluster's might).
+    begins = inputs.window.start if until is None else min(until, inputs.window.start)
+    fresh = jobs[submit >= begins]
+    causal = release.duration.predict_causal(fresh, earlier=jobs[submit < begins])
+    by_row = pd.Series(causal, index=_keys(fresh))
+    estimates = rolling_s.copy()
+    judged = inputs.judged
+    estimates[judged] = by_row.loc[_keys(inputs.replayed[judged])].to_numpy(dtype=np.float64)
+    return Contender(
+        name, "lucid", estimates, sharing_scores(release.packing, inputs), release.manifest.settings
+    )
+
+
+def learned_until(manifest: ReleaseManifest) -> datetime | None:
+    """Until when a release's models have learned."""
+    return None if manifest.training.until is None else datetime.fromisoformat(manifest.training.until)
+
+
+def rolling_estimates_s(inputs: ReplayInputs) -> Floats:
+    """Helios' rolling estimate of each replayed job."""
+    history = pd.concat([inputs.earlier, inputs.replayed], ignore_index=True)
+    return helios_rolling_s(history)[len(inputs.earlier) :]
+
+
+def user_estimates_s(inputs: ReplayInputs) -> Floats:
+    """Tsafrir's estimate of each replayed job."""
+    workload = Workload.from_jobs(inputs.replayed)
+    origin = pd.Timestamp(inputs.replayed["submit_time"].iloc[0])
+    ends_s = known_from_s(inputs.replayed) - origin.timestamp()
+    rows = np.arange(len(workload)) if workload.rows is None else workload.rows
+    ended = pd.to_datetime(known_from_s(inputs.earlier), unit="s", utc=True)
+    estimates = np.empty(len(inputs.replayed))
+    estimates[rows] = user_history_estimates(
+        workload, history=inputs.earlier.assign(end_time=ended), ends_s=ends_s[rows]
+    )
+    return estimates
+
+
+def sharing_scores(packing: SharingModel, inputs: ReplayInputs) -> Floats:
+    """The packing model's score of every profile; NaN where there is none."""
+    scores = np.full(len(inputs.profiles), np.nan)
+    rows = [i for i, profile in enumerate(inputs.profiles) if profile is not None]
+    known = [profile for profile in inputs.profiles if profile is not None]
+    if rows:
+        scores[rows] = packing.predict(
+            np.array([profile.gpu_util_pct for profile in known]),
+            np.array([profile.gpu_mem_util_pct for profile in known]),
+            np.array([profile.gpu_mem_mib for profile in known]),
+            np.array([float(profile.amp) for profile in known]),
+        )
+    return scores
+
+
+def replay_contender(
+    contender: Contender,
+    inputs: ReplayInputs,
+    cluster: ClusterSpec,
+    colocation: ColocationModel,
+    progress: Any = None,
+) -> SimulationResult:
+    """Simulate one contender on the warm-up and the window."""
+    workload = Workload.from_jobs(
+        inputs.replayed,
+        estimated_duration_s=contender.estimated_duration_s,
+        profiles=list(inputs.profiles),
+        sharing_scores=contender.sharing_scores,
+    )
+    return simulate(
+        workload,
+        cluster,
+        contender.policy,
+        settings=contender.settings,
+        colocation=colocation,
+        progress=progress,
+    )
+
+
+def _keys(jobs: pd.DataFrame) -> pd.MultiIndex:
+    """The lake's key of a job: a requeued job may come back under its id."""
+    return pd.MultiIndex.from_arrays([jobs["job_id"].astype(str), jobs["submit_time"]])

@@ -1,0 +1,185 @@
+"""The verdict for people: a page, the policies' table, and two plots."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.gate_constraints import number
+from simulator.gate_metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
+from simulator.verdict import Constraint, Verdict
+
+COLUMNS: Mapping[str, str] = {
+    "policy": "policy",
+    "mean_jct_s": "mean JCT (s)",
+    "mean_queuing_delay_s": "mean queuing (s)",
+    "p99_queuing_delay_s": "P99 queuing (s)",
+    "p999_queuing_delay_s": "P99.9 queuing (s)",
+    "longest_wait_s": "longest wait (s)",
+    "starved_jobs": "starved jobs",
+    "mean_slowdown": "mean slowdown",
+    "utilisation_pct": "work done (% of GPU-hours)",
+    "preemptions": "preemptions",
+    "colocated_jobs": "colocated jobs",
+}
+_CLUSTERS_SHOWN = 16
+
+
+def write_report(
+    verdict: Verdict,
+    results: Mapping[str, ReplayResult],
+    out_dir: Path,
+    *,
+    window: MeasuredWindow | None = None,
+) -> list[Path]:
+    """Write verdict.json, verdict.md, policies.csv, policies.md and the plots; returns their paths."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "verdict.json": verdict.to_json(),
+        "verdict.md": verdict_page(verdict),
+        "policies.md": policies_table(verdict.policies),
+    }
+    paths = []
+    for name, text in texts.items():
+        path = out_dir / name
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    table = out_dir / "policies.csv"
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(verdict.policies[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(verdict.policies)
+    shared, figures = align(results, window)
+    order = [str(row["policy"]) for row in verdict.policies if row["policy"] in figures]
+    figures = {name: figures[name] for name in order}
+    return [
+        *paths,
+        table,
+        plot_jct_cdf(figures, out_dir / "jct_cdf.png"),
+        plot_queuing_by_virtual_cluster(figures, shared, out_dir / "queuing_by_virtual_cluster.png"),
+    ]
+
+
+def policies_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The policies' table in Markdown."""
+    shown = {key: title for key, title in COLUMNS.items() if any(row.get(key) is not None for row in rows)}
+    lines = ["| " + " | ".join(shown.values()) + " |", "|" + " --- |" * len(shown)]
+    lines += ["| " + " | ".join(_cell(row.get(key)) for key in shown) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def verdict_page(verdict: Verdict) -> str:
+    """One page in Markdown: the sentence, what blocks, the constraints, the policies, wins and losses."""
+    subject = [
+        f"- {key.replace('_', ' ')}: {value}" for key, value in verdict.subject.items() if value is not None
+    ]
+    remarkable = (*verdict.failed, *verdict.not_measured)
+    constraints = [
+        f"| {c.name} | {_mark(c)} | {_figure(c.challenger, c.unit)} | {_figure(c.reference, c.unit)} "
+        f"| {_figure(c.limit, c.unit)} |"
+        for c in verdict.constraints
+    ]
+    compared = [
+        f"| {row['policy']} | {row['outcome']} | {_change(row)} |"
+        for row in sorted(verdict.comparisons, key=lambda r: (r["outcome"] != "worse", str(r["policy"])))
+    ]
+    rules = ", ".join(f"{name} {value}" for name, value in verdict.rules.items())
+    parts = [
+        f"# {'Approved' if verdict.approved else 'Refused'}",
+        verdict.sentence,
+        *(["\n".join(subject)] if subject else []),
+        "## Constraints",
+        "| | constraint | challenger | reference | limit | |\n|"
+        + " --- |" * 6
+        + "\n"
+        + "\n".join(constraints),
+        *(["\n".join(f"- {c.sentence}" for c in remarkable)] if remarkable else []),
+        "## Policies on the held-out window",
+        policies_table(verdict.policies).rstrip(),
+    ]
+    if compared:
+        parts += [
+            f"## The challenger's {verdict.objective['name']} beside each policy",
+            "A loss is a difference beyond the interval. SJF reads true durations, which no scheduler can.",
+            "| policy | the challenger is | change (interval) |\n| --- | --- | --- |\n" + "\n".join(compared),
+        ]
+    if verdict.assumptions:
+        parts += ["## Assumptions", "\n".join(f"- {said}" for said in verdict.assumptions)]
+    parts += ["## Rules", rules]
+    return "\n\n".join(parts) + "\n"
+
+
+def plot_jct_cdf(figures: Mapping[str, PolicyFigures], path: Path) -> Path:
+    """Share of jobs completed within a time, by policy (Lucid, Figure 8)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for index, (name, one) in enumerate(figures.items()):
+        jct = np.sort(np.maximum(one.jct_s[one.finished], 1.0))
+        if jct.size:
+            share = np.arange(1, jct.size + 1) / jct.size
+            axes.plot(jct, share, label=name, linewidth=2.2 if index == 0 else 1.2, zorder=10 - index)
+    axes.set_xscale("log")
+    axes.set_xlabel("job completion time (s)")
+    axes.set_ylabel("share of jobs")
+    axes.set_ylim(0, 1)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    return _save(figure, path)
+
+
+def plot_queuing_by_virtual_cluster(
+    figures: Mapping[str, PolicyFigures], shared: SharedJobs, path: Path
+) -> Path:
+    """Mean queuing delay by virtual cluster and policy (Lucid, Figure 9); the busiest clusters only."""
+    from matplotlib.figure import Figure
+
+    names, codes = np.unique(shared.virtual_cluster.astype(str), return_inverse=True)
+    jobs = np.bincount(codes, minlength=names.size)
+    chosen = np.argsort(-jobs, kind="stable")[:_CLUSTERS_SHOWN]
+    figure = Figure(figsize=(max(6.0, 0.7 * chosen.size + 2), 4.5), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / max(len(figures), 1)
+    for index, (name, one) in enumerate(figures.items()):
+        waits = np.where(one.finished, one.queuing_delay_s, 0.0)
+        mean = np.bincount(codes, weights=waits, minlength=names.size) / np.maximum(jobs, 1)
+        axes.bar(np.arange(chosen.size) + index * width, mean[chosen], width, label=name)
+    axes.set_xticks(np.arange(chosen.size) + 0.4 - width / 2, names[chosen], rotation=45, ha="right")
+    axes.set_ylabel("mean queuing delay (s)")
+    axes.set_yscale("symlog", linthresh=10.0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("virtual cluster")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize="small")
+    return _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> Path:
+    # No date and no version of the library in the file: the same figures give the same bytes.
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    return path
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _mark(constraint: Constraint) -> str:
+    return {True: "passed", False: "**BLOCKS**", None: "not measured"}[constraint.passed]
+
+
+def _figure(value: float | None, unit: str) -> str:
+    return "" if value is None else f"{number(value)} {unit}"
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    if row["change_pct"] is None:
+        return f"{number(row['challenger'])} s against {number(row['other'])} s"
+    if row["change_low_pct"] is None:
+        return f"{row['change_pct']:+.1f} %"
+    return f"{row['change_pct']:+.1f} % ({row['change_low_pct']:+.1f} to {row['change_high_pct']:+.1f} %)"
