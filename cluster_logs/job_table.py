@@ -59,7 +59,7 @@ JOB_SCHEMA = pa.schema(
         _optional("name", pa.string(), "The job's name, workload type or application."),
         _required("gpus", pa.int32(), "Whole GPUs occupied; 0 is a CPU job.", "GPUs"),
         _required("gpu_share", pa.float64(), "Share of each GPU asked for, in (0, 1].", "GPU/GPU"),
-        _optional("cpus", pa.int32(), "CPU cores.", "cores"),
+        _optional("cpus", pa.int32(), "CPU cores of the whole job.", "cores"),
         _optional("nodes", pa.int32(), "Nodes that it ran on.", "nodes"),
         _optional(
             "state", pa.string(), "PENDING, RUNNING, COMPLETED, CANCELLED or FAILED; null when not said."

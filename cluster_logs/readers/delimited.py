@@ -69,7 +69,7 @@ class Layout:
                 chunk = _parse(block, header, columns, row, self)
                 row += chunk.rows_in
                 yield chunk
-        if header is None and self.fixed_header is None:
+        if header is None:
             raise BadInputError(f"{source.uri} holds no lines of data.", remedy="Check how it was exported.")
 
     def _header(self, block: bytes) -> tuple[list[str], bytes]:
@@ -126,19 +126,24 @@ def _parse(
     numbers = np.arange(first_row, first_row + rows_in)
     if quotes:
         block, numbers, malformed = _without_unbalanced(block, numbers)
-    bad_lines: list[int] = []
-    table = _parse_csv(block, header, columns, layout.delimiter, quotes, bad_lines)
+    table = _parse_csv(block, header, columns, layout.delimiter, quotes)
     if table is None:
-        good = np.ones(len(numbers), dtype=bool)
-        good[np.array(bad_lines) - 1] = False
-        lines = block.split(b"\n")
-        for index in np.flatnonzero(~good):
-            raw = _shown(lines[index])
-            found = f"{raw.count(layout.delimiter) + 1} columns instead of {len(header)}"
-            malformed.append(Refusal(int(numbers[index]), q.WRONG_COLUMN_COUNT, None, found, raw))
+        lines = block.split(b"\n")[:-1]
+        found = np.array([_count_columns(line, layout.delimiter, quotes) for line in lines])
+        good = found == len(header)
+        malformed += [
+            Refusal(
+                int(numbers[index]),
+                q.WRONG_COLUMN_COUNT,
+                None,
+                f"{found[index]} columns instead of {len(header)}",
+                _shown(lines[index]),
+            )
+            for index in np.flatnonzero(~good)
+        ]
         numbers = numbers[good]
-        block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=False) if keep)
-        table = _parse_csv(block, header, columns, layout.delimiter, quotes, [])
+        block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)
+        table = _parse_csv(block, header, columns, layout.delimiter, quotes)
     if table is None or table.num_rows != len(numbers):
         raise BadInputError(
             f"Rows {first_row} to {first_row + rows_in - 1} do not split into one row a line.",
@@ -156,41 +161,18 @@ def _parse(
 
 
 def _parse_csv(
-    block: bytes,
-    header: list[str],
-    columns: dict[str, int],
-    delimiter: str,
-    quotes: bool,
-    bad_lines: list[int],
+    block: bytes, header: list[str], columns: dict[str, int], delimiter: str, quotes: bool
 ) -> pa.Table | None:
-    """The block's columns as bytes; None when some lines are malformed, whose 1-based numbers are then
-    noted.
-    """
-    names = [f"c{index}" for index in range(len(header))]
+    """The used columns of the block as bytes; None when some line has another number of columns."""
     used = [f"c{index}" for index in columns.values()]
     if not block:
         return pa.table({name: pa.array([], pa.binary()) for name in used})
-    malformed = False
-
-    def note(row: Any) -> str:
-        nonlocal malformed
-        malformed = True
-        if row.number is not None:
-            bad_lines.append(row.number)
-        return "skip"
-
-    def parse(threads: bool) -> pa.Table:
-        # One block when serial: the parser then knows the number of each bad line.
+    try:
         return pacsv.read_csv(
             pa.BufferReader(block),
-            read_options=pacsv.ReadOptions(
-                column_names=names, use_threads=threads, block_size=1 << 20 if threads else len(block) + 1
-            ),
+            read_options=pacsv.ReadOptions(column_names=[f"c{index}" for index in range(len(header))]),
             parse_options=pacsv.ParseOptions(
-                delimiter=delimiter,
-                quote_char='"' if quotes else False,
-                invalid_row_handler=note,
-                ignore_empty_lines=False,
+                delimiter=delimiter, quote_char='"' if quotes else False, ignore_empty_lines=False
             ),
             convert_options=pacsv.ConvertOptions(
                 include_columns=used,
@@ -198,13 +180,14 @@ def _parse_csv(
                 strings_can_be_null=False,
             ),
         )
+    except pa.ArrowInvalid:
+        return None
 
-    table = parse(threads=True)
-    if not malformed:
-        return table
-    bad_lines.clear()
-    parse(threads=False)
-    return None
+
+def _count_columns(line: bytes, delimiter: str, quotes: bool) -> int:
+    if quotes and b'"' in line:
+        return len(next(csv.reader([line.decode("latin-1")], delimiter=delimiter)))
+    return line.count(delimiter.encode()) + 1
 
 
 def _without_unbalanced(

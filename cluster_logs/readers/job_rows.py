@@ -96,8 +96,8 @@ def build_jobs(sieve: Sieve, jobs: JobColumns) -> pa.Table:
     start = nowhen if jobs.start is None else jobs.start
     end = nowhen if jobs.end is None else jobs.end
     _check_identity(sieve, jobs)
-    _check_sizes(sieve, jobs)
     _check_times(sieve, jobs, start, end)
+    _check_sizes(sieve, jobs)
     unfinished = _check_state(sieve, jobs)
 
     wall_s = _elapsed_s(start, end)
@@ -173,16 +173,16 @@ def _check_times(sieve: Sieve, jobs: JobColumns, start: IntArray, end: IntArray)
         return jobs.sources.get(name, name)
 
     sieve.reject(jobs.submit == NOT_A_TIME, q.MISSING_SUBMIT_TIME, column("submit_time"))
-    for name in ("duration_s", "service_s", "queuing_delay_s", "time_limit_s", "estimated_duration_s"):
-        values: FloatArray | None = getattr(jobs, name)
-        if values is not None:
-            sieve.reject(values < 0, q.NEGATIVE_DURATION, column(name))
-            sieve.reject(values > MAX_DURATION_S, q.IMPLAUSIBLE_DURATION, column(name))
     started = start != NOT_A_TIME
     ended = end != NOT_A_TIME
     sieve.reject(started & (start < jobs.submit), q.START_BEFORE_SUBMIT, column("start_time"))
     sieve.reject(started & ended & (end < start), q.END_BEFORE_START, column("end_time"))
     sieve.reject(ended & (end < jobs.submit), q.END_BEFORE_SUBMIT, column("end_time"))
+    for name in ("duration_s", "service_s", "queuing_delay_s", "time_limit_s", "estimated_duration_s"):
+        values: FloatArray | None = getattr(jobs, name)
+        if values is not None:
+            sieve.reject(values < 0, q.NEGATIVE_DURATION, column(name))
+            sieve.reject(values > MAX_DURATION_S, q.IMPLAUSIBLE_DURATION, column(name))
 
 
 def _check_state(sieve: Sieve, jobs: JobColumns) -> Mask:

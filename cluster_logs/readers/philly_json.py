@@ -97,7 +97,7 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
 
 
 def _looks_like_a_job(element: Any) -> bool:
-    if not isinstance(element, dict) or not _NEEDED <= element.keys():
+    if not isinstance(element, dict) or not element.keys() >= _NEEDED:
         return False
     attempts = element["attempts"] or []
     return isinstance(attempts, list) and all(

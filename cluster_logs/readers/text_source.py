@@ -15,6 +15,7 @@ BLOCK_BYTES = 8 * 1024 * 1024
 MAX_LINE_BYTES = 16 * 1024 * 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -78,12 +79,17 @@ class TextSource:
                 if not data:
                     break
                 self.progress(raw.tell(), info.size, f"reading {self.name}")
-                if first and data.startswith(_BYTE_ORDER_MARK):
-                    data = data[len(_BYTE_ORDER_MARK) :]
+                if first:
+                    self._check_encoding(data)
+                    data = data.removeprefix(_BYTE_ORDER_MARK)
                 first = False
                 yield data
             if first:
                 raise BadInputError(f"{self.uri} is empty.", remedy="Check how it was exported.")
+
+    def _check_encoding(self, start: bytes) -> None:
+        if start.startswith(_UTF_16_MARKS):
+            raise BadInputError(f"{self.uri} is UTF-16 text.", remedy="Convert it to UTF-8.")
 
     def _decompressed(self, raw: pa.NativeFile) -> tuple[pa.NativeFile, bool]:
         magic = raw.read(2)
