@@ -1,7 +1,8 @@
 """Data Docs that load nothing from the network.
 
 Great Expectations' pages pull style sheets, scripts and a logo with a time stamp from other hosts as soon as
-somebody opens them. These are taken out, and a small style sheet of ours keeps the pages readable.
+somebody opens them. These and the
+advertising footer are taken out, and a small style sheet of ours keeps the pages readable.
 """
 
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 
 _REMOTE = r"""(?:src|href)\s*=\s*["']?(?:https?:)?//"""
 _TAGS = re.compile(
-    rf"<script\b[^>]*{_REMOTE}[^>]*>.*?</script\s*>|<link\b[^>]*{_REMOTE}[^>]*>|<img\b[^>]*{_REMOTE}[^>]*>",
+    rf"<footer\b.*?</footer\s*>|<script\b[^>]*{_REMOTE}[^>]*>.*?</script\s*>|<link\b[^>]*{_REMOTE}[^>]*>|<img\b[^>]*{_REMOTE}[^>]*>",
     re.IGNORECASE | re.DOTALL,
 )
 _STYLE_URLS = re.compile(r"""url\(\s*["']?(?:https?:)?//[^)]*\)""", re.IGNORECASE)

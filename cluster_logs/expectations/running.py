@@ -16,12 +16,15 @@ import pandas as pd
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.expectations.offline_pages import make_offline
+from cluster_logs.expectations.run_index import write_run_index
 from cluster_logs.expectations.suite import Check, Level, Severity, Suite
 
 FEW_FAILING_ROWS = "failing_rows_are_few"
 COLUMNS_ARE_THERE = "columns_are_there"
 _FAILED = "row_failed"
-_SITE = Path("gx", "uncommitted", "data_docs", "local_site")  # where a file context keeps its pages
+# Where a file context keeps its pages and its results.
+_SITE = Path("gx", "uncommitted", "data_docs", "local_site")
+_RESULTS = Path("gx", "uncommitted", "validations")
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,10 @@ def run_suite(
     results += session.run(frame, table_checks, suite, f"{subject}-table")
     if docs_dir is None:
         return results, None
-    site = docs_dir / _SITE
+    site, index = docs_dir / _SITE, docs_dir / "index.html"
     make_offline(site)
-    return results, site / "index.html"
+    write_run_index(docs_dir / _RESULTS, site / "validations", index)
+    return results, index
 
 
 def _columns_check(suite: Suite) -> Check:

@@ -227,16 +227,32 @@ def test_pages_ask_no_other_host_for_anything(tmp_path: Path) -> None:
     assert report.docs is not None
     assert Path(report.docs).is_relative_to(folder)
     pages = sorted(folder.rglob("*.html"))
-    # The index, rows and table of two suites, and every run: earlier ones stay.
-    assert len(pages) == 1 + 4 + 6
-    index = Path(report.docs).read_text()
-    assert "solo_profiles" in index
-    assert "throughput_predictions" in index
+    # Our index and theirs, rows and table of two suites, and every run: earlier ones stay.
+    assert len(pages) == 2 + 4 + 6
     remote = re.compile(r"""<(?:script|link|img)\b[^>]*(?:src|href)=["']?(?:https?:)?//""", re.IGNORECASE)
     assert not [page for page in pages if remote.search(page.read_text())]
     sheets = [*pages, *folder.rglob("*.css")]
     assert not [sheet for sheet in sheets if re.search(r"url\(\s*[\"']?https?:", sheet.read_text())]
     assert "speed" in "".join(page.read_text() for page in pages)
+
+
+def test_the_index_links_every_run_and_names_what_failed(tmp_path: Path) -> None:
+    table = profiles()
+    table.loc[7, "speed"] = 0.0
+    validate_table(table, "solo_profiles", tmp_path)
+    report = validate_table(pd.DataFrame({"predicted": [-1.0]}), "throughput_predictions", tmp_path)
+    assert report.docs is not None
+    index = Path(report.docs).read_text()
+    links = re.findall(r'href="([^"]+)"', index)
+    assert len(links) == 4
+    assert all((tmp_path / link).is_file() for link in links)
+    outcomes = re.findall(r">([^<]+)</a><td class=\"[^\"]+\">([^<]+)<td>([^<]*)</tr>", index)
+    assert outcomes == [
+        ("throughput_predictions-table", "table failed", "failing_rows_are_few"),
+        ("throughput_predictions-rows", "table failed", "forecast_is_finite_and_not_negative"),
+        ("solo_profiles-table", "passed", ""),
+        ("solo_profiles-rows", "rows set aside", "speed_in_range"),
+    ]
 
 
 def test_offline_pages_keep_what_is_local(tmp_path: Path) -> None:
