@@ -1,7 +1,7 @@
 """### Back to the previous release
 
-By hand only. One alias moves: `champion` goes back to `previous`, and live schedulers follow at their
-next poll. The task is not tried again by itself, because a second rollback would undo the first.
+By hand only. One alias moves: `champion` goes back to `previous`, and live schedulers follow at their next
+poll. The release to leave is read first, so that a task that is tried again does not roll forward again.
 """
 
 from datetime import timedelta
@@ -10,7 +10,7 @@ from airflow.sdk import DAG, Param
 
 from lucid_airflow.assets import RELEASE_CHAMPION
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
-from lucid_airflow.operators.release import RollbackReleaseOperator
+from lucid_airflow.operators.release import ReadChampionOperator, RollbackReleaseOperator
 
 with DAG(
     dag_id="rollback_release",
@@ -26,6 +26,12 @@ with DAG(
         ),
     },
 ) as dag:
+    read_champion = ReadChampionOperator(task_id="read_champion")
     rollback_release = RollbackReleaseOperator(
-        task_id="rollback_release", reason=dag.param("reason"), outlets=[RELEASE_CHAMPION], retries=0
+        task_id="rollback_release",
+        reason=dag.param("reason"),
+        from_version=read_champion.output["version"],
+        outlets=[RELEASE_CHAMPION],
     )
+
+    read_champion >> rollback_release

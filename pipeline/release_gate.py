@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cluster_logs.errors import NotFoundError
-
 POLICY_COLUMNS = (
     *("policy", "jobs", "mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s"),
     *("utilisation_pct", "preemptions"),
@@ -17,16 +15,13 @@ def read_verdict(*, tracking_uri: str, version: int | None = None) -> dict[str, 
 
     `summary` is Markdown for the person who approves. Raises NotFoundError when there is no such release.
     """
-    from lucid_models.releases import list_releases, show_release
+    from lucid_models.releases import show_release
 
     if version is None:
         release = show_release(tracking_uri=tracking_uri, alias="challenger")
     else:
-        found = [one for one in list_releases(tracking_uri=tracking_uri) if one.version == version]
-        if not found:
-            raise NotFoundError(f"There is no release {version}.", remedy="`lucid release list` shows them.")
-        release = found[0]
-    verdict = _as_mapping(release.verdict)
+        release = show_release(tracking_uri=tracking_uri, version=version)
+    verdict = release.verdict or {}
     approved = verdict.get("approved") is True
     sentence = str(
         verdict.get("sentence") or "The gate has not judged this release; run validate_release first."
@@ -50,7 +45,3 @@ def summarise_verdict(verdict: Mapping[str, Any]) -> dict[str, list[dict[str, An
 
 def _select(row: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
     return {name: row[name] for name in columns if name in row}
-
-
-def _as_mapping(verdict: Any) -> Mapping[str, Any]:
-    return verdict if isinstance(verdict, Mapping) else {}

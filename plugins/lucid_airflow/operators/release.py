@@ -156,23 +156,38 @@ class PublishReleaseOperator(LucidOperator):
         return result
 
 
-class RollbackReleaseOperator(LucidOperator):
-    """Move `champion` back to `previous`, with the reason in the log."""
+class ReadChampionOperator(LucidOperator):
+    """Say which release is live before it is left: a rollback that is tried again then does nothing."""
 
-    template_fields: Sequence[str] = ("reason",)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Return the champion's name and version."""
+        from lucid_models.releases import show_release
+
+        champion = show_release(tracking_uri=settings.tracking_uri(), alias="champion")
+        return {"name": champion.name, "version": champion.version}
+
+
+class RollbackReleaseOperator(LucidOperator):
+    """Move `champion` from the release `from_version` back to `previous`, with the reason in the log."""
+
+    template_fields: Sequence[str] = ("reason", "from_version")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, reason: Any, **kwargs: Any) -> None:
+    def __init__(self, *, reason: Any, from_version: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reason = reason
+        self.from_version = from_version
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Roll back; returns the champion's name and version."""
         from lucid_models.releases import rollback_release
 
-        release = rollback_release(tracking_uri=settings.tracking_uri())
-        self.log.warning("Rolled back to release %s: %s", release.version, self.reason)
+        release = rollback_release(tracking_uri=settings.tracking_uri(), from_version=int(self.from_version))
+        self.log.warning("Rolled back from %s to %s: %s", self.from_version, release.version, self.reason)
         self.mlflow_path = model_version_path(release.name, release.version)
         result = {"name": release.name, "version": release.version, "reason": self.reason}
         announce(context, result)
