@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lucid_models.duration import WorkloadEstimateModel
 from lucid_models.manifest import ReleaseManifest
+from lucid_models.release_store import ALLOW_SIMULATED
 from pipeline.replay_inputs import ReplayInputs
 from pipeline.rival_estimates import helios_rolling_s, known_from_s
 from simulator.cluster import ClusterSpec
@@ -89,9 +90,8 @@ def lucid_contender(
     estimates = rolling_s.copy()
     judged = inputs.judged
     estimates[judged] = by_row.loc[_keys(inputs.replayed[judged])].to_numpy(dtype=np.float64)
-    return Contender(
-        name, "lucid", estimates, sharing_scores(release.packing, inputs), release.manifest.settings
-    )
+    settings = {key: value for key, value in release.manifest.settings.items() if key != ALLOW_SIMULATED}
+    return Contender(name, "lucid", estimates, sharing_scores(release.packing, inputs), settings)
 
 
 def learned_until(manifest: ReleaseManifest) -> datetime | None:

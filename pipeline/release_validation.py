@@ -10,17 +10,19 @@ out.
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
+from cluster_logs.validation import validate_table
 from pipeline.contenders import (
     Contender,
     LoadedRelease,
@@ -34,13 +36,14 @@ from pipeline.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, held_o
 from pipeline.run_manifest import frame_sha256, run_manifest
 from simulator.colocation import MeasuredPairs
 from simulator.gate import judge
-from simulator.gate_metrics import MeasuredWindow, check_estimates
+from simulator.gate_metrics import EstimateCheck, MeasuredWindow, check_estimates
 from simulator.gate_report import write_report
 from simulator.gate_rules import GateRules
 from simulator.result import SimulationResult
 from simulator.verdict import Verdict
 
 LATENCY_REPEATS = 7
+PREDICTIONS = "duration_predictions"  # a suite of cluster_logs.expectations
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,7 @@ def _contenders(
     jobs: pd.DataFrame,
     said: list[str],
     progress: Progress,
-) -> tuple[list[Contender], Any, str | None]:
+) -> tuple[list[Contender], EstimateCheck, str | None]:
     """All that can be replayed, the check of the challenger's estimates, and the champion's name."""
     progress(0, None, "estimating run times")
     rivals = rival_contenders(inputs)
@@ -214,7 +217,7 @@ def _contenders(
     judged = inputs.judged
     contenders: list[Contender] = []
     first = lucid_contender("challenger", challenger.models, inputs, rolling, jobs)
-    estimates = check_estimates(_beliefs(first)[judged])
+    estimates = _check(_beliefs(first)[judged])
     if estimates.usable:
         contenders.append(first)
     reference = None
@@ -231,7 +234,13 @@ def _contenders(
     return [*contenders, *rivals], estimates, reference
 
 
-def _beliefs(contender: Contender) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _check(estimated_duration_s: NDArray[np.float64]) -> EstimateCheck:
+    """The gate's own count, and the expectations that every model's predictions must meet."""
+    checked = validate_table(pd.DataFrame({"estimated_duration_s": estimated_duration_s}), PREDICTIONS)
+    return replace(check_estimates(estimated_duration_s), failed_expectations=checked.failed)
+
+
+def _beliefs(contender: Contender) -> NDArray[np.float64]:
     return np.empty(0) if contender.estimated_duration_s is None else contender.estimated_duration_s
 
 

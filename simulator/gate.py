@@ -50,10 +50,8 @@ from simulator.gate_metrics import (
     policy_row,
     window_of,
 )
-from simulator.gate_rules import OBJECTIVES, GateRules
+from simulator.gate_rules import ANCHOR, OBJECTIVES, GateRules
 from simulator.verdict import Row, Verdict
-
-ANCHOR = "fifo"  # every cluster can run it: reference of a first release, lower bar of every later one
 
 
 def judge(
@@ -169,8 +167,9 @@ def _change(
 
 def _objective(change: PairedChange, reference: str, rules: GateRules) -> Row:
     seconds, per_cent = change.difference, change.relative_pct
-    passed = within_margin(change, rules)
-    margin = f"+{rules.margin_pct:g} % or +{rules.margin_floor_s:g} s"
+    passed = within_margin(change, reference, rules)
+    margin_pct, floor_s = rules.margin(reference)
+    margin = f"+{margin_pct:g} % or +{floor_s:g} s"
     if seconds.high is None or seconds.blocks < rules.min_blocks:
         reason = (
             f"{seconds.blocks} block(s) of one day and one virtual cluster are too little evidence "
@@ -198,8 +197,8 @@ def _objective(change: PairedChange, reference: str, rules: GateRules) -> Row:
         "blocks": seconds.blocks,
         "interval_reliable": seconds.reliable,
         "interval_note": seconds.note,
-        "margin_pct": rules.margin_pct,
-        "margin_floor_s": rules.margin_floor_s,
+        "margin_pct": margin_pct,
+        "margin_floor_s": floor_s,
         "passed": passed,
         "reason": reason,
     }

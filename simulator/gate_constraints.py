@@ -14,18 +14,19 @@ from simulator.gate_metrics import (
     slowdown,
     worst_group,
 )
-from simulator.gate_rules import GateRules
+from simulator.gate_rules import ANCHOR, GateRules
 from simulator.verdict import LATENCY, Constraint
 
 
-def within_margin(change: PairedChange, rules: GateRules) -> bool:
+def within_margin(change: PairedChange, reference: str, rules: GateRules) -> bool:
     """Whether the upper bound of the change stays within the relative margin or the absolute floor."""
     if change.difference.blocks < rules.min_blocks or change.difference.high is None:
         return False
-    if change.difference.high <= rules.margin_floor_s:
+    margin_pct, floor_s = rules.margin(reference)
+    if change.difference.high <= floor_s:
         return True
     relative = change.relative_pct
-    return relative is not None and relative.high is not None and relative.high <= rules.margin_pct
+    return relative is not None and relative.high is not None and relative.high <= margin_pct
 
 
 def _at_most(
@@ -61,6 +62,8 @@ def usable_estimates(check: EstimateCheck | None) -> Constraint:
             f"{bad:,} of {check.jobs:,} estimates are unusable ({check.not_finite:,} not finite, "
             f"{check.not_positive:,} not above zero); none may be."
         )
+    elif check.failed_expectations:
+        sentence = f"The estimates failed {', '.join(check.failed_expectations)}."
     else:
         sentence = f"All {check.jobs:,} estimates are finite and above zero."
     return Constraint(name, unit, float(bad), None, 0.0, check.usable, sentence)
@@ -74,9 +77,10 @@ def every_job_ends(judged: PolicyFigures) -> Constraint:
 
 
 def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
-    """The objective's own margin, against FIFO."""
-    passed = within_margin(change, rules)
-    limit = max(change.reference * (1 + rules.margin_pct / 100), change.reference + rules.margin_floor_s)
+    """The objective, against FIFO and with FIFO's margin."""
+    passed = within_margin(change, ANCHOR, rules)
+    margin_pct, floor_s = rules.margin(ANCHOR)
+    limit = max(change.reference * (1 + margin_pct / 100), change.reference + floor_s)
     per_cent = change.relative_pct
     upper = f"{per_cent.high:+.1f} %" if per_cent and per_cent.high is not None else "unknown"
     return Constraint(
@@ -87,7 +91,8 @@ def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
         limit,
         passed,
         f"{rules.objective} of {number(change.challenger)} s against FIFO's {number(change.reference)} s; "
-        f"its upper bound of change is {upper}, {'within' if passed else 'beyond'} the objective's margin.",
+        f"the change's upper bound is {upper}, {'within' if passed else 'beyond'} the margin of "
+        f"+{margin_pct:g} % or +{floor_s:g} s.",
     )
 
 

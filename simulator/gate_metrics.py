@@ -59,11 +59,12 @@ class EstimateCheck:
     jobs: int
     not_finite: int
     not_positive: int
+    failed_expectations: tuple[str, ...] = ()  # of a data validation that the caller ran
 
     @property
     def usable(self) -> bool:
-        """Every estimate is finite and above zero, and there is one."""
-        return self.jobs > 0 and self.not_finite == 0 and self.not_positive == 0
+        """Every estimate is finite and above zero, there is one, and no expectation failed."""
+        return self.jobs > 0 and not (self.not_finite or self.not_positive or self.failed_expectations)
 
 
 def check_estimates(estimated_duration_s: ArrayLike) -> EstimateCheck:

@@ -19,6 +19,7 @@ OBJECTIVES: dict[str, tuple[str, float | None]] = {
     "p99_queuing_delay_s": ("queuing_delay_s", 0.99),
     "p999_queuing_delay_s": ("queuing_delay_s", 0.999),
 }
+ANCHOR = "fifo"  # every cluster can run it: reference of a first release, lower bar of every later one
 INTERVALS = ("bca", "percentile")
 
 
@@ -31,6 +32,10 @@ class GateRules:
     """Non-inferiority: the upper bound of the objective's change may be this much of the reference."""
     margin_floor_s: float = 10.0
     """... or at most this many seconds, whichever is more."""
+    fifo_margin_pct: float = 5.0
+    """The same against FIFO. It is wider, because FIFO does not measure jobs: on an idle cluster, where no
+    order can gain anything, Lucid's profiler costs a job up to its time limit (200 s)."""
+    fifo_margin_floor_s: float = 300.0
     confidence_pct: float = 95.0
     resamples: int = 2_000
     seed: int = 0
@@ -75,6 +80,12 @@ class GateRules:
                     f"The gate's {name} is {value!r}.", remedy=f"Use {kind} from {low:g} to {high:g}."
                 )
 
+    def margin(self, reference: str) -> tuple[float, float]:
+        """The objective's margin against a policy: per cent and seconds."""
+        if reference == ANCHOR:
+            return self.fifo_margin_pct, self.fifo_margin_floor_s
+        return self.margin_pct, self.margin_floor_s
+
     def to_dict(self) -> dict[str, Any]:
         """Every setting by name."""
         return asdict(self)
@@ -92,6 +103,8 @@ class GateRules:
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("margin_pct", 0, 100),
     ("margin_floor_s", 0, 1e9),
+    ("fifo_margin_pct", 0, 100),
+    ("fifo_margin_floor_s", 0, 1e9),
     ("confidence_pct", 50, 99.99),
     ("resamples", 100, 1_000_000),
     ("seed", 0, 2**32 - 1),

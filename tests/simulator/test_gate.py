@@ -122,6 +122,17 @@ def test_without_a_champion_fifo_is_the_reference_and_that_is_said() -> None:
     assert "There is no champion yet: the reference is FIFO." in verdict.assumptions
 
 
+def test_profiling_on_an_idle_cluster_may_cost_what_fifos_margin_allows() -> None:
+    idle = {"challenger": replay(np.full(600, 150.0)), "fifo": replay(np.zeros(600))}
+    verdict = decide(idle, champion=None)
+    assert verdict.approved
+    assert "within the margin of +5 % or +300 s" in verdict.sentence
+    assert verdict.sentence.endswith("it loses to fifo.")
+    assert not decide(idle, champion=None, rules=GateRules(fifo_margin_floor_s=100)).approved
+    beside_champion = idle | {"champion": replay(np.zeros(600))}
+    assert not decide(beside_champion).approved
+
+
 def test_nobody_creeps_below_fifo_by_small_steps() -> None:
     results = four(waits(2_000), waits(2_000))
     results["fifo"] = replay(waits(2_000) * 0.5)
@@ -200,6 +211,13 @@ def test_unusable_estimates_are_refused_without_a_replay(estimates: list[float],
     assert Verdict.from_dict(json.loads(verdict.to_json())) == verdict
 
 
+def test_a_failed_expectation_of_the_estimates_refuses_by_name() -> None:
+    failed = replace(FINE, failed_expectations=("duration_predictions.table_has_rows",))
+    verdict = decide(four(waits(2_000), waits(2_000)), estimates=failed)
+    assert not verdict.approved
+    assert "table_has_rows" in constraint(verdict, "estimates_finite_and_positive").sentence
+
+
 def test_jobs_that_never_end_are_refused() -> None:
     results = four(waits(2_000), waits(2_000))
     jobs = results["challenger"].jobs.copy()
@@ -215,6 +233,7 @@ def test_work_left_undone_at_the_end_of_the_window_lowers_utilisation() -> None:
     rules = GateRules(
         margin_pct=100,
         margin_floor_s=1e9,
+        fifo_margin_floor_s=1e9,
         p999_floor_s=1e9,
         starved_floor_pct=100,
         longest_wait_floor_s=1e9,
