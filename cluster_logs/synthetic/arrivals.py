@@ -138,7 +138,7 @@ def _draw_day(
         lone = np.flatnonzero(gpus == 1)
         if len(lone):
             chosen = lone[rng.integers(len(lone))]
-            duration_s[chosen] = profile.longest_s
+            duration_s[chosen], patience_s[chosen] = profile.longest_s, np.inf
             state[chosen], source_state[chosen] = "FAILED", "TIMEOUT"
     return pd.DataFrame(
         {

@@ -1,6 +1,7 @@
 """A synthetic log as a file in a source's layout, for programs that read files instead of the lake.
 
-Times are written without a zone, in UTC. A name that ends in `.gz` is compressed.
+Times carry their zone (`+00:00`) where the layout's own zone is another one, so that reading the file back
+gives the same instants. A name that ends in `.gz` is compressed.
 """
 
 import gzip
@@ -14,6 +15,7 @@ from cluster_logs.errors import UnknownNameError
 from cluster_logs.synthetic.generator import SyntheticCluster
 
 _TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+_WITH_ZONE = _TIME_FORMAT + "+00:00"
 # Spread of the logarithm of the estimates in `reference-csv`: a guess that is often off by a factor of three.
 _ESTIMATE_SPREAD = 1.0
 
@@ -48,9 +50,9 @@ def _helios(made: SyntheticCluster) -> pd.DataFrame:
             "cpu_num": jobs["cpus"],
             "node_num": jobs["nodes"],
             "state": jobs["source_state"],
-            "submit_time": jobs["submit_time"].dt.strftime(_TIME_FORMAT),
-            "start_time": jobs["start_time"].dt.strftime(_TIME_FORMAT),
-            "end_time": jobs["end_time"].dt.strftime(_TIME_FORMAT),
+            "submit_time": jobs["submit_time"].dt.strftime(_WITH_ZONE),
+            "start_time": jobs["start_time"].dt.strftime(_WITH_ZONE),
+            "end_time": jobs["end_time"].dt.strftime(_WITH_ZONE),
             "duration": jobs["duration_s"].astype("int64"),
             "queue": jobs["queuing_delay_s"].astype("int64"),
         }
@@ -85,7 +87,7 @@ def _philly(made: SyntheticCluster) -> pd.DataFrame:
     jobs = made.jobs
     return pd.DataFrame(
         {
-            "timestamp": jobs["submit_time"].dt.strftime(_TIME_FORMAT),
+            "timestamp": jobs["submit_time"].dt.strftime(_WITH_ZONE),
             "duration": jobs["duration_s"],
             "num_gpus": jobs["gpus"],
             "gpu_time": jobs["duration_s"] * jobs["gpus"],

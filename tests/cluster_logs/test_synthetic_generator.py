@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, UnknownNameError
+from cluster_logs.ingest import ingest_log
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.cluster_profiles import PROFILES, divide_nodes
@@ -110,6 +111,11 @@ def test_a_longer_log_begins_with_the_shorter_one(venus: SyntheticCluster, days:
     pd.testing.assert_frame_equal(short.throughput, venus.throughput.head(days * 144))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_short_log_holds_the_job_that_nobody_ends(seed: int) -> None:
+    assert synthesize("helios-venus", 3, seed).statistics()["max_duration_days"] == 50
+
+
 def test_sixty_days_are_made_quickly() -> None:
     begin = time.process_time()
     made = synthesize("helios-venus", 60, 9)
@@ -151,6 +157,21 @@ def test_helios_layout(venus: SyntheticCluster, tmp_path: Path) -> None:
     run = pd.to_datetime(table["end_time"]) - pd.to_datetime(table["start_time"])
     assert (run.dt.total_seconds() == table["duration"]).all()
     assert set(table["state"]) <= {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL"}
+
+
+@pytest.mark.parametrize("log_format", ["helios", "reference-csv", "philly-csv"])
+def test_a_written_log_is_read_back(log_format: str, tmp_path: Path) -> None:
+    made = synthesize("helios-venus", 2, 3)
+    path = write_log(made, tmp_path / "log.csv.gz", log_format)
+    report = ingest_log(
+        source_format=log_format, input_uri=str(path), cluster="back", lake_uri=str(tmp_path / "lake")
+    )
+    assert (report.rows_in, report.rows_kept) == (len(made.jobs), len(made.jobs))
+    back = Lake(str(tmp_path / "lake")).read_jobs("back")
+    columns = ["virtual_cluster", "gpus", "submit_time", "duration_s"]
+    if log_format == "helios":
+        columns += ["job_id", "user", "name", "state", "start_time", "end_time"]
+    pd.testing.assert_frame_equal(back[columns], made.jobs[columns])
 
 
 def test_other_layouts(venus: SyntheticCluster, tmp_path: Path) -> None:
