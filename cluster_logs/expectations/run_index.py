@@ -28,7 +28,8 @@ def write_run_index(results_dir: Path, pages_dir: Path, target: Path) -> None:
         ".passed{color:#1a7f37}.set-aside{color:#9a6700}.failed{color:#b42318;font-weight:bold}"
         "</style></head><body><h1>Validation runs</h1>"
         "<p>Rows set aside are in quarantine, under the name of the expectation. "
-        "A failed table stopped the run.</p><table><tr><th>Time (UTC)<th>Table<th>Outcome<th>Failed expectations</tr>"
+        "A failed table stopped the run.</p>"
+        "<table><tr><th>Time (UTC)<th>Table<th>Outcome<th>Failed expectations</tr>"
         + "".join(rows)
         + "</table></body></html>\n",
         encoding="utf-8",
