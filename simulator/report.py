@@ -1,4 +1,4 @@
-"""Writes results as files: one table a policy, and one summary of all."""
+"""Writes results as files: one table a policy, one summary of all, and the plots."""
 
 import json
 from collections.abc import Mapping
@@ -22,11 +22,13 @@ JOB_FILE_COLUMNS = [
 MORE_JOB_FILE_COLUMNS = ["user", "duration_s", "estimated_duration_s", "colocated", "profiled"]
 
 
-def write_results(results: Mapping[str, SimulationResult], out_dir: Path) -> list[Path]:
-    """Write DIR/jobs_P.csv for each policy P, and DIR/summary.json; return the files.
+def write_results(
+    results: Mapping[str, SimulationResult], out_dir: Path, *, figures: bool = True
+) -> list[Path]:
+    """Write DIR/jobs_P.csv for each policy P, DIR/summary.json and, unless told otherwise, the plots.
 
-    `summary.json` is a list in the order of `results`: each policy's summary and its figures by virtual
-    cluster.
+    Returns the files. `summary.json` is a list in the order of `results`: each policy's summary and its
+    figures by virtual cluster.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     written = []
@@ -40,4 +42,9 @@ def write_results(results: Mapping[str, SimulationResult], out_dir: Path) -> lis
         )
     path = out_dir / "summary.json"
     path.write_text(json.dumps(summaries, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    return [*written, path]
+    written.append(path)
+    if figures:
+        from simulator.figures import draw_figures  # loading matplotlib takes longer than most simulations
+
+        written += draw_figures(results, out_dir)
+    return written

@@ -29,8 +29,8 @@ def user_history_estimates(
     """Return one estimated duration (s) a job of the workload, from what had ended by its submission.
 
     `history` is a job table (JOB_SCHEMA) of earlier jobs, with their recorded end times; a row without a
-    duration or an end, and a row that is itself in the workload's time (submitted at or after its origin), are
-    not used. `ends_s` holds when each job of the workload ended according to the log, in seconds from the
+    duration or an end, and a row from the workload's own time (submitted at or after its origin), are not
+    used. `ends_s` holds when each job of the workload ended according to the log, in seconds from the
     workload's origin; without it a job counts as ended at submission + duration, as if it had never waited.
     Nothing that ends after a job's submission touches its estimate.
     """
@@ -79,7 +79,7 @@ def _user_key(user: str | None, virtual_cluster: str, gpus: int) -> Hashable:
 def _ended_before(
     history: pd.DataFrame, origin: pd.Timestamp
 ) -> list[tuple[float, int, int, Hashable, int, float]]:
-    """Rows of the history that belong to the time before the workload, with ends in seconds from its origin."""
+    """Rows of the history from before the workload's time; ends in seconds from its origin."""
     submit = pd.to_datetime(history["submit_time"], utc=True)
     end = pd.to_datetime(history["end_time"], utc=True)
     duration = pd.to_numeric(history["duration_s"], errors="coerce")

@@ -119,7 +119,7 @@ class Workload:
         ):
             if values is not None and len(values) != len(frame):
                 raise BadInputError(f"{name} holds {len(values)} values for {len(frame)} rows.")
-        submit = pd.to_datetime(frame["submit_time"], utc=True)
+        submit = _instants(frame["submit_time"])
         inside = np.ones(len(frame), dtype=bool)
         if start is not None:
             inside &= (submit >= pd.Timestamp(_aware(start))).to_numpy()
@@ -245,6 +245,20 @@ def _require(frame: pd.DataFrame, columns: Sequence[str], place: str = "The job 
 
 def _aware(instant: datetime) -> datetime:
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def _instants(column: pd.Series) -> pd.Series:
+    """Read times: instants, ISO 8601 text (naive: UTC), or numbers of seconds."""
+    try:
+        if pd.api.types.is_numeric_dtype(column):
+            return pd.to_datetime(column, unit="s", utc=True)
+        if pd.api.types.is_datetime64_any_dtype(column):
+            return pd.to_datetime(column, utc=True)
+        return pd.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError) as error:
+        raise BadInputError(
+            f"submit_time cannot be read: {error}.", remedy="Write ISO 8601 times or seconds."
+        ) from error
 
 
 def _estimate(values: np.ndarray | None, i: int) -> float | None:

@@ -1,0 +1,209 @@
+"""What every policy must keep, whoever wrote it. `python -m simulator.conformance NAME` checks one.
+
+A policy passes when, on workloads of several shapes,
+
+- no GPU is given twice, except to a pair that was colocated on purpose; gangs are whole and in their pool;
+- every job completes, once, with all of its work done; none starts early; time never runs back;
+- the same workload gives the same schedule twice;
+- unless it is declared an oracle, no decision depends on how long an unfinished job will run.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+
+import pandas as pd
+
+from cluster_logs.errors import LucidError
+from simulator.cluster import ClusterSpec
+from simulator.colocation import ColocationModel
+from simulator.engine import Simulation
+from simulator.policies.registry import load_policy
+from simulator.policy import Policy
+from simulator.result import SimulationResult
+from simulator.rules import DEFAULT, Rules
+from simulator.snapshot import JobView, RunState
+from simulator.workload import Job, JobProfile, Workload
+
+SHAPES = ("quiet", "loaded", "burst", "gangs")
+TOLERANCE_S = 1e-6
+
+
+class ConformanceError(LucidError):
+    """A policy, or the engine, broke a rule that always holds."""
+
+
+class AuditedSimulation(Simulation):
+    """A simulation that recounts everything from the jobs themselves after every step."""
+
+    def step(self) -> None:
+        """Take a step, then compare the books with the facts."""
+        before_s = self.now_s
+        super().step()
+        if self.now_s < before_s:
+            raise ConformanceError(f"{self.name}: time went back from {before_s} s to {self.now_s} s.")
+        self._audit_gpus()
+        states = [job.state for job in self.jobs]
+        queued = sum(len(pool.queue) for pool in self.pools.values())
+        running = sum(len(pool.running) for pool in self.pools.values())
+        if queued != states.count(RunState.PENDING) or running != states.count(RunState.RUNNING):
+            raise ConformanceError(f"{self.name}: a job was lost at {self.now_s} s.")
+
+    def _audit_gpus(self) -> None:
+        size = self.cluster.gpus_per_node
+        for pool in self.pools.values():
+            used = [0] * pool.free.nodes
+            for job in pool.running:
+                self._audit_job(job, pool.name)
+                # A pair holds its GPUs together: count the one that comes first in the workload.
+                if job.partner is None or job.index < job.partner.index:
+                    for node, gpus in job.placement or ():
+                        used[node] += gpus
+            for node, gpus in enumerate(used):
+                if gpus > size or pool.free.on_node(node) != size - gpus:
+                    raise ConformanceError(
+                        f"{self.name}: node {node} of {pool.name!r} has {size} GPUs, {gpus} in use and "
+                        f"{pool.free.on_node(node)} free at {self.now_s} s."
+                    )
+
+    def _audit_job(self, job: JobView, pool: str) -> None:
+        placement = job.placement or ()
+        nodes = [node for node, _ in placement]
+        fault = None
+        if sum(gpus for _, gpus in placement) != job.gpus or len(set(nodes)) != len(nodes):
+            fault = f"holds {placement} for a gang of {job.gpus}"
+        elif job.first_start_time_s is None or job.first_start_time_s < job.submit_time_s:
+            fault = "runs before its submission"
+        elif job.pool != pool:
+            fault = f"runs in {pool!r} and not in {job.pool!r}"
+        elif job.partner is not None and (
+            job.partner.partner is not job or job.partner.placement != job.placement
+        ):
+            fault = f"shares GPUs with {job.partner!r}, which does not share them"
+        if fault:
+            raise ConformanceError(f"{self.name}: {job!r} {fault} at {self.now_s} s.")
+
+
+def audited(
+    workload: Workload,
+    cluster: ClusterSpec,
+    policy: Policy,
+    *,
+    name: str,
+    rules: Rules = DEFAULT,
+    colocation: ColocationModel | None = None,
+) -> SimulationResult:
+    """Simulate under audit; raises ConformanceError or PolicyError."""
+    simulation = AuditedSimulation(workload, cluster, policy, name=name, rules=rules, colocation=colocation)
+    simulation.run()
+    result = simulation.result()
+    check_work(simulation.jobs, name)
+    return result
+
+
+def check_work(jobs: list[JobView], name: str) -> None:
+    """Check that each job's time adds up: pending, work, overheads, lost runs and colocation's slowdown."""
+    for job in jobs:
+        ran_s = (job.end_time_s or 0.0) - job.submit_time_s - job.queuing_delay_s
+        least_s = job.job.duration_s + job.overhead_s + job.lost_s
+        slack_s = TOLERANCE_S * max(1.0, ran_s)
+        if abs(ran_s - job.attained_s) > slack_s:
+            fault = f"held GPUs for {job.attained_s} s and ran for {ran_s} s"
+        elif not job.was_colocated and abs(ran_s - least_s) > slack_s:
+            fault = f"ran for {ran_s} s and had {least_s} s to do"
+        elif ran_s - job.colocated_s > least_s + slack_s:
+            fault = f"ran alone for {ran_s - job.colocated_s} s and had only {least_s} s to do"
+        else:
+            continue
+        raise ConformanceError(f"{name}: {job!r} {fault}.")
+
+
+def sample_workload(shape: str, seed: int, jobs: int = 120) -> tuple[Workload, ClusterSpec]:
+    """Make a small workload of a shape, with profiles and noisy estimates; the same for the same seed."""
+    random = Random(f"{shape} {seed}")  # noqa: S311  (not for secrets)
+    cluster = ClusterSpec({"a": 12, "b": 8, "c": 1}, 8)
+    gap_s = {"quiet": 600, "loaded": 20, "burst": 1, "gangs": 60}[shape]
+    sizes = (8, 16, 20, 32, 40) if shape == "gangs" else (1, 1, 1, 2, 3, 4, 8, 8, 16)
+    now_s = 0
+    rows = []
+    for i in range(jobs):
+        now_s += 0 if random.random() < 0.2 else int(random.expovariate(1 / gap_s))
+        virtual_cluster = random.choice("aaabbc")
+        gpus = min(random.choice(sizes), 8 if virtual_cluster == "c" else 64)
+        duration_s = 0 if random.random() < 0.02 else int(random.lognormvariate(6, 1.8))
+        profile = JobProfile(
+            gpu_util_pct=random.uniform(5, 100),
+            gpu_mem_util_pct=random.uniform(5, 80),
+            gpu_mem_mib=float(random.randint(1_000, 20_000)),
+            job_type=f"type{random.randint(0, 5)}",
+            sharing_score=random.randint(0, 2),
+        )
+        rows.append(
+            Job(
+                job_id=f"{shape}-{i}",
+                virtual_cluster=virtual_cluster,
+                user=f"user{random.randint(0, 7)}",
+                gpus=gpus,
+                submit_time_s=float(now_s),
+                duration_s=float(duration_s),
+                estimated_duration_s=float(max(1, int(duration_s * random.lognormvariate(0, 1)))),
+                order=i,
+                profile=profile if random.random() < 0.9 else None,
+            )
+        )
+    first_s = rows[0].submit_time_s
+    return Workload(
+        tuple(replace(row, submit_time_s=row.submit_time_s - first_s) for row in rows), {}
+    ), cluster
+
+
+def check_policy(make: Callable[[], Policy], name: str, *, rules: Rules = DEFAULT) -> Iterator[str]:
+    """Yield the name of each check that a policy passed; raises at the first that it does not."""
+    for shape in SHAPES:
+        workload, cluster = sample_workload(shape, seed=1)
+        first = audited(workload, cluster, make(), name=name, rules=rules).jobs
+        yield f"{shape}: capacity, gangs, conservation"
+        pd.testing.assert_frame_equal(first, audited(workload, cluster, make(), name=name, rules=rules).jobs)
+        yield f"{shape}: the same schedule twice"
+        if not make().oracle:
+            check_causality(workload, cluster, make, name=name, rules=rules)
+            yield f"{shape}: no knowledge of the future"
+
+
+def check_causality(
+    workload: Workload, cluster: ClusterSpec, make: Callable[[], Policy], *, name: str, rules: Rules = DEFAULT
+) -> None:
+    """Turn the lengths of the jobs that are unfinished at the median end around: nothing before may change.
+
+    What was the shortest of them becomes the longest, and each runs for longer than it did, so that at the
+    median end the same jobs are unfinished.
+    """
+    before = audited(workload, cluster, make(), name=name, rules=rules).jobs
+    moment_s = float(before["end_time_s"].median())
+    longest_s = 2 * max(job.duration_s for job in workload.jobs) + 1_000
+    turned = tuple(
+        replace(job, duration_s=longest_s - job.duration_s) if end_s > moment_s else job
+        for job, end_s in zip(workload.jobs, before["end_time_s"], strict=True)
+    )
+    after = audited(replace(workload, jobs=turned), cluster, make(), name=name, rules=rules).jobs
+    early = (before["first_start_time_s"] < moment_s) | (after["first_start_time_s"] < moment_s)
+    moved = early & (before["first_start_time_s"] != after["first_start_time_s"])
+    if moved.any():
+        raise ConformanceError(
+            f"{name} knows the future: job {before['job_id'][moved].iloc[0]!r} starts otherwise before "
+            f"{moment_s} s when jobs that end later run longer.",
+            remedy="Declare it an oracle, or use estimates.",
+        )
+
+
+def main(names: list[str]) -> int:
+    """Check the named policies with their default settings."""
+    for name in names:
+        for passed in check_policy(lambda name=name: load_policy(name), name):  # type: ignore[misc]
+            print(f"{name}  {passed}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""Writes the golden results anew: `make golden`. Look at the diff before you commit it.
+
+Each registered policy replays a small synthetic workload; every job's first start, end and number of
+preemptions are kept, so a change of any decision shows.
+"""
+
+import json
+from pathlib import Path
+
+from simulator.colocation import UtilisationModel
+from simulator.conformance import sample_workload
+from simulator.engine import simulate
+from simulator.policies.registry import BUILT_IN
+from simulator.result import SimulationResult
+from simulator.rules import RULES
+
+FOLDER = Path(__file__).parent
+SHAPE, SEED, JOBS = "loaded", 7, 150
+
+
+def cases() -> list[tuple[str, str]]:
+    """Every policy under our own rules, and under each rule set that gives it other settings."""
+    return [
+        (policy, rules.name)
+        for rules in RULES.values()
+        for policy in BUILT_IN
+        if rules.name == "default" or policy in rules.policy_settings
+    ]
+
+
+def path_of(policy: str, rules: str) -> Path:
+    """Where a case's golden result lies."""
+    return FOLDER / f"simulate_{policy}{'' if rules == 'default' else '_' + rules}.json"
+
+
+def replay(policy: str, rules: str) -> SimulationResult:
+    """Run a case."""
+    workload, cluster = sample_workload(SHAPE, SEED, JOBS)
+    settings = {"profiling_nodes": 2} if policy == "lucid" else None
+    return simulate(workload, cluster, policy, rules=rules, settings=settings, colocation=UtilisationModel())
+
+
+def golden(policy: str, rules: str) -> dict[str, object]:
+    """Return what is kept of a case."""
+    result = replay(policy, rules)
+    kept = (
+        "mean_jct_s",
+        "mean_queuing_delay_s",
+        "makespan_s",
+        "preemptions",
+        "colocated_jobs",
+        "profiled_jobs",
+    )
+    return {
+        "workload": f"{SHAPE}, seed {SEED}, {JOBS} jobs",
+        "summary": {key: round(result.summary[key], 6) for key in kept},
+        "jobs": {
+            row.job_id: [round(row.first_start_time_s, 6), round(row.end_time_s, 6), row.preemptions]
+            for row in result.jobs.itertuples()
+        },
+    }
+
+
+def dumped(document: dict[str, object]) -> str:
+    """One line a job, so that a diff names the jobs that moved."""
+    text = json.dumps(document, indent=1)
+    return text.replace("[\n   ", "[").replace(",\n   ", ", ").replace("\n  ]", "]") + "\n"
+
+
+def main() -> None:
+    """Write all golden results; say which changed."""
+    for policy, rules in cases():
+        path = path_of(policy, rules)
+        text = dumped(golden(policy, rules))
+        before = path.read_text(encoding="utf-8") if path.exists() else None
+        path.write_text(text, encoding="utf-8")
+        print(f"{'same   ' if text == before else 'WRITTEN'}  {path.name}")
+
+
+if __name__ == "__main__":
+    main()

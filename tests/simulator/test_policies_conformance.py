@@ -1,0 +1,132 @@
+"""Every registered policy keeps the rules, and the rules catch policies that do not."""
+
+import pytest
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.actions import Colocate, Preempt, Start
+from simulator.conformance import ConformanceError, check_policy, sample_workload
+from simulator.engine import PolicyError, run_policies, simulate
+from simulator.policies.fifo import Fifo
+from simulator.policies.registry import load_policy, policy_class, policy_names
+from simulator.policies.sjf import Sjf
+from simulator.rules import LUCID_ARTIFACT
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_policy_conforms(name):
+    assert list(check_policy(lambda: load_policy(name), name))
+
+
+@pytest.mark.parametrize("name", sorted(LUCID_ARTIFACT.policy_settings))
+def test_policy_conforms_under_the_artifacts_rules(name):
+    settings = LUCID_ARTIFACT.policy_settings[name]
+    assert list(check_policy(lambda: load_policy(name, settings), name, rules=LUCID_ARTIFACT))
+
+
+@pytest.mark.parametrize("sharing", ["apathetic", "none"])
+def test_lucid_conforms_with_every_strategy(sharing):
+    assert list(check_policy(lambda: load_policy("lucid", {"sharing": sharing}), "lucid"))
+
+
+def test_a_policy_that_hides_its_oracle_is_caught():
+    class Hidden(Sjf):
+        oracle = False
+
+    with pytest.raises(ConformanceError, match="knows the future"):
+        list(check_policy(Hidden, "hidden"))
+
+
+class _StartsNobody(Fifo):
+    def decide(self, snapshot):
+        return []
+
+
+class _OverbooksNodes(Fifo):
+    def decide(self, snapshot):
+        return [Start(job, ((0, job.gpus),)) for pool in snapshot.changed for job in pool.queue]
+
+
+class _SplitsGangs(Fifo):
+    def decide(self, snapshot):
+        return [Start(job, ((0, 1),)) for pool in snapshot.changed for job in pool.queue if job.gpus > 1]
+
+
+class _PreemptsWaiting(Fifo):
+    def decide(self, snapshot):
+        return [Preempt(job) for pool in snapshot.changed for job in pool.queue]
+
+
+class _SharesWithItself(Fifo):
+    def decide(self, snapshot):
+        return [Colocate(job, job) for pool in snapshot.changed for job in pool.queue]
+
+
+class _NeverStops(Fifo):
+    def decide(self, snapshot):
+        actions = super().decide(snapshot)
+        return [*actions, *(Preempt(action.job) for action in actions)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        (_StartsNobody, "left 120 of 120 jobs incomplete"),
+        (_OverbooksNodes, "taken GPUs"),
+        (_SplitsGangs, "needs all of its"),
+        (_PreemptsWaiting, "preempts"),
+        (_SharesWithItself, "colocates"),
+        (_NeverStops, "incomplete"),
+    ],
+)
+def test_a_policy_that_breaks_the_rules_is_refused(broken, named):
+    workload, cluster = sample_workload("loaded", seed=2)
+    with pytest.raises(PolicyError, match=named):
+        simulate(workload, cluster, broken())
+
+
+def test_unknown_names_list_the_alternatives():
+    with pytest.raises(UnknownNameError, match="fifo, lucid"):
+        load_policy("fifoo")
+    with pytest.raises(UnknownNameError, match="profiling_nodes"):
+        load_policy("lucid", {"nodes": 1})
+    with pytest.raises(BadInputError, match="no settings"):
+        load_policy("fifo", {"nodes": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "named"),
+    [
+        ("lucid", {"sharing": "much"}, "apathetic"),
+        ("lucid", {"profiling_limit_s": 0.0}, "profiling_limit_s"),
+        ("lucid", {"profiling_nodes": -1}, "profiling_nodes"),
+        ("tiresias", {"threshold_gpu_s": 0}, "threshold_gpu_s"),
+        ("tiresias", {"round_s": -60}, "round_s"),
+        ("srtf", {"selection": "best"}, "quota"),
+        ("srtf", {"preemption_s": float("nan")}, "preemption_s"),
+        ("qssf", {"fresh_queue": "lifo"}, "service"),
+    ],
+)
+def test_bad_settings_name_the_value_and_the_alternatives(name, settings, named):
+    with pytest.raises(BadInputError, match=named):
+        load_policy(name, settings)
+
+
+def test_policies_that_need_estimates_say_so():
+    workload, cluster = sample_workload("quiet", seed=3)
+    import numpy as np
+
+    without = workload.with_estimates(np.full(len(workload), np.nan))
+    for name in policy_names():
+        if policy_class(name).needs_estimates:
+            with pytest.raises(BadInputError, match="estimated durations"):
+                simulate(without, cluster, name)
+        else:
+            simulate(without, cluster, name)
+
+
+def test_results_of_all_policies_align_by_row():
+    workload, cluster = sample_workload("loaded", seed=4)
+    results = run_policies(workload, cluster, policy_names())
+    ids = [job.job_id for job in workload.jobs]
+    assert all(result.jobs["job_id"].tolist() == ids for result in results.values())
+    assert [result.summary["policy"] for result in results.values()] == policy_names()

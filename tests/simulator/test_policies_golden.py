@@ -1,0 +1,46 @@
+"""Every policy still schedules a small workload as it did when its result was blessed (`make golden`)."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "bless.py"
+
+
+def _bless():
+    spec = importlib.util.spec_from_file_location("bless", GOLDEN)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+bless = _bless()
+
+
+@pytest.mark.parametrize(("policy", "rules"), bless.cases())
+def test_schedule_is_the_blessed_one(policy, rules):
+    path = bless.path_of(policy, rules)
+    assert path.exists(), f"{path.name} is not blessed yet: make golden"
+    blessed = json.loads(path.read_text(encoding="utf-8"))
+    now = json.loads(bless.dumped(bless.golden(policy, rules)))
+    assert now["summary"] == pytest.approx(blessed["summary"])
+    moved = {
+        job: (row, now["jobs"].get(job))
+        for job, row in blessed["jobs"].items()
+        if now["jobs"].get(job) != row
+    }
+    assert not moved, f"{len(moved)} jobs moved, (blessed, now): {dict(list(moved.items())[:5])}"
+
+
+def test_the_blessed_cases_exercise_the_mechanisms():
+    summaries = {
+        (policy, rules): json.loads(bless.path_of(policy, rules).read_text())["summary"]
+        for policy, rules in bless.cases()
+    }
+    assert summaries["srtf", "default"]["preemptions"] > 0
+    assert summaries["tiresias", "lucid-artifact"]["preemptions"] > 0
+    assert summaries["lucid", "default"]["colocated_jobs"] > 0
+    assert summaries["lucid", "default"]["profiled_jobs"] > 0
+    assert summaries["qssf", "default"] != summaries["fifo", "default"]
