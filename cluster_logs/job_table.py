@@ -7,7 +7,7 @@ whole GPUs.
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 import pyarrow as pa
@@ -166,7 +166,7 @@ def conform(table: pa.Table | pd.DataFrame, schema: pa.Schema, *, what: str = "t
     """
     if isinstance(table, pd.DataFrame):
         wanted = [column for column in table.columns if column in schema.names]
-        table = pa.Table.from_pandas(table[wanted], preserve_index=False)
+        table = pa.table({column: _from_pandas(table[column], what) for column in wanted})
     columns = []
     for field in schema:
         if field.name not in table.column_names:
@@ -189,6 +189,15 @@ def conform(table: pa.Table | pd.DataFrame, schema: pa.Schema, *, what: str = "t
                 f"Column {field.name!r} of the {what} is not {field.type}: {error}"
             ) from error
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _from_pandas(column: "pd.Series[Any]", what: str) -> pa.Array | pa.ChunkedArray:
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        return pa.array(column.dt.tz_convert(None).to_numpy()).cast(pa.timestamp(column.dtype.unit, tz="UTC"))
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise BadInputError(f"Column {column.name!r} of the {what} mixes types: {error}") from error
 
 
 # A nullable integer stays an integer in pandas; a required one is a plain NumPy integer.

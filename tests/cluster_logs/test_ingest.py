@@ -1,0 +1,286 @@
+"""Ingest as a whole: accounts, windows, memory, and the real logs."""
+
+import gzip
+import os
+import random
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cluster_logs import spool
+from cluster_logs.errors import BadInputError, LucidError
+from cluster_logs.ingest import IngestReport, ingest_log, read_jobs_file, read_throughput_file
+from cluster_logs.lake import Lake
+from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
+from cluster_logs.readers.nodes_file import read_nodes_file
+from cluster_logs.readers.text_source import TextSource
+
+HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
+
+
+def helios_row(number: int, *, state: str = "COMPLETED", gpus: int = 1) -> str:
+    submit = pd.Timestamp("2020-04-01") + pd.Timedelta(minutes=37 * number)
+    start, end = submit + pd.Timedelta(seconds=30), submit + pd.Timedelta(minutes=61)
+    if state == "RUNNING":
+        return f"{number},u{number % 7},vc{number % 3},{gpus},4,1,{state},{submit},{start},,,30"
+    return f"{number},u{number % 7},vc{number % 3},{gpus},4,1,{state},{submit},{start},{end},3630,30"
+
+
+def write_log(path: Path, rows: list[str]) -> Path:
+    path.write_text("\n".join([HEADER, *rows]) + "\n")
+    return path
+
+
+def ingest(path: Path, lake: Path | str, source_format: str = "helios") -> IngestReport:
+    return ingest_log(source_format=source_format, input_uri=str(path), cluster="venus", lake_uri=str(lake))
+
+
+def test_report_says_what_was_written(tmp_path: Path) -> None:
+    report = ingest(
+        write_log(tmp_path / "log.csv", [helios_row(1), helios_row(99, gpus=-1)]), tmp_path / "lake"
+    )
+    root = f"{tmp_path}/lake"
+    assert report == IngestReport(
+        cluster="venus",
+        source_format="helios",
+        rows_in=2,
+        rows_kept=1,
+        rows_quarantined=1,
+        rows_skipped=0,
+        reasons={"negative_gpus": 1},
+        tables=(
+            f"{root}/jobs/cluster=venus",
+            f"{root}/throughput/cluster=venus",
+            f"{root}/quarantine/cluster=venus",
+        ),
+        first_submit=pd.Timestamp("2020-03-31 16:37", tz="UTC").to_pydatetime(),
+        last_submit=pd.Timestamp("2020-03-31 16:37", tz="UTC").to_pydatetime(),
+    )
+
+
+def test_quarantine_can_be_opened_and_shows_the_row(tmp_path: Path) -> None:
+    bad = helios_row(99, gpus=-1)
+    ingest(write_log(tmp_path / "log.csv", [helios_row(1), bad]), tmp_path / "lake")
+    (row,) = Lake(str(tmp_path / "lake")).read_quarantine("venus").to_dict("records")
+    assert (row["reason"], row["column"], row["value"]) == ("negative_gpus", "gpu_num", "-1")
+    assert (row["source_format"], row["source_file"], row["source_row"]) == ("helios", "log.csv", 2)
+    assert row["raw_row"] == bad
+
+
+def test_conflicting_duplicates_show_their_own_text(tmp_path: Path) -> None:
+    first, other = helios_row(1, gpus=1), helios_row(1, gpus=2)
+    report = ingest(write_log(tmp_path / "log.csv", [first, other, first]), tmp_path / "lake")
+    assert report.reasons == {"duplicate_conflict": 1, "exact_duplicate": 1}
+    lake = Lake(str(tmp_path / "lake"))
+    assert lake.read_jobs("venus")["gpus"].tolist() == [1]
+    assert lake.read_quarantine("venus")["raw_row"].tolist() == [other]
+
+
+def test_windows_in_any_order_give_the_table_of_the_whole(tmp_path: Path) -> None:
+    log = [helios_row(number) for number in range(120)]
+    ingest(write_log(tmp_path / "log.csv", log), tmp_path / "whole")
+    for name, part in (("b", log[40:100]), ("a", log[:60]), ("c", log[90:])):
+        ingest(write_log(tmp_path / f"{name}.csv", part), tmp_path / "parts")
+    where = ["source_file", "source_row"]
+    whole, parts = (Lake(str(tmp_path / name)) for name in ("whole", "parts"))
+    pd.testing.assert_frame_equal(
+        whole.read_jobs("venus").drop(columns=where), parts.read_jobs("venus").drop(columns=where)
+    )
+    pd.testing.assert_frame_equal(whole.read_throughput("venus"), parts.read_throughput("venus"))
+
+
+def test_a_running_job_is_completed_by_a_later_window_and_never_undone(tmp_path: Path) -> None:
+    early = write_log(tmp_path / "early.csv", [helios_row(1), helios_row(2, state="RUNNING")])
+    late = write_log(tmp_path / "late.csv", [helios_row(2), helios_row(3)])
+    for path in (early, late, early):
+        ingest(path, tmp_path / "lake")
+        jobs = Lake(str(tmp_path / "lake")).read_jobs("venus").set_index("job_id")
+    assert jobs["state"].to_dict() == {"1": "COMPLETED", "2": "COMPLETED", "3": "COMPLETED"}
+    assert jobs["duration_s"].notna().all()
+    throughput = Lake(str(tmp_path / "lake")).read_throughput("venus")
+    assert throughput[["submitted_jobs", "started_jobs", "ended_jobs"]].sum().tolist() == [3, 3, 3]
+
+
+def test_a_log_in_no_order_larger_than_the_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a buffer of a few rows every day is put together from many spool files."""
+    rows = [helios_row(number) for number in range(500)]
+    random.Random(1).shuffle(rows)
+    path = write_log(tmp_path / "log.csv", rows)
+    ingest(path, tmp_path / "one")
+    monkeypatch.setattr(spool, "FLUSH_BYTES", 4_000)
+    monkeypatch.setattr(TextSource.blocks, "__defaults__", (2_000,))
+    report = ingest(path, tmp_path / "many")
+    assert (report.rows_in, report.rows_kept) == (500, 500)
+    one, many = (Lake(str(tmp_path / name)).read_jobs("venus") for name in ("one", "many"))
+    pd.testing.assert_frame_equal(one, many)
+
+
+def test_from_and_to_uris(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.csv", [helios_row(1)])
+    lake = f"memory://ingest-{tmp_path.name}"
+    report = ingest_log(source_format="helios", input_uri=path.as_uri(), cluster="venus", lake_uri=lake)
+    assert report.tables[0] == f"{lake}/jobs/cluster=venus"
+    assert Lake(lake).read_jobs("venus")["source_file"].tolist() == ["log.csv"]
+
+
+def test_a_lake_is_a_source_for_another_lake(tmp_path: Path) -> None:
+    ingest(write_log(tmp_path / "log.csv", [helios_row(number) for number in range(80)]), tmp_path / "a")
+    report = ingest(tmp_path / "a", tmp_path / "b", "lake")
+    assert report.rows_kept == 80
+    one, other = (Lake(str(tmp_path / name)).read_jobs("venus") for name in ("a", "b"))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_a_header_alone_is_an_empty_window(tmp_path: Path) -> None:
+    report = ingest(write_log(tmp_path / "log.csv", []), tmp_path / "lake")
+    assert (report.rows_in, report.tables, report.first_submit) == (0, (), None)
+
+
+def test_a_truncated_gzip_leaves_a_filled_lake_as_it_was(tmp_path: Path) -> None:
+    ingest(write_log(tmp_path / "log.csv", [helios_row(1)]), tmp_path / "lake")
+    before = {path: path.read_bytes() for path in (tmp_path / "lake").rglob("*") if path.is_file()}
+    text = "\n".join([HEADER, *(helios_row(number) for number in range(5_000))])
+    (tmp_path / "next.csv.gz").write_bytes(gzip.compress(text.encode())[:-2_000])
+    with pytest.raises(BadInputError, match=r"next\.csv\.gz.*truncated or damaged"):
+        ingest(tmp_path / "next.csv.gz", tmp_path / "lake")
+    assert {path: path.read_bytes() for path in (tmp_path / "lake").rglob("*") if path.is_file()} == before
+
+
+def test_a_reader_that_loses_a_row_is_caught_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_log(tmp_path / "log.csv", [helios_row(number) for number in range(3)])
+    monkeypatch.setattr(spool.DaySpool, "append", _append_all_but_one(spool.DaySpool.append))
+    with pytest.raises(LucidError, match=r"3 rows went in, but 2 kept \+ 0 quarantined \+ 0 skipped = 2"):
+        ingest(path, tmp_path / "lake")
+    assert not (tmp_path / "lake").exists()
+
+
+def _append_all_but_one(append):  # type: ignore[no-untyped-def]
+    return lambda self, rows: append(self, rows.slice(1))
+
+
+def test_progress_is_reported(tmp_path: Path) -> None:
+    seen: list[tuple[int, int | None, str]] = []
+    path = write_log(tmp_path / "log.csv", [helios_row(1)])
+    ingest_log(
+        source_format="helios",
+        input_uri=str(path),
+        cluster="venus",
+        lake_uri=str(tmp_path / "lake"),
+        progress=lambda done, total, what: seen.append((done, total, what)),
+    )
+    assert seen[0] == (path.stat().st_size, path.stat().st_size, "reading log.csv")
+    assert "writing jobs of 2020-03-31" in {what for _, _, what in seen}
+
+
+def test_published_throughput_is_not_overwritten_by_jobs(tmp_path: Path) -> None:
+    published = tmp_path / "cluster_throughput.csv"
+    names = [f"{e}_{w}" for w in ("job_all", "gpu_job", "gpu_num") for e in ("submit", "start", "end")]
+    published.write_text(f"time,{','.join(names)}\n2020-04-01 00:30:00{',7' * 9}\n")
+    ingest(published, tmp_path / "lake", "helios-throughput")
+    ingest(write_log(tmp_path / "log.csv", [helios_row(0), helios_row(100)]), tmp_path / "lake")
+    throughput = Lake(str(tmp_path / "lake")).read_throughput("venus")
+    first_day = throughput[throughput["bin_start"] < pd.Timestamp("2020-04-01", tz="UTC")]
+    assert first_day["submitted_jobs"].tolist() == [7]
+    assert set(throughput["origin"]) == {"published", "derived"}
+
+
+def test_doubled_bins_are_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    names = [f"{e}_{w}" for w in ("job_all", "gpu_job", "gpu_num") for e in ("submit", "start", "end")]
+    path.write_text(f"time,{','.join(names)}\n" + f"2020-04-01 00:30:00{',7' * 9}\n" * 2)
+    with pytest.raises(BadInputError, match="two rows for 2020-03-31 16:30"):
+        ingest(path, tmp_path / "lake", "helios-throughput")
+
+
+def test_reading_a_file_without_a_lake_gives_the_same_jobs(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.csv", [helios_row(number) for number in (3, 1, 2, 2)])
+    ingest(path, tmp_path / "lake")
+    jobs, report = read_jobs_file(str(path), "helios", cluster="venus")
+    pd.testing.assert_frame_equal(jobs, Lake(str(tmp_path / "lake")).read_jobs("venus"))
+    assert report.reasons == {"exact_duplicate": 1}
+
+
+def test_the_account_must_balance() -> None:
+    account = Accounting(rows_in=3, kept=2)
+    account.skipped["step_row"] += 1
+    account.check("log")
+    account.quarantined["negative_gpus"] += 1
+    with pytest.raises(LucidError, match="log: 3 rows went in"):
+        account.check("log")
+
+
+def test_every_reason_is_a_sentence_of_its_own() -> None:
+    assert not set(REASONS) & set(SKIP_RULES)
+    for sentence in (*REASONS.values(), *SKIP_RULES.values()):
+        assert sentence.endswith(".")
+        assert sentence[0].isupper()
+
+
+# Real logs ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    folder = os.environ.get("LUCID_REFERENCE_DATA")
+    if not folder:
+        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
+    return Path(folder)
+
+
+@pytest.mark.reference
+def test_no_row_of_the_philly_log_is_lost(reference: Path, tmp_path: Path) -> None:
+    path = reference / "data/philly/philly_jobs.csv.gz"
+    report = ingest(path, tmp_path / "lake", "philly-csv")
+    assert (report.rows_in, report.rows_kept) == (82_247, 82_247)
+    lake = Lake(str(tmp_path / "lake"))
+    jobs = lake.read_jobs("venus")
+    assert jobs["virtual_cluster"].nunique() == 15
+    assert {"6214e9", "103959"} < set(jobs["virtual_cluster"])
+    assert lake.read_throughput("venus")["submitted_jobs"].sum() == 82_247
+    raw = pd.read_csv(path, dtype={"cluster": str})
+    assert jobs["duration_s"].sum() == raw["duration"].sum()
+    nodes = read_nodes_file(str(reference / "data/philly/philly_vc_nodes.csv"))
+    # Four virtual clusters with 18 jobs have no published nodes.
+    assert set(nodes["virtual_cluster"]) < set(jobs["virtual_cluster"])
+    assert (~jobs["virtual_cluster"].isin(nodes["virtual_cluster"])).sum() == 18
+
+
+@pytest.mark.reference
+def test_philly_order_is_that_of_the_reference_slice(reference: Path) -> None:
+    """The reference numbered the jobs of virtual clusters with nodes; we number all rows, in one order."""
+    whole, _ = read_jobs_file(str(reference / "data/philly/philly_jobs.csv.gz"), "philly-csv")
+    assert whole["job_id"].tolist() == [str(rank) for rank in range(1, 82_248)]
+    nodes = read_nodes_file(str(reference / "data/philly/philly_vc_nodes.csv"))
+    numbered = whole[whole["virtual_cluster"].isin(nodes["virtual_cluster"])].reset_index(drop=True)
+    numbered["job_id"] = (numbered.index + 1).astype(str)
+    week, report = read_jobs_file(str(reference / "reference/lucid/week_jobs.csv.gz"), "reference-csv")
+    assert report.rows_kept == len(week) == 10_650
+    both = week.merge(numbered, on="job_id", suffixes=("_week", "_whole"))
+    assert len(both) == len(week)
+    assert (both["virtual_cluster_week"] == both["virtual_cluster_whole"]).all()
+    assert (both["gpus_week"] == both["gpus_whole"]).all()
+    assert (both["duration_s_week"] == both["duration_s_whole"]).all()
+    # The slice's clock is Pacific and read as UTC: in that week a constant seven hours.
+    assert set(both["submit_time_whole"] - both["submit_time_week"]) == {pd.Timedelta(hours=7)}
+
+
+@pytest.mark.reference
+def test_no_row_of_the_nasa_log_is_lost(reference: Path, tmp_path: Path) -> None:
+    report = ingest(reference / "data/swf/NASA-iPSC-1993-3.1-cln.swf.gz", tmp_path / "lake", "swf")
+    assert (report.rows_in, report.rows_kept) == (18_239, 18_239)
+    assert report.first_submit == pd.Timestamp(749_458_803, unit="s", tz="UTC")
+
+
+@pytest.mark.reference
+def test_the_venus_throughput_is_complete(reference: Path, tmp_path: Path) -> None:
+    path = reference / "data/venus/cluster_throughput.csv.gz"
+    report = ingest(path, tmp_path / "lake", "helios-throughput")
+    throughput = Lake(str(tmp_path / "lake")).read_throughput("venus")
+    assert report.rows_in == report.rows_kept == len(throughput)
+    assert throughput["bin_start"].iloc[0] == pd.Timestamp("2020-03-31 16:00", tz="UTC")
+    raw = pd.read_csv(path)
+    assert throughput["submitted_gpus"].tolist() == raw["submit_gpu_num"].tolist()
+    pd.testing.assert_frame_equal(throughput, read_throughput_file(str(path), cluster="venus"))
