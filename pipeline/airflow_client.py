@@ -117,6 +117,9 @@ class AirflowClient:
                     raise self._unavailable(error) from error
                 time.sleep(1.0)
                 continue
+            if response.is_server_error and method == "GET" and attempt < 2:
+                time.sleep(1.0)  # e.g. a run that the scheduler is just writing
+                continue
             if response.status_code == httpx.codes.UNAUTHORIZED and attempt == 0:
                 del self._http.headers["Authorization"]
                 continue

@@ -150,7 +150,8 @@ def _run_caused_by(airflow: AirflowClient, dag_id: str, outcome: Outcome) -> str
     """Return the run of `dag_id` that this chain's asset events started, or None when there is none yet."""
     ours = set(outcome.runs.items())
     for run in airflow.runs(dag_id)[:10]:
-        if airflow.causes(dag_id, run["dag_run_id"]) & ours:
+        # Airflow cannot tell the causes of a run that has not started.
+        if run["state"] != "queued" and airflow.causes(dag_id, run["dag_run_id"]) & ours:
             return str(run["dag_run_id"])
     return None
 
