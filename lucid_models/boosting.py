@@ -83,6 +83,9 @@ def boost(
         max_bins=settings.max_bins,
         learning_rate=settings.learning_rate,
         min_samples_leaf=settings.min_samples_leaf,
+        # Pseudo-Huber's curvature vanishes far from the target, so a bin of few far rows would take a step of
+        # any size (seen: a score of 1e26). One spread of the target a step is more than any good one needs.
+        max_delta_step=max(1.0, float(np.std(target))),
         n_jobs=1,
         random_state=settings.seed,
     )

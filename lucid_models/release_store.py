@@ -108,9 +108,9 @@ def describe_release(
         }
         if whole_verdict:
             try:
-                verdict |= {"document": read_verdict(registry, release)}
+                verdict = (read_verdict(registry, release) or {}) | verdict
             except LucidError as error:
-                verdict |= {"document": None, "problem": str(error)}
+                verdict |= {"problem": str(error)}
     return ReleaseInfo(
         name=RELEASE_NAME,
         version=release.version,

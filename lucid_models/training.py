@@ -1,0 +1,412 @@
+"""Data in, a registered model version out: fit, measure beside naive rivals, log, register.
+
+Metrics come from a fit on everything before the validation tail, judged on the tail; the version that is
+registered is fitted again on all data until `train_until`. The same data and seed give the same file, and an
+identical file of the same data is not registered twice: its run is logged, its version is used again.
+"""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.progress import Progress, silent
+from lucid_models.catalogue import load_catalogue_entry
+from lucid_models.duration import DurationSettings, WorkloadEstimateModel, job_mappings
+from lucid_models.evaluation import evaluate_duration, evaluate_packing, evaluate_throughput
+from lucid_models.explanation_plots import draw_explanations
+from lucid_models.forecasting import SERIES
+from lucid_models.model_card import CardFacts, build_model_card
+from lucid_models.model_format import save_model
+from lucid_models.packing import FEATURES, PackingAnalyzeModel, PackingSettings
+from lucid_models.registry import LoggedDataset, Registry
+from lucid_models.release_building import MODEL_NAMES
+from lucid_models.serving_frames import INPUT_COLUMNS
+from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput_forecasts import ThroughputForecasts
+from lucid_models.training_data import (
+    TrainingTable,
+    profile_dataset,
+    read_training_jobs,
+    read_training_throughput,
+)
+
+TRAINING_EXPERIMENT = "lucid-training"
+# Beyond this many jobs older ones add little: the statistics decay with a half-life of days.
+MAX_JOBS = 500_000
+_SHORT_SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}
+_EXAMPLE_ROWS = 5
+_EXAMPLE_BINS = 300
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """What was trained: `digest` is the SHA-256 of the model's file; `baselines` are metrics by rival."""
+
+    model: str
+    name: str
+    version: int
+    run_id: str
+    digest: str
+    metrics: Metrics
+    baselines: Mapping[str, Metrics]
+    reused: bool
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A fitted model with everything that is logged of it."""
+
+    kind: str
+    document: Mapping[str, Any]
+    dataset: LoggedDataset
+    params: Mapping[str, Any]
+    metrics: Metrics
+    baselines: Mapping[str, Metrics]
+    card: CardFacts
+    example: pd.DataFrame
+    explained: Mapping[str, Mapping[str, Any]]
+    local: Mapping[str, Any] | None
+    tags: Mapping[str, str]
+
+
+def train_packing(
+    *,
+    solo: pd.DataFrame,
+    pairs: pd.DataFrame,
+    tracking_uri: str,
+    seed: int = 0,
+    settings: PackingSettings | None = None,
+) -> TrainReport:
+    """Train and register the Packing Analyze Model from solo and pair profiles.
+
+    Measured by leaving out one configuration at a time, and every configuration of one model at a time.
+    Raises BadInputError for tables that teach nothing, ServiceUnavailableError when MLflow does not answer.
+    """
+    chosen = replace(settings or PackingSettings(), seed=seed)
+    rows = evaluate_packing(solo, pairs, chosen)
+    metrics: Metrics = {}
+    baselines: dict[str, Metrics] = {}
+    for row in rows:
+        found = {
+            f"{row['protocol']}_{name}": float(value)
+            for name, value in row.items()
+            if name not in ("model", "protocol") and isinstance(value, int | float) and np.isfinite(value)
+        }
+        if row["model"] == "tree":
+            metrics |= found
+        else:
+            baselines.setdefault(str(row["model"]), {}).update(found)
+    model = PackingAnalyzeModel(chosen).fit(solo, pairs)
+    simulated = bool(_flags(solo).any() or _flags(pairs).any())
+    dataset = profile_dataset(solo, pairs)
+    example = solo[list(FEATURES)].head(_EXAMPLE_ROWS).astype("float64").reset_index(drop=True)
+    trained = _Trained(
+        kind="packing",
+        document=model.to_data(),
+        dataset=dataset,
+        params=asdict(chosen),
+        metrics=metrics,
+        baselines=baselines,
+        card=CardFacts(
+            kind="packing",
+            data=dataset.source,
+            training_window="all measured configurations",
+            test_window="the configurations left out in turn",
+            split="leave one configuration out (loo), leave one model out (leave_model_out)",
+            metrics=metrics,
+            baselines=baselines,
+            rows={"solo_profiles": len(solo), "measured_pairs": len(pairs)},
+            simulated=simulated,
+        ),
+        example=example,
+        explained={"": model.explain_global()},
+        local=model.explain_local(example.iloc[0].tolist()),
+        tags={"simulated_profiles": str(simulated).lower()},
+    )
+    return _register(trained, tracking_uri, seed)
+
+
+def train_throughput(
+    *,
+    lake_uri: str,
+    cluster: str,
+    tracking_uri: str,
+    train_until: datetime | None = None,
+    seed: int = 0,
+    lead_bins: int = DEFAULT_LEAD_BINS,
+    settings: ThroughputSettings | None = None,
+    progress: Progress = silent,
+) -> TrainReport:
+    """Train and register the Throughput Predict Model: jobs and GPUs submitted per bin, in one version.
+
+    Raises BadInputError when the history is too short, NotFoundError when the lake lacks it,
+    ServiceUnavailableError when MLflow does not answer.
+    """
+    base = settings or ThroughputSettings()
+    chosen = replace(base, boosting=replace(base.boosting, seed=seed))
+    data = read_training_throughput(lake_uri, cluster, train_until)
+    progress(0, 3, "validation fit")
+    metrics, baselines = _throughput_metrics(data)
+    progress(1, 3, "final fit")
+    models = {series: ThroughputPredictModel(chosen).fit(data.table, series, lead_bins) for series in SERIES}
+    progress(2, 3, "logging")
+    forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
+    recent = data.table.iloc[-_EXAMPLE_BINS:].reset_index(drop=True)
+    features = models["submitted_gpu_jobs"].features_of(recent).iloc[-1]
+    trained = _Trained(
+        kind="throughput",
+        document=forecasts.to_data(),
+        dataset=data.dataset,
+        params={**asdict(chosen), "lead_bins": lead_bins, "bin_s": int(data.table["bin_s"].iloc[0])},
+        metrics=metrics,
+        baselines=baselines,
+        card=_card("throughput", data, metrics, baselines, {"bins": len(data.table)}),
+        example=_throughput_example(recent),
+        explained={series: model.explain_global() for series, model in models.items()},
+        local=models["submitted_gpu_jobs"].explain_local(features),
+        tags=_log_tags(data, cluster),
+    )
+    report = _register(trained, tracking_uri, seed)
+    progress(3, 3, "registered")
+    return report
+
+
+def train_duration(
+    *,
+    lake_uri: str,
+    cluster: str,
+    tracking_uri: str,
+    train_until: datetime | None = None,
+    seed: int = 0,
+    max_jobs: int = MAX_JOBS,
+    settings: DurationSettings | None = None,
+    progress: Progress = silent,
+) -> TrainReport:
+    """Train and register the Workload Estimate Model from jobs submitted, and run times known, by
+    `train_until`.
+
+    Raises BadInputError when too few jobs ended, NotFoundError when the lake lacks the cluster,
+    ServiceUnavailableError when MLflow does not answer.
+    """
+    base = settings or DurationSettings()
+    chosen = replace(
+        base,
+        log_boosting=replace(base.log_boosting, seed=seed),
+        mean_boosting=replace(base.mean_boosting, seed=seed),
+    )
+    data = read_training_jobs(lake_uri, cluster, train_until, max_jobs=max_jobs)
+    metrics, baselines = _duration_metrics(data, progress)
+    model = WorkloadEstimateModel(chosen).fit(data.table, known_until=data.until, progress=progress)
+    progress(0, None, "logging")
+    trained = _Trained(
+        kind="duration",
+        document=model.to_data(),
+        dataset=data.dataset,
+        params={**asdict(chosen), "max_jobs": max_jobs},
+        metrics=metrics,
+        baselines=baselines,
+        card=_card("duration", data, metrics, baselines, {"jobs": len(data.table)}),
+        example=_duration_example(data.table),
+        explained={"": model.explain_global()},
+        local=model.explain_local(data.table.iloc[-1]),
+        tags=_log_tags(data, cluster),
+    )
+    return _register(trained, tracking_uri, seed)
+
+
+# Measuring ---------------------------------------------------------------------------------------------
+
+
+def _throughput_metrics(data: TrainingTable) -> tuple[Metrics, dict[str, Metrics]]:
+    table, tail_days = data.table, max(1, round(data.tail_days))
+    rows = evaluate_throughput(table, test_days=tail_days, leads=("g5",), rivals=False)
+    metrics: Metrics = {}
+    baselines: dict[str, Metrics] = {}
+    for row in rows:
+        value = float(row["mae"])
+        if np.isfinite(value):
+            target = metrics if row["model"] == "ebm" else baselines.setdefault(str(row["model"]), {})
+            target[f"{row['series']}_mae"] = value
+    return metrics, baselines
+
+
+def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics, dict[str, Metrics]]:
+    known = data.table["duration_s"].notna()
+    train_days = (data.tail_start - data.start) / timedelta(days=1)
+    # A job that ran past the end of the window has no run time that a model of that day could be judged by.
+    ended = pd.to_datetime(data.table["end_time"], utc=True).fillna(
+        data.table["submit_time"] + pd.to_timedelta(data.table["duration_s"], unit="s")
+    )
+    rows = evaluate_duration(
+        data.table[known & (ended <= data.until)], train_days, rivals=False, progress=progress
+    )
+    metrics: Metrics = {}
+    baselines: dict[str, Metrics] = {}
+    for row in rows:
+        found = {
+            name: float(value)
+            for name, value in row.items()
+            if name not in ("model", "fit_s", "jobs") and value is not None and np.isfinite(value)
+        }
+        if row["model"] == "ebm":
+            metrics = found | {"test_jobs": float(row["jobs"])}
+        else:
+            baselines[str(row["model"])] = found
+    return metrics, baselines
+
+
+def _card(
+    kind: str,
+    data: TrainingTable,
+    metrics: Metrics,
+    baselines: Mapping[str, Metrics],
+    rows: Mapping[str, int],
+) -> CardFacts:
+    return CardFacts(
+        kind=kind,
+        data=f"{data.dataset.source} (SHA-256 {data.dataset.digest})",
+        training_window=f"{data.start.isoformat()} to {data.until.isoformat()}",
+        test_window=f"{data.tail_start.isoformat()} to {data.until.isoformat()}",
+        split="by time: measured by a fit on what came before the test window, then fitted on all of it",
+        metrics=metrics,
+        baselines=baselines,
+        rows=rows,
+        synthetic=data.synthetic,
+    )
+
+
+# Examples ----------------------------------------------------------------------------------------------
+
+
+def _throughput_example(recent: pd.DataFrame) -> pd.DataFrame:
+    starts = pd.to_datetime(recent["bin_start"], utc=True).astype("datetime64[s, UTC]").astype("int64")
+    # Only the longest run of bins without a gap can be served.
+    steps = np.flatnonzero(np.diff(starts) != int(recent["bin_s"].iloc[0]))
+    first = int(steps[-1]) + 1 if steps.size else 0
+    counts = {series: recent[series].astype("float64") for series in SERIES}
+    return pd.DataFrame({"bin_start_s": starts, **counts}).iloc[first:].reset_index(drop=True)
+
+
+def _duration_example(table: pd.DataFrame) -> pd.DataFrame:
+    jobs = pd.DataFrame(job_mappings(table.tail(_EXAMPLE_ROWS)))
+    columns: dict[str, Any] = {}
+    for name, (kind, required) in INPUT_COLUMNS["duration"].items():
+        values = jobs.get(name, pd.Series([None] * len(jobs)))
+        if required or values.notna().all():
+            kinds: dict[str, Any] = {"string": "str", "long": "int64", "double": "float64"}
+            columns[name] = values.astype(kinds[kind])
+    return pd.DataFrame(columns)
+
+
+# Logging -----------------------------------------------------------------------------------------------
+
+
+def _log_tags(data: TrainingTable, cluster: str) -> dict[str, str]:
+    return {
+        "cluster": cluster,
+        "training_until": data.until.isoformat(),
+        "training_from": data.start.isoformat(),
+        "synthetic_logs": str(data.synthetic).lower(),
+    }
+
+
+def _register(trained: _Trained, tracking_uri: str, seed: int) -> TrainReport:
+    registry = Registry(tracking_uri)
+    name = MODEL_NAMES[trained.kind]
+    card = build_model_card(trained.card)
+    with tempfile.TemporaryDirectory(prefix="lucid-") as folder_name:
+        folder = Path(folder_name)
+        file = folder / f"{trained.kind}.json"
+        digest = save_model(trained.document, file)
+        identity = {"digest": digest, "dataset_digest": trained.dataset.digest, **trained.tags}
+        registry.ensure_model(name, f"{load_catalogue_entry(trained.kind).title} of Lucid MLOps.")
+        # `training_from` and `_until` are part of the identity: they bound what a gate may replay.
+        known = next(
+            (
+                version.version
+                for version in registry.versions(name)
+                if all(version.tags.get(key) == value for key, value in identity.items())
+            ),
+            None,
+        )
+        run_tags = {**identity, "model": trained.kind, "seed": str(seed)}
+        with registry.run(TRAINING_EXPERIMENT, f"train {trained.kind}", run_tags) as run:
+            run.log_params({**_flat(trained.params), "seed": seed})
+            run.log_metrics(
+                trained.metrics
+                | {
+                    f"baseline/{rival}/{metric}": value
+                    for rival, values in trained.baselines.items()
+                    for metric, value in values.items()
+                }
+            )
+            run.log_dataset(trained.dataset, "training")
+            run.log_folder(_write_artifacts(folder / "artifacts", trained, card))
+            if known is None:
+                uri, model_id = run.log_scorer(name, trained.kind, file, trained.example)
+                version = registry.create_version(
+                    name,
+                    uri,
+                    run.run_id,
+                    {**identity, "seed": str(seed)},
+                    description=card,
+                    model_id=model_id,
+                )
+            else:
+                version = known
+                run.set_tag("reused_version", str(known))
+            run.set_tag("model_version", str(version))
+    return TrainReport(
+        trained.kind,
+        name,
+        version,
+        run.run_id,
+        digest,
+        dict(trained.metrics),
+        {rival: dict(values) for rival, values in trained.baselines.items()},
+        known is not None,
+    )
+
+
+def _write_artifacts(folder: Path, trained: _Trained, card: str) -> Path:
+    explanation = folder / "explanation"
+    explanation.mkdir(parents=True)
+    (folder / "model_card.md").write_text(card, encoding="utf-8")
+    for name, explained in trained.explained.items():
+        place = explanation / name if name else explanation
+        # One local explanation belongs to the first model.
+        first = name == next(iter(trained.explained))
+        draw_explanations(explained, place, local=trained.local if first else None)
+        (place / "global.json").write_text(json.dumps(explained, allow_nan=False), encoding="utf-8")
+    if trained.local is not None:
+        (explanation / "local.json").write_text(json.dumps(trained.local, allow_nan=False), encoding="utf-8")
+    return folder
+
+
+def _flags(table: pd.DataFrame) -> "pd.Series[bool]":
+    if "simulated" not in table.columns:
+        raise BadInputError(
+            "A profile table lacks the column 'simulated'.",
+            remedy="Read it with profiler_jobs.profile_table, which says where it was measured.",
+        )
+    return table["simulated"].astype(bool)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

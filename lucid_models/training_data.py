@@ -1,0 +1,154 @@
+"""What the models learn from: tables of the lake cut at the end of the training window, with their
+digests.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+
+from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.lake import Lake
+from lucid_models.registry import LoggedDataset
+
+# The synthetic generator names its rows' source `NAME.synthetic`.
+SYNTHETIC_SUFFIX = ".synthetic"
+SHORTEST_TAIL = timedelta(days=1)
+LONGEST_TAIL = timedelta(days=14)
+TAIL_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """A table up to `until`, and from when on the validation tail begins."""
+
+    table: pd.DataFrame
+    start: datetime
+    until: datetime
+    tail_start: datetime
+    synthetic: bool
+    dataset: LoggedDataset
+
+    @property
+    def tail_days(self) -> float:
+        """Length of the validation tail."""
+        return (self.until - self.tail_start) / timedelta(days=1)
+
+
+def read_training_jobs(
+    lake_uri: str, cluster: str, train_until: datetime | None, *, max_jobs: int
+) -> TrainingTable:
+    """Jobs submitted before `train_until` (default: after the last one), at most the `max_jobs` newest.
+
+    Jobs that never ran (run time zero) teach nothing about run times and are left out; jobs still running
+    stay. Raises NotFoundError when the lake has none of the cluster, BadInputError when none is left.
+    """
+    lake = Lake(lake_uri)
+    until = None if train_until is None else _utc(train_until)
+    table = lake.read_jobs(cluster, None, until)
+    table = table[~(table["duration_s"] <= 0).fillna(False).astype(bool)]
+    if table.empty:
+        raise BadInputError(
+            f"Cluster {cluster!r} has no job with a run time before {until}.",
+            remedy="Ingest more of the log, or train until a later time.",
+        )
+    table = table.iloc[-max_jobs:].reset_index(drop=True)
+    first, last = (_instant(table["submit_time"].iloc[position]) for position in (0, -1))
+    end = until or last + timedelta(microseconds=1)
+    synthetic = bool(table["source_file"].astype(str).str.endswith(SYNTHETIC_SUFFIX).all())
+    dataset = _dataset(table, f"{cluster}-jobs", f"{lake_uri}/jobs/cluster={cluster}", first, end)
+    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset)
+
+
+def read_training_throughput(lake_uri: str, cluster: str, train_until: datetime | None) -> TrainingTable:
+    """Throughput bins that had ended by `train_until`; errors as in `read_training_jobs`."""
+    lake = Lake(lake_uri)
+    until = None if train_until is None else _utc(train_until)
+    table = lake.read_throughput(cluster, None, until)
+    lengths = pd.to_timedelta(table["bin_s"], unit="s")
+    if until is not None:
+        # The bin that the window cuts through counts jobs which arrive after it.
+        whole = table["bin_start"] + lengths <= until
+        table, lengths = table[whole].reset_index(drop=True), lengths[whole]
+    if table.empty:
+        raise BadInputError(
+            f"Cluster {cluster!r} has no throughput before {until}.",
+            remedy="Ingest more of the log, or train until a later time.",
+        )
+    first = _instant(table["bin_start"].iloc[0])
+    end = until or _instant(table["bin_start"].iloc[-1] + lengths.iloc[-1])
+    source = f"{lake_uri}/throughput/cluster={cluster}"
+    dataset = _dataset(table, f"{cluster}-throughput", source, first, end)
+    synthetic = _jobs_are_synthetic(lake, cluster)
+    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset)
+
+
+def profile_dataset(solo: pd.DataFrame, pairs: pd.DataFrame) -> LoggedDataset:
+    """Solo and pair profiles as one data set."""
+    digest = hashlib.sha256((table_digest(solo) + table_digest(pairs)).encode()).hexdigest()
+    devices = sorted({str(device) for device in solo.get("device", pd.Series(dtype=str)).dropna().unique()})
+    return LoggedDataset(
+        "profiles",
+        f"profiles of {', '.join(devices) or 'an unnamed device'}",
+        digest,
+        len(solo) + len(pairs),
+        {**_columns(solo), **_columns(pairs)},
+    )
+
+
+def table_digest(table: pd.DataFrame) -> str:
+    """SHA-256 of a table's column names and rows in their order, 64 hexadecimal digits."""
+    digest = hashlib.sha256("\x1f".join(map(str, table.columns)).encode())
+    digest.update(str(len(table)).encode())
+    for name in table.columns:
+        digest.update(pd.util.hash_pandas_object(table[name], index=False).to_numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _dataset(table: pd.DataFrame, name: str, source: str, start: datetime, end: datetime) -> LoggedDataset:
+    return LoggedDataset(
+        name,
+        source,
+        table_digest(table),
+        len(table),
+        _columns(table),
+        start.isoformat(),
+        end.isoformat(),
+    )
+
+
+def _columns(table: pd.DataFrame) -> Mapping[str, str]:
+    kinds = {"i": "long", "u": "long", "f": "double", "b": "boolean", "M": "datetime"}
+    return {str(name): kinds.get(table[name].dtype.kind, "string") for name in table.columns}
+
+
+def _jobs_are_synthetic(lake: Lake, cluster: str) -> bool:
+    try:
+        names: Iterable[str] = {
+            str(name)
+            for part in lake.iter_jobs(cluster, columns=["source_file"])
+            for name in part.column("source_file").unique().to_pylist()
+        }
+    except NotFoundError:
+        return False
+    found = list(names)
+    return bool(found) and all(name.endswith(SYNTHETIC_SUFFIX) for name in found)
+
+
+def _tail_start(start: datetime, until: datetime) -> datetime:
+    """A fifth of the window, within one day and two weeks: long enough to judge, short enough to learn
+    from.
+    """
+    tail = max(SHORTEST_TAIL, min(LONGEST_TAIL, (until - start) * TAIL_SHARE))
+    return until - tail
+
+
+def _instant(value: pd.Timestamp) -> datetime:
+    moment: datetime = value.to_pydatetime()
+    return moment
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
