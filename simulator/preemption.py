@@ -1,14 +1,16 @@
 """Who runs when jobs may be preempted: two ways to choose, shared by the preemptive policies.
 
-Both take waiting and running jobs in the order of priority and answer with Preempt and Start actions.
+Both answer with Preempt and Start actions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Preempt, Start
+from simulator.placement import FreeGpus, Placement
 from simulator.policy import RunCosts
 from simulator.snapshot import JobView, NodePool
 
@@ -46,23 +48,22 @@ class PreemptionSettings:
         return RunCosts(self.preemption_s, self.preemption_multi_node_s, self.completion_s)
 
 
-def preempt_to_fit(
-    pool: NodePool, waiting: Iterable[JobView], running: Sequence[JobView], rank: Callable[[JobView], Any]
-) -> list[Action]:
+def preempt_to_fit(pool: NodePool, rank: Callable[[JobView], Any]) -> list[Action]:
     """Start waiting jobs by priority, on free GPUs or on those of running jobs of strictly lower priority.
 
-    Nobody is preempted for a job that does not start for it. Victims go lowest priority first, and a victim
-    whose GPUs turn out not to be needed stays. A job that cannot start does not hold up later ones: it can
-    preempt them as soon as that lets it start.
+    Nobody is preempted for a job that does not start for it. Victims go lowest priority first (on ties, who
+    started last), and a victim whose GPUs turn out not to be needed stays. A job that cannot start does not
+    hold up later ones: it can preempt them as soon as that lets it start.
 
-    `running` is sorted by priority, highest first; `rank` gives the priority value, lower being higher.
+    `rank` gives a job's priority value now, waiting or running: lower is served earlier. The queue's order
+    must be the order of `rank`.
     """
     plan = pool.plan()
     actions: list[Action] = []
-    victims = list(running)
-    ranks = [rank(job) for job in victims]
+    victims: list[JobView] | None = None  # lower in priority than the first job that found no GPUs
+    ranks: list[Any] = []
     hopeless = plan.gpus_per_node * plan.nodes + 1  # demands from here on up find no room
-    for job in waiting:
+    for job in pool.queue:
         if job.gpus >= hopeless:
             continue
         placement = plan.place(job.gpus)
@@ -70,36 +71,53 @@ def preempt_to_fit(
             actions.append(Start(job, placement))
             continue
         mine = rank(job)
-        chosen: list[int] = []
-        candidate = len(victims) - 1
-        found = None
-        while found is None and candidate >= 0 and ranks[candidate] > mine:
-            plan.give(_placement(victims[candidate]))
-            chosen.append(candidate)
-            found = plan.find(job.gpus)
-            candidate -= 1
+        if victims is None:
+            ranked = [(theirs, other) for other in pool.running if (theirs := rank(other)) > mine]
+            ranked.sort(key=itemgetter(0))
+            victims = [other for _, other in ranked]
+            ranks = [theirs for theirs, _ in ranked]
+        chosen, found = _make_room(plan, job.gpus, mine, victims, ranks)
         if found is None:
-            for i in chosen:
-                plan.take(_placement(victims[i]))
             # Later jobs have no higher priority, hence no more victims: as large a demand cannot fit either.
             hopeless = job.gpus
             if hopeless == 1:
                 break
             continue
-        nodes = {node for node, _ in found}
-        needed = []
-        for i in chosen:
-            placed = _placement(victims[i])
-            if nodes.isdisjoint(node for node, _ in placed):
-                plan.take(placed)
-            else:
-                needed.append(i)
-        actions.extend(Preempt(victims[i]) for i in needed)
-        for i in sorted(needed, reverse=True):
+        actions.extend(Preempt(victims[i]) for i in chosen)
+        for i in sorted(chosen, reverse=True):
             del victims[i], ranks[i]
         plan.take(found)
         actions.append(Start(job, found))
     return actions
+
+
+def _make_room(
+    plan: FreeGpus, gpus: int, mine: Any, victims: Sequence[JobView], ranks: Sequence[Any]
+) -> tuple[list[int], Placement | None]:
+    """Choose victims, from the end of the list, until a gang fits; free their GPUs in the plan.
+
+    Returns their positions and the gang's place; no position and None, with the plan as it was, if even all
+    victims of lower priority than `mine` are not enough.
+    """
+    chosen: list[int] = []
+    found = None
+    for i in range(len(victims) - 1, -1, -1):
+        if not ranks[i] > mine:
+            break
+        plan.give(_placement(victims[i]))
+        chosen.append(i)
+        found = plan.find(gpus)
+        if found is not None:
+            break
+    nodes = {node for node, _ in found or ()}
+    needed = []
+    for i in chosen:
+        placement = _placement(victims[i])
+        if nodes.isdisjoint([node for node, _ in placement]):
+            plan.take(placement)
+        else:
+            needed.append(i)
+    return needed, found
 
 
 def quota_walk(pool: NodePool, ordered: Iterable[JobView]) -> list[Action]:
@@ -133,7 +151,7 @@ def quota_walk(pool: NodePool, ordered: Iterable[JobView]) -> list[Action]:
     return actions
 
 
-def _placement(job: JobView) -> Any:
+def _placement(job: JobView) -> Placement:
     if job.placement is None:
         raise ValueError(f"{job!r} has no GPUs")
     return job.placement

@@ -64,11 +64,10 @@ class Tiresias(Policy):
         def rank(job: JobView) -> tuple[bool, float]:
             return self._rank(job, now_s)
 
-        running = sorted(pool.running, key=rank)
         if self.settings.selection == "fit":
-            return preempt_to_fit(pool, pool.queue, running, rank)
+            return preempt_to_fit(pool, rank)
         # Ties: running jobs come first.
-        return quota_walk(pool, merge(running, pool.queue, key=rank))
+        return quota_walk(pool, merge(sorted(pool.running, key=rank), pool.queue, key=rank))
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """Look again when a running job of the upper queue has used up its service, if anybody waits."""

@@ -130,3 +130,25 @@ def test_results_of_all_policies_align_by_row():
     ids = [job.job_id for job in workload.jobs]
     assert all(result.jobs["job_id"].tolist() == ids for result in results.values())
     assert [result.summary["policy"] for result in results.values()] == policy_names()
+
+
+def test_other_packages_offer_policies_through_an_entry_point(monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    from simulator.policies import registry
+
+    offered = [
+        EntryPoint("shortest", "simulator.policies.sjf:Sjf", registry.ENTRY_POINT_GROUP),
+        EntryPoint("not_one", "simulator.cluster:ClusterSpec", registry.ENTRY_POINT_GROUP),
+        EntryPoint("fifo", "simulator.policies.sjf:Sjf", registry.ENTRY_POINT_GROUP),  # ours keeps its name
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: offered)
+    registry._offered.cache_clear()
+    try:
+        assert policy_names()[-2:] == ["not_one", "shortest"]
+        assert isinstance(load_policy("shortest"), Sjf)
+        assert isinstance(load_policy("fifo"), Fifo)
+        with pytest.raises(BadInputError, match="subclass"):
+            load_policy("not_one")
+    finally:
+        registry._offered.cache_clear()
