@@ -5,7 +5,6 @@ order of `EventKind`, and then asks the policy once. A running job costs nothing
 """
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from time import process_time
 from typing import Any
@@ -15,6 +14,7 @@ from cluster_logs.progress import Progress, silent
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel, UtilisationModel
+from simulator.event_kinds import EventKind
 from simulator.metrics import schedule_summary
 from simulator.placement import FreeGpus
 from simulator.policies.registry import load_policy
@@ -26,15 +26,6 @@ from simulator.workload import Workload
 
 PROGRESS_EVERY = 1000  # completed jobs
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped
-
-
-class EventKind(IntEnum):
-    """What happens first when several things happen at the same time."""
-
-    COMPLETE = 0  # first: GPUs freed at t serve jobs at t
-    LIMIT = 1  # a bounded run is over; after COMPLETE, so that a job which ends on the limit has ended
-    SUBMIT = 2  # jobs submitted at t compete for what is free at t
-    WAKE = 3  # last: the policy asked to look again, and sees all of the above
 
 
 class PolicyError(LucidError):
