@@ -72,6 +72,18 @@ class Registry:
         self.tracking_uri = tracking_uri
         self._client: Any = MlflowClient(tracking_uri, registry_uri=tracking_uri)
 
+    @contextmanager
+    def as_current(self) -> Iterator[None]:
+        """Make this server MLflow's current one, where any client looks `models:/` addresses up."""
+        import mlflow
+
+        before = mlflow.get_tracking_uri()
+        mlflow.set_tracking_uri(self.tracking_uri)
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(before)
+
     # Runs ----------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -98,13 +110,20 @@ class Registry:
         if found is not None:
             return str(found.experiment_id)
         try:
-            return str(self._client.create_experiment(name))
+            return str(self._client.create_experiment(name, artifact_location=self._artifact_root()))
         except Exception:
             # Another process may have created it in between.
             found = self._client.get_experiment_by_name(name)
             if found is None:
                 raise
             return str(found.experiment_id)
+
+    def _artifact_root(self) -> str | None:
+        """Beside a SQLite store, not in the working directory; a server decides for itself."""
+        scheme = "sqlite:///"
+        if not self.tracking_uri.startswith(scheme):
+            return None
+        return str(Path(self.tracking_uri.removeprefix(scheme)).parent.absolute() / "artifacts")
 
     # Registered models ---------------------------------------------------------------------------------
 
@@ -128,17 +147,18 @@ class Registry:
         model_id: str | None = None,
     ) -> int:
         """Register what lies at `source`, with its tags in the same call; returns the version."""
-        made = self._call(
-            lambda: self._client.create_model_version(
-                name,
-                source,
-                run_id=run_id,
-                tags={key: value[:_MAX_TAG] for key, value in tags.items()},
-                description=description,
-                model_id=model_id,
-                await_creation_for=0,
+        with self.as_current():
+            made = self._call(
+                lambda: self._client.create_model_version(
+                    name,
+                    source,
+                    run_id=run_id,
+                    tags={key: value[:_MAX_TAG] for key, value in tags.items()},
+                    description=description,
+                    model_id=model_id,
+                    await_creation_for=0,
+                )
             )
-        )
         return int(made.version)
 
     def versions(self, name: str) -> list[RegisteredVersion]:
@@ -332,9 +352,7 @@ class Run:
         import mlflow
 
         signature = ModelSignature(inputs=_schema(INPUT_COLUMNS[kind]), outputs=_schema(OUTPUT_COLUMNS[kind]))
-        before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri(self.registry.tracking_uri)
-        try:
+        with self.registry.as_current():
             with mlflow.start_run(run_id=self.run_id):
                 info = self.registry._call(
                     lambda: mlflow.pyfunc.log_model(
@@ -352,8 +370,6 @@ class Run:
                 raise LucidError(
                     f"The logged {kind} model scored {len(scored)} of {len(example)} example rows."
                 )
-        finally:
-            mlflow.set_tracking_uri(before)
         return str(info.model_uri), str(info.model_id)
 
 

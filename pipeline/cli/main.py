@@ -36,6 +36,7 @@ def options(
     """Apply what holds for every command."""
     os.environ["LUCID_DEBUG"] = "1" if debug else ""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO if debug else logging.WARNING)
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if debug else "WARNING")
     if not debug:
         for chatty in ("mlflow", "alembic", "great_expectations", "matplotlib"):
             logging.getLogger(chatty).setLevel(logging.ERROR)
