@@ -92,6 +92,8 @@ def read_inputs(
     replayed = jobs[(submit >= window.warm_up_start) & (jobs["gpus"] >= 1)].reset_index(drop=True)
     judged = (pd.to_datetime(replayed["submit_time"], utc=True) >= window.start).to_numpy(dtype=bool)
     said: list[str] = []
+    spec = _cluster(lake, cluster, window.start)
+    replayed, judged = _that_fit(replayed, judged, spec, said)
     warm_up = int((~judged).sum())
     if warm_up:
         said.append(
@@ -100,8 +102,6 @@ def read_inputs(
         )
     else:
         said.append("The log has no job before the window: the cluster starts empty.")
-    spec = _cluster(lake, cluster, window.start)
-    replayed, judged = _that_fit(replayed, judged, spec, said)
     if not judged.any():
         raise BadInputError(
             f"No job of {cluster!r} that can be replayed was submitted from {_say(window.start)} to "

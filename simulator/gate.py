@@ -53,6 +53,8 @@ from simulator.gate_metrics import (
 from simulator.gate_rules import ANCHOR, OBJECTIVES, GateRules
 from simulator.verdict import Row, Verdict
 
+IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
+
 
 def judge(
     results: Mapping[str, ReplayResult],
@@ -132,7 +134,7 @@ def judge(
         constraints=tuple(constraints),
         comparisons=tuple(comparisons),
         policies=tuple(rows),
-        assumptions=(*assumptions, *_own_assumptions(champion, objective)),
+        assumptions=(*assumptions, *_own_assumptions(champion, reference, objective, rows)),
         rules=rules.to_dict(),
         subject=dict(subject or {}),
     )
@@ -226,13 +228,23 @@ def _comparison(name: str, change: PairedChange) -> Row:
     }
 
 
-def _own_assumptions(champion: str | None, objective: Row) -> list[str]:
+def _own_assumptions(
+    champion: str | None, reference: str, objective: Row, verdict_rows: Sequence[Row]
+) -> list[str]:
     said = []
     if champion is None:
         said.append("There is no champion yet: the reference is FIFO.")
     if objective.get("interval_note"):
         said.append(
             f"The objective's interval is {objective['interval_note']} (reliable from {RELIABLE_BLOCKS})."
+        )
+    waits = next((row for row in verdict_rows if row["policy"] == reference), None)
+    if waits is not None and float(waits["mean_queuing_delay_s"] or 0) < IDLE_SHARE * float(
+        waits["mean_jct_s"] or 0
+    ):
+        said.append(
+            f"Hardly any job waits under {reference} on this window: no order of the queue could gain much, "
+            "so the verdict says that the release does no harm, not that it helps."
         )
     return said
 

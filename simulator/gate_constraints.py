@@ -1,5 +1,7 @@
 """The gate's constraints: what blocks a challenger whatever the objective says."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from cluster_logs.errors import BadInputError
@@ -16,6 +18,8 @@ from simulator.gate_metrics import (
 )
 from simulator.gate_rules import ANCHOR, GateRules
 from simulator.verdict import LATENCY, Constraint
+
+P999_JOBS = 1_000
 
 
 def within_margin(change: PairedChange, reference: str, rules: GateRules) -> bool:
@@ -103,16 +107,20 @@ def tail_waiting(judged: PolicyFigures, other: PolicyFigures, rules: GateRules) 
     starved_old = int((old > rules.starvation_wait_s).sum())
     floor_jobs = max(1.0, np.floor(rules.starved_floor_pct / 100.0 * new.size))
     hours = rules.starvation_wait_s / 3600.0
+    p999 = _at_most(
+        "p999_queuing_delay",
+        "s",
+        quantile(new, 0.999),
+        quantile(old, 0.999),
+        rules.p999_margin_pct,
+        rules.p999_floor_s,
+        "P99.9 queuing delay",
+    )
+    if new.size < P999_JOBS:
+        why = f"Not measurable: of fewer than {P999_JOBS:,} jobs ({new.size:,}), P99.9 is the longest wait."
+        p999 = replace(p999, limit=None, passed=None, sentence=why)
     return [
-        _at_most(
-            "p999_queuing_delay",
-            "s",
-            quantile(new, 0.999),
-            quantile(old, 0.999),
-            rules.p999_margin_pct,
-            rules.p999_floor_s,
-            "P99.9 queuing delay",
-        ),
+        p999,
         _at_most(
             "starved_jobs",
             "jobs",

@@ -91,8 +91,8 @@ def verdict_page(verdict: Verdict) -> str:
         verdict.sentence,
         *(["\n".join(subject)] if subject else []),
         "## Constraints",
-        "| | constraint | challenger | reference | limit | |\n|"
-        + " --- |" * 6
+        f"| constraint | | challenger | {verdict.reference} | limit |\n|"
+        + " --- |" * 5
         + "\n"
         + "\n".join(constraints),
         *(["\n".join(f"- {c.sentence}" for c in remarkable)] if remarkable else []),

@@ -88,7 +88,7 @@ def test_an_equal_challenger_is_approved_and_its_losses_are_told() -> None:
     outcomes = {row["policy"]: row["outcome"] for row in verdict.comparisons}
     assert outcomes == {"champion": "no clear difference", "fifo": "better", "sjf": "worse"}
     assert [row["policy"] for row in verdict.policies][:2] == ["challenger", "champion"]
-    assert all(c.passed for c in verdict.constraints)
+    assert all(c.passed for c in verdict.constraints if c.name != "p999_queuing_delay")
 
 
 def test_a_worse_challenger_is_refused_by_the_objective() -> None:
@@ -149,7 +149,7 @@ def test_a_policy_that_starves_a_few_jobs_is_refused_though_its_mean_is_better()
     verdict = decide(four(starving, good), rules=GateRules(margin_pct=100.0))
     assert verdict.objective["passed"]
     assert not verdict.approved
-    assert {c.name for c in verdict.failed} >= {"starved_jobs", "longest_wait", "p999_queuing_delay"}
+    assert {c.name for c in verdict.failed} >= {"starved_jobs", "longest_wait"}
     assert "blocked by" in verdict.sentence
     assert "starved_jobs" in verdict.sentence
     starved = constraint(verdict, "starved_jobs")
@@ -157,10 +157,21 @@ def test_a_policy_that_starves_a_few_jobs_is_refused_though_its_mean_is_better()
     assert "Jobs that wait over 24 h: 4 jobs against the reference's 0 jobs" in starved.sentence
 
 
+def test_a_long_tail_blocks_and_is_not_measurable_on_few_jobs() -> None:
+    good = waits(4_000, jobs=2_400)
+    tail = good.copy()
+    tail[:4] = 80_000.0  # under a day: nobody starves
+    verdict = decide(four(tail, good, jobs=2_400))
+    assert [c.name for c in verdict.failed] == ["p999_queuing_delay"]
+    few = decide(four(tail[:900], good[:900], jobs=900), rules=GateRules(margin_pct=100))
+    assert constraint(few, "p999_queuing_delay").passed is None
+    assert "of fewer than 1,000 jobs (900)" in constraint(few, "p999_queuing_delay").sentence
+
+
 def test_one_user_who_pays_for_all_others_blocks() -> None:
     reference = np.full(600, 3_000.0)
     unfair = np.where(np.arange(600) % 6 == 4, 12_000.0, 500.0)  # user u4 pays
-    verdict = decide(four(unfair, reference), rules=GateRules(p999_floor_s=DAY_S))
+    verdict = decide(four(unfair, reference))
     assert verdict.objective["passed"]
     assert [c.name for c in verdict.failed] == ["fairness_between_users"]
     assert "'u4'" in constraint(verdict, "fairness_between_users").sentence
@@ -169,7 +180,7 @@ def test_one_user_who_pays_for_all_others_blocks() -> None:
 def test_one_virtual_cluster_that_pays_blocks() -> None:
     reference = np.full(600, 3_000.0)
     unfair = np.where(np.arange(600) % 3 == 0, 8_000.0, 100.0)  # "vision" pays
-    verdict = decide(four(unfair, reference, users=None), rules=GateRules(margin_pct=20, p999_floor_s=DAY_S))
+    verdict = decide(four(unfair, reference, users=None), rules=GateRules(margin_pct=20))
     assert [c.name for c in verdict.failed] == ["fairness_between_virtual_clusters"]
 
 
@@ -178,7 +189,7 @@ def test_a_log_without_users_is_not_measurable_rather_than_passed() -> None:
     users = constraint(verdict, "fairness_between_users")
     assert users.passed is None
     assert users.sentence == "Not measurable: the log names no users."
-    assert "not measured: fairness_between_users" in verdict.sentence
+    assert "fairness_between_users; it loses to sjf." in verdict.sentence
     assert verdict.approved
 
 
@@ -234,7 +245,6 @@ def test_work_left_undone_at_the_end_of_the_window_lowers_utilisation() -> None:
         margin_pct=100,
         margin_floor_s=1e9,
         fifo_margin_floor_s=1e9,
-        p999_floor_s=1e9,
         starved_floor_pct=100,
         longest_wait_floor_s=1e9,
         fairness_floor=1e6,

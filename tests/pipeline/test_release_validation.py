@@ -1,0 +1,344 @@
+"""Validation of a release on a small, congested cluster, with real models; once through a real MLflow."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
+from cluster_logs.lake import Lake
+from lucid_models.boosting import BoostingSettings
+from lucid_models.duration import DurationSettings, WorkloadEstimateModel
+from lucid_models.manifest import MODEL_KINDS, ModelPin, Provenance, ReleaseManifest, Training
+from lucid_models.packing import PackingAnalyzeModel
+from pipeline.profile_store import write_profile_set
+from pipeline.release_validation import Candidate, GateSettings, prove
+from pipeline.windows import training_window_end
+from profiler_jobs.devices.simulated import measure_simulated_profiles
+from simulator.gate_rules import GateRules
+from simulator.verdict import LATENCY, Verdict
+
+CLUSTER = "small"
+HOLD_OUT_DAYS = 5
+FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
+QUICK = GateSettings(rules=GateRules(resamples=400, decision_jobs=256))
+
+
+def make_jobs(jobs: int = 1_800, days: float = 18.0, seed: int = 4) -> pd.DataFrame:
+    """Users with habits of their own, on a cluster with too few GPUs at noon."""
+    rng = np.random.default_rng(seed)
+    user, kind = rng.integers(0, 8, jobs), rng.integers(0, 4, jobs)
+    gpus = rng.choice([1, 2, 4, 8], jobs, p=[0.6, 0.2, 0.1, 0.1])
+    typical = np.exp(rng.normal(7.6, 1.5, (8, 4)))
+    duration = np.round(typical[user, kind] * gpus**0.3 * np.exp(rng.normal(0, 0.4, jobs)), 3)
+    hour = np.clip(rng.normal(12, 3, jobs), 0, 23.99)
+    seconds = np.sort(rng.integers(0, int(days), jobs) * 86_400 + hour * 3_600)
+    submit = pd.Timestamp("2020-04-01", tz="UTC") + pd.to_timedelta(np.round(seconds), unit="s")
+    return pd.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(jobs)],
+            "virtual_cluster": [f"vc{u % 3}" for u in user],
+            "user": [f"u{u}" for u in user],
+            "name": [f"net{k}_lr{int(r)}" for k, r in zip(kind, rng.integers(0, 3, jobs), strict=True)],
+            "gpus": gpus,
+            "gpu_share": 1.0,
+            "state": "COMPLETED",
+            "submit_time": submit,
+            "start_time": submit,
+            "end_time": submit + pd.to_timedelta(duration, unit="s"),
+            "duration_s": np.minimum(duration, 200_000.0),
+            "service_s": np.minimum(duration, 200_000.0),
+            "queuing_delay_s": 0.0,
+            "source_file": "jobs.csv",
+            "source_row": np.arange(1, jobs + 1),
+        }
+    )
+
+
+def fill_lake(uri: str, jobs: pd.DataFrame, nodes: int = 5) -> None:
+    lake = Lake(uri)
+    lake.write_jobs(CLUSTER, jobs)
+    names = ["vc0", "vc1", "vc2"]
+    lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": nodes, "gpus_per_node": 4}))
+    write_profile_set(uri, CLUSTER, measure_simulated_profiles(0))
+
+
+@dataclass(frozen=True)
+class Release:
+    packing: Any
+    duration: Any
+    manifest: ReleaseManifest
+
+
+@dataclass(frozen=True)
+class World:
+    lake_uri: str
+    until: datetime
+    release: Release
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    uri = str(tmp_path_factory.mktemp("lake"))
+    jobs = make_jobs()
+    fill_lake(uri, jobs)
+    until = training_window_end(uri, CLUSTER, HOLD_OUT_DAYS)
+    profiles = measure_simulated_profiles(0)
+    packing = PackingAnalyzeModel().fit(profiles.solo, profiles.pairs)
+    duration = WorkloadEstimateModel(DurationSettings(log_boosting=FAST, mean_boosting=FAST))
+    duration.fit(jobs[jobs["submit_time"] < until], known_until=until)
+    pins = {kind: ModelPin(f"lucid-{kind}", 1, f"{kind}.json", "0" * 64, 1) for kind in MODEL_KINDS}
+    manifest = ReleaseManifest(
+        "lucid-release",
+        "2020-05-01T00:00:00+00:00",
+        CLUSTER,
+        pins,
+        {"allow_simulated_profiles": True},
+        Training(until.isoformat(), {}),
+        Provenance(simulated_profiles=True, synthetic_logs=True),
+    )
+    return World(uri, until, Release(packing, duration, manifest))
+
+
+def believing(world: World, change: Callable[[np.ndarray], np.ndarray], **manifest: Any) -> Release:
+    """The same release with other estimates (and manifest)."""
+
+    def predict_causal(jobs: pd.DataFrame, **options: Any) -> np.ndarray:
+        return change(world.release.duration.predict_causal(jobs, **options))
+
+    duration = SimpleNamespace(scorer=world.release.duration.scorer, predict_causal=predict_causal)
+    return replace(world.release, duration=duration, manifest=replace(world.release.manifest, **manifest))
+
+
+def validate(
+    world: World, out: Path, release: Release | None = None, champion: Release | None = None, **options: Any
+) -> Verdict:
+    return prove(
+        Candidate(2, release or world.release),
+        Candidate(1, champion) if champion else None,
+        **{
+            "lake_uri": world.lake_uri,
+            "cluster": CLUSTER,
+            "hold_out_days": HOLD_OUT_DAYS,
+            "settings": QUICK,
+            "out_dir": out,
+        }
+        | options,
+    )
+
+
+@pytest.fixture(scope="session")
+def first(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdict, Path]:
+    out = tmp_path_factory.mktemp("verdict")
+    return validate(world, out), out
+
+
+def test_a_sound_release_is_approved_against_fifo_and_beside_all_rivals(first: tuple[Verdict, Path]) -> None:
+    verdict, _ = first
+    assert verdict.approved, verdict.sentence
+    names = [row["policy"] for row in verdict.policies]
+    assert names == ["challenger", "fifo", "qssf", "sjf", "tiresias", "tsafrir"]
+    assert float(verdict.objective["change_pct"] or 0) < -10  # the cluster is congested: order matters
+    assert "There is no champion yet: the reference is FIFO." in verdict.assumptions
+    assert any("drawn from the" in said for said in verdict.assumptions)
+    assert any("simulated GPU" in said for said in verdict.assumptions)
+
+
+def test_the_window_lies_after_training_and_the_warm_up_is_not_counted(
+    world: World, first: tuple[Verdict, Path]
+) -> None:
+    subject = first[0].subject
+    assert datetime.fromisoformat(subject["window_start"]) >= world.until.replace(microsecond=0)
+    times = make_jobs()["submit_time"]
+    assert subject["jobs_judged"] == int((times >= world.until).sum())
+    warm = (times >= world.until - timedelta(days=2)) & (times < world.until)
+    assert subject["jobs_in_warm_up"] == int(warm.sum()) > 0
+    assert all(row["jobs"] == subject["jobs_judged"] for row in first[0].policies)
+
+
+def test_the_files_say_what_was_decided_and_on_what(first: tuple[Verdict, Path]) -> None:
+    verdict, out = first
+    assert sorted(path.name for path in out.iterdir()) == [
+        "jct_cdf.png",
+        "policies.csv",
+        "policies.md",
+        "queuing_by_virtual_cluster.png",
+        "run_manifest.json",
+        "verdict.json",
+        "verdict.md",
+    ]
+    assert Verdict.from_dict(json.loads((out / "verdict.json").read_text())) == verdict
+    page = (out / "verdict.md").read_text()
+    assert page.startswith("# Approved\n\nApproved: mean_jct_s")
+    assert "| starved_jobs | passed |" in page
+    table = pd.read_csv(out / "policies.csv").set_index("policy")
+    assert table.loc["fifo", "mean_jct_s"] == verdict.objective["reference"]
+    manifest = json.loads((out / "run_manifest.json").read_text())
+    assert manifest["inputs"]["jobs"]["rows"] == 1_800
+    assert len(manifest["inputs"]["jobs"]["sha256"]) == 64
+    assert manifest["seeds"] == {"bootstrap": 0, "job_types": 0}
+    assert manifest["packages"]["numpy"] == np.__version__
+    assert manifest["settings"]["rules"]["objective"] == "mean_jct_s"
+    assert all((out / name).read_bytes().startswith(b"\x89PNG") for name in ("jct_cdf.png",))
+
+
+def test_the_same_release_twice_gives_the_same_verdict(
+    world: World, first: tuple[Verdict, Path], tmp_path: Path
+) -> None:
+    again = validate(world, tmp_path)
+    assert again.digest() == first[0].digest()
+
+    def without_latency(path: Path) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((path / "verdict.json").read_text())
+        data["constraints"] = [c for c in data["constraints"] if c["name"] != LATENCY]
+        return data
+
+    assert without_latency(tmp_path) == without_latency(first[1])
+    for name in ("policies.csv", "jct_cdf.png", "queuing_by_virtual_cluster.png"):
+        assert (tmp_path / name).read_bytes() == (first[1] / name).read_bytes()
+
+
+def test_an_equal_challenger_is_approved_against_the_champion(world: World, tmp_path: Path) -> None:
+    verdict = validate(world, tmp_path, champion=world.release)
+    assert verdict.approved
+    assert verdict.reference == "champion"
+    assert verdict.objective["change_s"] == 0.0
+    assert verdict.objective["change_high_pct"] == 0.0
+
+
+def test_reversed_estimates_are_refused(world: World, tmp_path: Path) -> None:
+    backwards = believing(world, lambda estimate_s: 1e9 / estimate_s)
+    verdict = validate(world, tmp_path, backwards, champion=world.release)
+    assert not verdict.approved
+    assert verdict.objective["passed"] is False
+    assert "champion" in verdict.losses
+    assert verdict.sentence.startswith("Refused: mean_jct_s")
+    assert (tmp_path / "verdict.md").read_text().startswith("# Refused")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 0.0])
+def test_unusable_estimates_are_refused_by_name(world: World, tmp_path: Path, bad: float) -> None:
+    def spoil(estimate_s: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(estimate_s.size) == 7, bad, estimate_s)
+
+    verdict = validate(world, tmp_path, believing(world, spoil))
+    assert not verdict.approved
+    assert [c.name for c in verdict.failed] == ["estimates_finite_and_positive"]
+    assert "1 of " in verdict.failed[0].sentence
+    assert "challenger" not in [row["policy"] for row in verdict.policies]
+    assert Verdict.from_dict(json.loads((tmp_path / "verdict.json").read_text())) == verdict
+
+
+def test_a_champion_with_unusable_estimates_does_not_stop_its_successor(world: World, tmp_path: Path) -> None:
+    broken = believing(world, lambda estimate_s: estimate_s * np.nan)
+    verdict = validate(world, tmp_path, champion=broken)
+    assert verdict.approved
+    assert verdict.reference == "fifo"
+    assert any("champion (release 1) gives unusable estimates" in said for said in verdict.assumptions)
+
+
+def test_a_window_that_overlaps_training_is_refused_with_the_way_out(world: World, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"window of 6 days begins at 2020-04-1.*Hold out at most 5 days"):
+        validate(world, tmp_path, hold_out_days=6)
+    late = believing(world, lambda e: e, training=Training("2030-01-01T00:00:00+00:00", {}))
+    with pytest.raises(BadInputError, match=r"nothing to judge.*2030-01-01"):
+        validate(world, tmp_path, late)
+    unsaid = believing(world, lambda e: e, training=Training(None, {}))
+    with pytest.raises(BadInputError, match=r"does not say until when"):
+        validate(world, tmp_path, unsaid)
+    with pytest.raises(BadInputError, match=r"built for cluster 'other'"):
+        validate(world, tmp_path, believing(world, lambda e: e, cluster="other"))
+
+
+def test_a_lake_without_nodes_says_how_to_give_them(world: World, tmp_path: Path) -> None:
+    Lake(str(tmp_path)).write_jobs(CLUSTER, make_jobs())
+    with pytest.raises(NotFoundError, match=r"size of cluster 'small'.*lucid ingest .* --nodes"):
+        validate(world, tmp_path / "out", lake_uri=str(tmp_path))
+
+
+def test_jobs_of_unknown_virtual_clusters_and_too_big_ones_are_counted_out_loud(
+    world: World, tmp_path: Path
+) -> None:
+    jobs = make_jobs()
+    jobs.loc[jobs.index[-3:], "virtual_cluster"] = "gone"
+    jobs.loc[jobs.index[-5:-3], "gpus"] = 64
+    fill_lake(str(tmp_path), jobs)
+    verdict = validate(world, tmp_path / "out", lake_uri=str(tmp_path))
+    assert "3 jobs are left out of the replay: unknown virtual cluster." in verdict.assumptions
+    assert "2 jobs are left out of the replay: bigger than virtual cluster." in verdict.assumptions
+
+
+def test_job_types_from_the_log_only_means_unknown_jobs_never_share(world: World, tmp_path: Path) -> None:
+    verdict = validate(world, tmp_path, settings=replace(QUICK, job_types="log"))
+    assert verdict.policies[0]["colocated_jobs"] == 0
+    assert any("they never share their GPUs" in said for said in verdict.assumptions)
+    with pytest.raises(UnknownNameError, match=r"'guess'.*drawn, log"):
+        validate(world, tmp_path, settings=replace(QUICK, job_types="guess"))
+
+
+def test_profiles_of_the_log_are_used_where_it_has_them(world: World, tmp_path: Path) -> None:
+    jobs = make_jobs().assign(gpu_util_pct=5.0, gpu_mem_util_pct=3.0, gpu_mem_mib=1_000.0)
+    fill_lake(str(tmp_path), jobs)
+    verdict = validate(world, tmp_path / "out", lake_uri=str(tmp_path))
+    assert not any("drawn" in said for said in verdict.assumptions)
+    assert int(verdict.policies[0]["colocated_jobs"] or 0) > 0
+
+
+def test_progress_names_every_contender(world: World, tmp_path: Path) -> None:
+    heard: list[str] = []
+    validate(world, tmp_path, progress=lambda done, total, what: heard.append(what))
+    for name in ("challenger", "fifo", "sjf", "qssf", "tsafrir", "tiresias"):
+        assert f"replaying {name}" in heard
+
+
+def test_settings_out_of_range_are_named() -> None:
+    with pytest.raises(BadInputError, match=r"warm_up_days is -1"):
+        GateSettings(warm_up_days=-1)
+
+
+def test_from_training_to_a_published_release_in_a_real_registry(
+    world: World, mlflow_server: str, tmp_path: Path
+) -> None:
+    from cluster_logs.throughput import derive_throughput
+    from lucid_models.releases import build_release, publish_release, show_release
+    from lucid_models.throughput import ThroughputSettings
+    from lucid_models.training import train_duration, train_packing, train_throughput
+    from pipeline.release_validation import validate_release
+
+    lake = Lake(world.lake_uri)
+    lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
+    profiles = measure_simulated_profiles(0)
+    train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=mlflow_server)
+    shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}
+    train_throughput(**shared, train_until=world.until, settings=ThroughputSettings(boosting=FAST))
+    train_duration(
+        **shared, train_until=world.until, settings=DurationSettings(log_boosting=FAST, mean_boosting=FAST)
+    )
+    settings = {"allow_simulated_profiles": True}
+    build = {"tracking_uri": mlflow_server, "cluster": CLUSTER, "training_until": world.until}
+    release = build_release(**build, settings=settings)
+    verdict = validate_release(
+        **shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK, out_dir=tmp_path / "first"
+    )
+    assert verdict.approved, verdict.sentence
+    assert verdict.subject["release"] == release.version
+    champion = publish_release(tracking_uri=mlflow_server)
+    assert champion.version == release.version
+    shown = show_release(tracking_uri=mlflow_server, alias="champion")
+    assert shown.verdict["digest"] == verdict.digest()
+
+    successor = build_release(**build, settings=settings | {"sharing": "none"})
+    beside = validate_release(**shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK)
+    assert beside.subject["release"] == successor.version
+    assert beside.subject["champion_release"] == champion.version
+    assert beside.reference == "champion"
+    itself = validate_release(**shared, version=champion.version, hold_out_days=HOLD_OUT_DAYS, settings=QUICK)
+    assert itself.reference == "fifo"
+    assert any("is itself the champion" in said for said in itself.assumptions)
