@@ -1,0 +1,35 @@
+"""What a scheduler holds at a moment: a verified release, or the stated heuristic when there is none."""
+
+from dataclasses import dataclass
+
+from lucid_models.manifest import ReleaseManifest
+from lucid_models.release_files import ReleaseScorers
+
+
+@dataclass(frozen=True)
+class LiveRelease:
+    """A release that was verified and loaded as a whole."""
+
+    alias: str
+    version: int
+    manifest: ReleaseManifest
+    manifest_sha256: str
+    scorers: ReleaseScorers
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"{self.manifest.name} version {self.version} ({self.alias}, cluster {self.manifest.cluster})"
+
+
+@dataclass(frozen=True)
+class FallbackRelease:
+    """No release: jobs are served first in, first out (live_scheduler/fallback.py)."""
+
+    why: str
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"fallback, first in first out: {self.why}"
+
+
+Release = LiveRelease | FallbackRelease

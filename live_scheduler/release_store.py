@@ -1,0 +1,169 @@
+"""The last known good release on disk: written whole or not at all, read only when everything verifies.
+
+    STATE/releases/VERSION-DIGEST/{manifest.json, packing.json, throughput.json, duration.json}
+    STATE/current-ALIAS.json      which of them to start with; replaced in one step, after the folder is
+    complete STATE/status-ALIAS.json       what the client last saw, for people and monitoring
+
+Several clients may share the folder.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import ReleaseRefusedError
+from live_scheduler.release import LiveRelease
+from lucid_models.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest
+from lucid_models.release_files import check_size, load_release_scorers
+
+POINTER_VERSION = 1
+_MAX_POINTER_BYTES = 64 * 1024
+
+
+class ReleaseStore:
+    """The state folder of clients that follow releases."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, release: LiveRelease, files: Mapping[str, bytes], origin: str) -> None:
+        """Keep a release as the last known good one of its alias and tracking server; raises OSError."""
+        name = f"{release.version}-{release.manifest_sha256[:16]}"
+        releases = self.folder / "releases"
+        releases.mkdir(parents=True, exist_ok=True)
+        target = releases / name
+        if not _holds(target, files):
+            scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=releases))
+            try:
+                for file, payload in files.items():
+                    _write_synced(scratch / file, payload)
+                _sync_folder(scratch)
+                if target.exists():
+                    # A damaged copy from before; a rename cannot replace a folder that is not empty.
+                    target.rename(scratch / "damaged")
+                    shutil.rmtree(scratch / "damaged", ignore_errors=True)
+                scratch.rename(target)
+                _sync_folder(releases)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+        pointer = {
+            "format_version": POINTER_VERSION,
+            "origin": origin,
+            "alias": release.alias,
+            "version": release.version,
+            "folder": name,
+            "manifest_sha256": release.manifest_sha256,
+        }
+        self._replace(self._pointer(release.alias), pointer)
+        self._forget_unused()
+
+    def load(self, alias: str, origin: str) -> LiveRelease | None:
+        """The last known good release of an alias of one tracking server, or None when there never was one.
+
+        Raises ReleaseRefusedError when something is there but does not verify, OSError when it cannot be
+        read.
+        """
+        path = self._pointer(alias)
+        if not path.exists():
+            return None
+        pointer = _read_pointer(path)
+        if pointer["origin"] != origin:
+            return None
+        folder = self.folder / "releases" / pointer["folder"]
+        payload = _read(folder / MANIFEST_FILE, MAX_MANIFEST_BYTES)
+        if hashlib.sha256(payload).hexdigest() != pointer["manifest_sha256"]:
+            raise ReleaseRefusedError(f"{folder / MANIFEST_FILE} is not the manifest that was saved.")
+        manifest = parse_manifest(payload, source=str(folder / MANIFEST_FILE))
+        files: dict[str, bytes] = {}
+        for kind, pin in manifest.models.items():
+            check_size(manifest, kind, (folder / pin.file).stat().st_size)
+            files[pin.file] = _read(folder / pin.file, pin.bytes)
+        scorers = load_release_scorers(manifest, files)
+        return LiveRelease(alias, pointer["version"], manifest, pointer["manifest_sha256"], scorers)
+
+    def write_status(self, alias: str, status: Mapping[str, Any]) -> None:
+        """Replace the status file of an alias; raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._replace(self.folder / f"status-{alias}.json", status)
+
+    def _pointer(self, alias: str) -> Path:
+        return self.folder / f"current-{alias}.json"
+
+    def _replace(self, path: Path, document: Mapping[str, Any]) -> None:
+        payload = (json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        try:
+            _write_synced(Path(scratch), payload)
+            Path(scratch).replace(path)
+            _sync_folder(path.parent)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+
+    def _forget_unused(self) -> None:
+        """Delete releases that no alias starts with, except the newest two folders (a rollback is near)."""
+        used = set()
+        for path in self.folder.glob("current-*.json"):
+            with contextlib.suppress(ReleaseRefusedError, OSError):
+                used.add(_read_pointer(path)["folder"])
+        folders = [path for path in (self.folder / "releases").iterdir() if not path.name.startswith(".")]
+        newest = sorted(folders, key=lambda path: path.stat().st_mtime_ns, reverse=True)[:2]
+        for path in folders:
+            if path.name not in used and path not in newest:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _read_pointer(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(_read(path, _MAX_POINTER_BYTES))
+        folder, version = data["folder"], data["version"]
+        if data["format_version"] != POINTER_VERSION:
+            raise ReleaseRefusedError(f"{path} has format version {data['format_version']!r}.")
+        if not isinstance(folder, str) or Path(folder).name != folder or folder.startswith("."):
+            raise ReleaseRefusedError(f"{path} names the folder {folder!r}.")
+        if not isinstance(version, int) or version < 1:
+            raise ReleaseRefusedError(f"{path} names the version {version!r}.")
+        for field in ("origin", "manifest_sha256"):
+            if not isinstance(data[field], str):
+                raise ReleaseRefusedError(f"{path} has the {field} {data[field]!r}.")
+    except (ValueError, KeyError, TypeError) as error:
+        raise ReleaseRefusedError(f"{path} is damaged: {error!r}.") from error
+    result: dict[str, Any] = data
+    return result
+
+
+def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
+    try:
+        return all((folder / file).read_bytes() == payload for file, payload in files.items())
+    except OSError:
+        return False
+
+
+def _read(path: Path, most: int) -> bytes:
+    with path.open("rb") as stream:
+        payload = stream.read(most + 1)
+    if len(payload) > most:
+        raise ReleaseRefusedError(f"{path} holds more than the {most} bytes that it may.")
+    return payload
+
+
+def _write_synced(path: Path, payload: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(payload)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
