@@ -30,6 +30,14 @@ def ingest_profiles(
 
     The same input twice leaves the same files. Raises BadInputError when only one of the two files is given.
     """
+    return write_profile_set(lake_uri, cluster, read_profiles_or_measure(singles_uri, pairs_uri, seed=seed))
+
+
+def read_profiles_or_measure(singles_uri: str | None, pairs_uri: str | None, *, seed: int) -> ProfileSet:
+    """Read both tables of measured profiles; without files, measure the zoo on the simulated GPU.
+
+    Raises BadInputError when only one of the two files is given.
+    """
     import pandas as pd
 
     if bool(singles_uri) != bool(pairs_uri):
@@ -40,13 +48,12 @@ def ingest_profiles(
     if singles_uri and pairs_uri:
         from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
-        solo, pairs = read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri)
-        profiles = ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
-    else:
-        from profiler_jobs.devices.simulated import measure_simulated_profiles
+        return ProfileSet(
+            read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri), out_of_memory=pd.DataFrame()
+        )
+    from profiler_jobs.devices.simulated import measure_simulated_profiles
 
-        profiles = measure_simulated_profiles(seed)
-    return write_profile_set(lake_uri, cluster, profiles)
+    return measure_simulated_profiles(seed)
 
 
 def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> ProfileReport:

@@ -170,7 +170,7 @@ def _profiles(
     )
     known = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
     types = [None if pd.isna(value) else str(value) for value in jobs["job_type"]]
-    by_type = _by_type(measured.solo)
+    by_type = profiles_by_type(measured.solo)
     unknown = int(sum(not known[i] and types[i] not in by_type for i in range(len(jobs))))
     if unknown and job_types == "drawn":
         said.append(
@@ -196,7 +196,8 @@ def _profiles(
     return tuple(found)
 
 
-def _by_type(solo: pd.DataFrame) -> dict[str, JobProfile]:
+def profiles_by_type(solo: pd.DataFrame) -> dict[str, JobProfile]:
+    """Return the measured profile of each job type, not yet scored, in the order of the types' names."""
     columns = ["job_type", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp"]
     rows = solo[columns].sort_values("job_type", kind="stable").itertuples(index=False, name=None)
     return {

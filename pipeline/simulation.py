@@ -1,12 +1,13 @@
 """What `lucid simulate` does: a log, a cluster's size and policies' names in; tables and plots out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 
 from cluster_logs.errors import BadInputError
@@ -14,6 +15,7 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.progress import Progress, silent
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.registry import load_reader
+from pipeline.replay_inputs import profiles_by_type
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.engine import run_policies
@@ -96,7 +98,7 @@ def simulate_log(
         remarks.append(f"Rows of the log that are not replayed: {reasons}.")
     jobs = within(frame, start, end, zone).reset_index(drop=True)
     profiles, colocation = measured_colocation(singles_path, pairs_path, seed)
-    workload = Workload.from_jobs(jobs, profiles=profiles, estimated_duration_s=stated_estimates(jobs))
+    workload = Workload.from_jobs(jobs, profiles=profiles)
     if nodes_path is None:
         workload = workload.in_one_virtual_cluster(EVERYONE)
     workload = workload.that_fit(cluster)
@@ -113,7 +115,9 @@ def simulate_log(
     if any(found.needs_estimates for found in classes) and any(
         job.estimated_duration_s is None for job in workload.jobs
     ):
-        workload = workload.with_estimates(user_history_estimates(workload))
+        workload = workload.with_estimates(
+            user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
+        )
         remarks.append("The log states no estimates: policies use each user's last run times (Tsafrir).")
     results = run_policies(
         workload, cluster, policies, settings=settings, rules=rules, colocation=colocation, progress=progress
@@ -122,11 +126,18 @@ def simulate_log(
     return SimulationReport(tuple(result.summary for result in results.values()), tuple(remarks))
 
 
-def stated_estimates(jobs: pd.DataFrame) -> Any:
-    """Return the log's own estimates (seconds, one a row), or None when it states none."""
-    if "estimated_duration_s" not in jobs.columns:
-        return None
-    return pd.to_numeric(jobs["estimated_duration_s"], errors="coerce").to_numpy(dtype="float64")
+def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """Return when each job ended in the log, in seconds from the workload's origin.
+
+    A log without start and end times has jobs end when they would without waiting.
+    """
+    ends = pd.to_datetime(jobs["end_time"], utc=True).to_numpy(dtype="datetime64[us]")[workload.rows]
+    origin = (
+        np.datetime64(workload.origin.tz_localize(None), "us") if workload.origin else np.datetime64("NaT")
+    )
+    seconds = (ends - origin) / np.timedelta64(1, "s")
+    unwaited = np.array([job.submit_time_s + job.duration_s for job in workload.jobs])
+    return np.where(np.isnan(seconds), unwaited, seconds)
 
 
 def measured_colocation(
@@ -139,16 +150,9 @@ def measured_colocation(
     from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
     solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
-    scores = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs).predict_table(solo)
-    profiles = {
-        str(row.job_type): JobProfile(
-            float(row.gpu_util_pct),
-            float(row.gpu_mem_util_pct),
-            float(row.gpu_mem_mib),
-            bool(row.amp),
-            str(row.job_type),
-            int(score),
-        )
-        for row, score in zip(solo.itertuples(), scores, strict=True)
+    model = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs)
+    scores = dict(zip(solo["job_type"], map(int, model.predict_table(solo)), strict=True))
+    scored = {
+        name: replace(profile, sharing_score=scores[name]) for name, profile in profiles_by_type(solo).items()
     }
-    return profiles, MeasuredPairs(pairs)
+    return scored, MeasuredPairs(pairs)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pandas as pd
 
@@ -66,27 +65,6 @@ class ClusterSpec:
             raise BadInputError(f"The node table names {', '.join(twice)} more than once.")
         counts = {name: int(nodes) for name, nodes in zip(names, frame["nodes"], strict=True)}
         return cls(counts, gpus_per_node or DEFAULT_GPUS_PER_NODE)
-
-    @classmethod
-    def from_nodes_csv(cls, path: Path, *, gpus_per_node: int | None = None) -> "ClusterSpec":
-        """Read a CSV of virtual_cluster,nodes; the first column is the name, the second the nodes.
-
-        The published node tables name their columns in several ways (`vc,node num`; an empty name and
-        `num`), so the columns are taken by position unless they carry our names. Names are text: `6214e9`
-        is not a number.
-        """
-        try:
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-            if not {"virtual_cluster", "nodes"} <= set(frame.columns):
-                frame = frame.set_axis(
-                    ["virtual_cluster", "nodes", *map(str, frame.columns[2:])], axis="columns"
-                )
-            frame["nodes"] = frame["nodes"].astype(int)
-        except (OSError, ValueError) as error:
-            raise BadInputError(
-                f"{path} is not a table of nodes: {error}.", remedy="Write the columns virtual_cluster,nodes."
-            ) from error
-        return cls.from_nodes(frame, gpus_per_node=gpus_per_node)
 
     @classmethod
     def of_gpus(cls, gpus: int, *, virtual_cluster: str = "all") -> "ClusterSpec":

@@ -13,6 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from cluster_logs.errors import NotFoundError
+from cluster_logs.ingest import read_jobs_file
+from cluster_logs.readers.nodes_file import read_nodes_file
 from simulator.cluster import ClusterSpec
 from simulator.engine import simulate
 from simulator.workload import Workload
@@ -70,9 +72,9 @@ def compare(case: Case, folder: Path) -> Agreement:
     jobs_file = folder / ("week_jobs.csv.gz" if case.slice == "week" else "week1vc48_jobs.csv.gz")
     if not jobs_file.exists():
         raise NotFoundError(f"{jobs_file} is not there.", remedy="Point LUCID_REFERENCE_DATA at the data.")
-    workload = Workload.from_reference_csv(jobs_file)
+    workload = Workload.from_jobs(read_jobs_file(str(jobs_file), "reference-csv")[0])
     if case.slice == "week":
-        cluster = ClusterSpec.from_nodes_csv(folder / "week_nodes.csv", gpus_per_node=8)
+        cluster = ClusterSpec.from_nodes(read_nodes_file(str(folder / "week_nodes.csv")))
     else:
         cluster = ClusterSpec({"philly": int(case.slice.removeprefix("week1vc"))}, 8)
     result = simulate(workload, cluster, case.policy, rules=case.rules)

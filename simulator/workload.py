@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import isfinite
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -106,13 +105,16 @@ class Workload:
     ) -> "Workload":
         """Make a workload from a job table.
 
-        `start` and `end` keep the jobs submitted in [start, end). `estimated_duration_s` (seconds) and
-        `sharing_scores` (0, 1, 2) hold one value a row of `frame`; a NaN means none. `profiles` gives
+        `start` and `end` keep the jobs submitted in [start, end). `estimated_duration_s` (seconds; default:
+        the table's own column, where it has one) and `sharing_scores` (0, 1, 2) hold one value a row of
+        `frame`; a NaN means none. `profiles` gives
         measured figures by job type, or one a row; without it the table's own `gpu_util_pct`,
         `gpu_mem_util_pct` and `gpu_mem_mib` columns are used where they are set. CPU jobs and jobs
         without a usable duration are left out and counted.
         """
         _require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"))
+        if estimated_duration_s is None and "estimated_duration_s" in frame.columns:
+            estimated_duration_s = _floats(frame, "estimated_duration_s")
         for name, values in (
             ("estimated_duration_s", estimated_duration_s),
             ("sharing_scores", sharing_scores),
@@ -167,39 +169,6 @@ class Workload:
         )
         return cls(jobs, skipped, origin, rows)
 
-    @classmethod
-    def from_reference_csv(
-        cls,
-        path: Path,
-        *,
-        profiles: Mapping[str, JobProfile] | None = None,
-        start: datetime | None = None,
-        end: datetime | None = None,
-    ) -> "Workload":
-        """Read a `reference-csv`: job_id, virtual_cluster, gpus, submit_time, duration_s.
-
-        Optional columns: estimated_duration_s, order_in_vc (breaks ties), user, and model, dataset,
-        batchsize, amp, which together name the job type `model/dataset/batchsize/amp`.
-        """
-        try:
-            frame = pd.read_csv(
-                path, dtype={"job_id": str, "virtual_cluster": str, "user": str}, keep_default_na=True
-            )
-        except (OSError, ValueError, EOFError) as error:
-            raise BadInputError(f"{path} cannot be read: {error}.") from error
-        _require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"), place=str(path))
-        parts = ("model", "dataset", "batchsize", "amp")
-        if all(part in frame.columns for part in parts):
-            joined = frame[parts[0]].astype(str)
-            for part in parts[1:]:
-                joined = joined + "/" + frame[part].astype(str)
-            frame["job_type"] = joined.where(frame[list(parts)].notna().all(axis=1), None)
-        estimates = None
-        if "estimated_duration_s" in frame.columns:
-            numbers = pd.to_numeric(frame["estimated_duration_s"], errors="coerce")
-            estimates = numbers.to_numpy(dtype=np.float64)
-        return cls.from_jobs(frame, start=start, end=end, estimated_duration_s=estimates, profiles=profiles)
-
     def with_estimates(self, estimated_duration_s: np.ndarray) -> "Workload":
         """Return the same jobs with other beliefs, one a job in the order of `jobs` (seconds)."""
         if len(estimated_duration_s) != len(self.jobs):
@@ -235,11 +204,12 @@ class Workload:
         return replace(self, jobs=tuple(self.jobs[i] for i in kept), skipped=skipped, rows=rows)
 
 
-def _require(frame: pd.DataFrame, columns: Sequence[str], place: str = "The job table") -> None:
+def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise BadInputError(
-            f"{place} lacks {', '.join(missing)}.", remedy=f"It has: {', '.join(map(str, frame.columns))}."
+            f"The job table lacks {', '.join(missing)}.",
+            remedy=f"It has: {', '.join(map(str, frame.columns))}.",
         )
 
 

@@ -38,10 +38,10 @@ def duration(
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate run times of the jobs submitted after the training days."""
-    from cluster_logs.ingest import read_job_table
+    from cluster_logs.ingest import read_jobs_file
     from lucid_models.evaluation import evaluate_duration
 
-    jobs = read_job_table(source_format=source_format, input_uri=str(existing_file(source, "--input")))
+    jobs, _ = read_jobs_file(str(existing_file(source, "--input")), source_format)
     with progress_reporter() as progress:
         rows = evaluate_duration(jobs, train_days, progress=progress)
     _present(rows, f"Run-time estimates on {source.name}", as_json)

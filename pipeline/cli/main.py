@@ -35,7 +35,10 @@ def options(
 ) -> None:
     """Apply what holds for every command."""
     os.environ["LUCID_DEBUG"] = "1" if debug else ""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO if debug else logging.WARNING)
+    level = logging.INFO if debug else logging.WARNING
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setLevel(level)  # the handler's own level holds for libraries that set their loggers' levels
+    logging.basicConfig(handlers=[shown], level=level)
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if debug else "WARNING")
     if not debug:
         for chatty in ("mlflow", "alembic", "great_expectations", "matplotlib"):

@@ -23,6 +23,17 @@ app = typer.Typer(
 
 VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="Default: the challenger.")]
 EXIT_REFUSED = 2
+POLICY_COLUMNS = (
+    "policy",
+    "jobs",
+    "mean_jct_s",
+    "mean_queuing_delay_s",
+    "p999_queuing_delay_s",
+    "mean_slowdown",
+    "utilisation_pct",
+    "preemptions",
+    "colocated_jobs",
+)
 
 
 def _present(release: object, as_json: bool) -> None:
@@ -100,8 +111,8 @@ def validate(
 
     def people() -> None:
         facts = verdict.to_dict()
-        print_table(facts["policies"], title="Policies on the held-out window")
-        print_table(facts["constraints"], title="Constraints")
+        print_table(facts["policies"], title="Policies on the held-out window", columns=POLICY_COLUMNS)
+        print_table(facts["constraints"], title="Constraints", columns=("passed", "name", "sentence"))
         print_facts({"approved": verdict.approved, "verdict": verdict.sentence})
 
     show(verdict.to_dict(), as_json=as_json, people=people)

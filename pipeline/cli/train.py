@@ -38,29 +38,36 @@ def packing(
     singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
     pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of colocated pairs.")] = None,
     simulated: Annotated[
-        bool, typer.Option(help="Measure on the simulated GPU; the release will say so.")
+        bool, typer.Option("--simulated", help="Measure on the simulated GPU; the release will say so.")
     ] = False,
-    seed: int = 0,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Keep the measurements in this cluster's lake, where the gate reads them."
+        ),
+    ] = None,
+    lake: LakeOption = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Packing Analyze Model on solo profiles and colocated pairs."""
     from lucid_models.training import train_packing
-    from profiler_jobs.devices.simulated import measure_simulated_profiles
-    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+    from pipeline.profile_store import read_profiles_or_measure, write_profile_set
 
     if simulated == bool(singles or pairs) or bool(singles) != bool(pairs):
         raise BadInputError(
             "The packing model needs measurements.", remedy="Give --singles and --pairs, or --simulated."
         )
-    if singles and pairs:
-        solo_table = read_solo_profiles(existing_file(singles, "--singles"))
-        pair_table = read_pair_profiles(existing_file(pairs, "--pairs"))
-    else:
-        measured = measure_simulated_profiles(seed)
-        solo_table, pair_table = measured.solo, measured.pairs
+    measured = read_profiles_or_measure(
+        str(existing_file(singles, "--singles")) if singles else None,
+        str(existing_file(pairs, "--pairs")) if pairs else None,
+        seed=seed,
+    )
+    if cluster is not None:
+        write_profile_set(lake_or_default(lake), cluster, measured)
     report = train_packing(
-        solo=solo_table, pairs=pair_table, tracking_uri=tracking_or_default(tracking_uri), seed=seed
+        solo=measured.solo, pairs=measured.pairs, tracking_uri=tracking_or_default(tracking_uri), seed=seed
     )
     _present(report, as_json)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from cluster_logs.ingest import read_jobs_file
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel
 from simulator.conformance import sample_workload
@@ -22,7 +23,8 @@ def main() -> None:
     data = os.environ.get("LUCID_REFERENCE_DATA")
     if data:
         jobs = Path(data) / "reference" / "lucid" / "week1vc48_jobs.csv.gz"
-        cases = [("week1vc48", Workload.from_reference_csv(jobs), ClusterSpec({"philly": 48}, 8))]
+        workload = Workload.from_jobs(read_jobs_file(str(jobs), "reference-csv")[0])
+        cases = [("week1vc48", workload, ClusterSpec({"philly": 48}, 8))]
     else:
         cases = []
     cases.append(("synthetic", *sample_workload("loaded", seed=1, jobs=10_000)))

@@ -96,44 +96,23 @@ def test_a_table_without_a_needed_column_is_named():
         Workload.from_jobs(table().drop(columns="duration_s"))
 
 
-@pytest.mark.parametrize(
-    ("text", "clusters"),
-    [
-        ("virtual_cluster,nodes\n6214e9,64\na,2\n", {"6214e9": 64, "a": 2}),
-        (",num\n6214e9,64\n", {"6214e9": 64}),
-        ("vc,node num\nvc1,3\n", {"vc1": 3}),
-    ],
-)
-def test_node_tables_of_every_known_layout(tmp_path, text, clusters):
-    path = tmp_path / "nodes.csv"
-    path.write_text(text)
-    assert dict(ClusterSpec.from_nodes_csv(path, gpus_per_node=4).virtual_clusters) == clusters
+def test_the_tables_own_estimates_are_used_unless_others_are_given():
+    frame = table(estimated_duration_s=[1.0, 2, 3, 4, np.nan])
+    assert [job.estimated_duration_s for job in Workload.from_jobs(frame).jobs] == [3, 1, None]
+    others = Workload.from_jobs(frame, estimated_duration_s=np.full(5, 9.0))
+    assert [job.estimated_duration_s for job in others.jobs] == [9, 9, 9]
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("", "not a table of nodes"),
-        ("virtual_cluster,nodes\na,many\n", "many"),
-        ("virtual_cluster,nodes\na,1\na,2\n", "more than once"),
-        ("virtual_cluster,nodes\na,-1\n", "-1 nodes"),
-    ],
+    ("names", "nodes", "named"), [(["a", "a"], [1, 2], "more than once"), (["a"], [-1], "-1 nodes")]
 )
-def test_a_bad_node_table_is_named(tmp_path, text, named):
-    path = tmp_path / "nodes.csv"
-    path.write_text(text)
+def test_a_bad_node_table_is_named(names, nodes, named):
+    frame = pd.DataFrame({"virtual_cluster": names, "nodes": nodes, "gpus_per_node": 8})
     with pytest.raises(BadInputError, match=named):
-        ClusterSpec.from_nodes_csv(path)
+        ClusterSpec.from_nodes(frame)
 
 
 @pytest.mark.parametrize("times", [["never"] * 5, [None] * 5, ["2020-13-01"] * 5])
 def test_times_that_cannot_be_read_are_named(times):
     with pytest.raises(BadInputError, match="submit_time"):
         Workload.from_jobs(table(submit_time=times))
-
-
-def test_a_reference_csv_that_is_not_one_is_named(tmp_path):
-    path = tmp_path / "jobs.csv.gz"
-    path.write_bytes(b"\x1f\x8b\x08\x00broken")
-    with pytest.raises(BadInputError, match="cannot be read"):
-        Workload.from_reference_csv(path)
