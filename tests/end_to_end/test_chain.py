@@ -1,0 +1,102 @@
+"""The whole stack: logs to a published release over REST, a restart in mid-chain, and nothing left behind."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from pipeline.demo import CHAIN, demo_parameters, follow_chain
+from pipeline.local_stack import connect, down, status, up
+from pipeline.stack_config import StackConfig
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(900)]
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def processes_naming(folder: Path) -> list[str]:
+    """Processes whose command line or environment names the stack's folder."""
+    found = []
+    for process in psutil.process_iter():
+        if process.pid == os.getpid():
+            continue
+        try:
+            words = [*process.cmdline(), *process.environ().values()]
+        except psutil.Error:
+            continue
+        if any(str(folder) in word for word in words):
+            found.append(f"{process.pid} {' '.join(process.cmdline())}")
+    return found
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[StackConfig]:
+    airflow_port, mlflow_port = free_ports(2)
+    stack = StackConfig(tmp_path / "state", airflow_port, mlflow_port)
+    yield stack
+    down(stack.state_dir)
+
+
+def champion_version(config: StackConfig) -> int | None:
+    response = httpx.get(
+        f"{config.mlflow_url}/api/2.0/mlflow/registered-models/alias",
+        params={"name": "lucid-release", "alias": "champion"},
+        trust_env=False,
+    )
+    return int(response.json()["model_version"]["version"]) if response.status_code == 200 else None
+
+
+def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -> None:
+    up(config)
+    parameters = demo_parameters(None, days=18, hold_out_days=3)
+    with connect(config) as airflow:
+        run_id = airflow.trigger(CHAIN[0], parameters)
+        deadline = time.monotonic() + 300
+        while not any(
+            task["state"] == "running"
+            for run in airflow.runs("retrain_models")
+            for task in airflow.tasks("retrain_models", run["dag_run_id"])
+            if task["task_id"].startswith("train_")
+        ):
+            assert time.monotonic() < deadline, "training never started"
+            assert airflow.run(CHAIN[0], run_id)["state"] != "failed"
+            time.sleep(0.5)
+
+    started = time.monotonic()
+    assert down(config.state_dir)
+    assert time.monotonic() - started < 30
+    assert processes_naming(config.state_dir) == []
+    assert status(config.state_dir)["running"] is False
+
+    up(config)
+    assert champion_version(config) is None, "half a chain must not publish"
+    with connect(config) as airflow:
+        outcome = follow_chain(airflow, run_id, timeout_s=600)
+        assert outcome.published, outcome.tasks
+        published = airflow.xcom("publish_release", outcome.runs["publish_release"], "publish_release")
+        verdict = airflow.xcom("validate_release", outcome.runs["validate_release"], "validate_release")
+        account = airflow.xcom(CHAIN[0], run_id, "ingest_jobs")
+    assert verdict["approved"] is True
+    assert {"challenger", "fifo", "sjf", "qssf", "tiresias"} <= {row["policy"] for row in verdict["policies"]}
+    assert account["rows_in"] == account["rows_kept"] + account["rows_quarantined"] + account["rows_skipped"]
+    assert champion_version(config) == published["version"] == verdict["version"]
+
+    assert down(config.state_dir)
+    assert processes_naming(config.state_dir) == []
+    for port in (config.airflow_port, config.mlflow_port):
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
