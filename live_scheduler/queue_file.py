@@ -8,6 +8,7 @@ whoever wrote the file. JSON is a list of objects, or an object with such a list
 
 import csv
 import gzip
+import io
 import json
 import math
 import zlib
@@ -189,7 +190,7 @@ def _json_rows(text: str, source: Path) -> Sequence[Mapping[str, Any]]:
 
 
 def _csv_rows(text: str, source: Path) -> list[Mapping[str, Any]]:
-    reader = csv.DictReader(text.splitlines(), strict=True)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows: list[Mapping[str, Any]] = []
     try:
         header = [name.strip() for name in reader.fieldnames or []]

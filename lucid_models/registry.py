@@ -258,7 +258,8 @@ class Registry:
         try:
             return ask()
         except MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            # A failed download says so only inside its text.
+            if "RESOURCE_DOES_NOT_EXIST" in (error.error_code, *error.message.split('"')):
                 raise NotFoundError(
                     f"MLflow on {self.tracking_uri} does not have it: {error.message}"
                 ) from error

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import numpy as np
+import pandas as pd
 import pytest
 
 # Read by MLflow when it is imported: no test sends anything anywhere.
@@ -99,3 +101,218 @@ def own_mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlfl
         yield server
     finally:
         server.stop()
+
+
+def small_profiles() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Solo and pair profiles of twelve configurations: a busy GPU slows its partner."""
+    utils = np.linspace(8.0, 97.0, 12)
+    solo = pd.DataFrame(
+        {
+            "job_type": [f"net{i}/data/64/0" for i in range(12)],
+            "model": [f"net{i // 2}" for i in range(12)],
+            "dataset": "data",
+            "batch_size": 64,
+            "amp": 0,
+            "speed": 1.0,
+            "gpu_util_pct": utils,
+            "gpu_mem_util_pct": utils / 2,
+            "gpu_mem_mib": 1_000 + 100 * utils,
+            "device": "test GPU",
+            "simulated": True,
+        }
+    )
+    left, right = np.triu_indices(12)
+    slow = np.maximum((utils[left] + utils[right] - 90.0) / 200.0, 0.0)
+    pairs = pd.DataFrame(
+        {
+            "job_type_1": solo["job_type"].to_numpy()[left],
+            "speed_1": 1.0 - slow,
+            "job_type_2": solo["job_type"].to_numpy()[right],
+            "speed_2": 1.0 - slow,
+            "gpu_util_pct": np.minimum(utils[left] + utils[right], 100.0),
+            "gpu_mem_util_pct": 50.0,
+            "gpu_mem_mib": 9_000.0,
+            "device": "test GPU",
+            "simulated": True,
+        }
+    )
+    return solo, pairs
+
+
+def small_jobs(jobs: int = 600, seed: int = 0) -> pd.DataFrame:
+    """Six users with their own run times, over ten days (the columns of JOB_SCHEMA that matter)."""
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, 6, jobs)
+    submit = pd.Timestamp("2020-04-01", tz="UTC") + pd.to_timedelta(
+        np.sort(rng.integers(0, 10 * 86_400, jobs)), unit="s"
+    )
+    duration = np.round(np.exp(4.0 + user + rng.normal(0, 0.4, jobs)))
+    return pd.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(jobs)],
+            "virtual_cluster": "vc",
+            "user": [f"u{u}" for u in user],
+            "name": [f"train_u{u}" for u in user],
+            "gpus": rng.choice([1, 2, 4, 8], jobs).astype("int32"),
+            "gpu_share": 1.0,
+            "submit_time": submit,
+            "start_time": submit,
+            "end_time": submit + pd.to_timedelta(duration, unit="s"),
+            "duration_s": duration,
+            "service_s": duration,
+            "queuing_delay_s": 0.0,
+            "state": "COMPLETED",
+            "source_file": "small.synthetic",
+            "source_row": np.arange(1, jobs + 1),
+        }
+    )
+
+
+def small_throughput(bins: int = 144 * 10, seed: int = 0) -> pd.DataFrame:
+    """Ten days of ten-minute bins with a daily pattern (THROUGHPUT_SCHEMA)."""
+    rng = np.random.default_rng(seed)
+    time_of_day = np.arange(bins) % 144
+    counts = rng.poisson(5 + 4 * np.sin(2 * np.pi * time_of_day / 144))
+    return pd.DataFrame(
+        {
+            "bin_start": pd.Timestamp("2020-04-01", tz="UTC")
+            + pd.to_timedelta(600 * np.arange(bins), unit="s"),
+            "bin_s": 600,
+            "submitted_jobs": counts,
+            "submitted_gpu_jobs": counts,
+            "submitted_gpus": 2 * counts,
+            "origin": "published",
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def small_model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Kind -> two saved models that differ, fitted on small data once per session."""
+    from lucid_models.boosting import BoostingSettings
+    from lucid_models.duration import DurationSettings, WorkloadEstimateModel
+    from lucid_models.forecasting import SERIES
+    from lucid_models.model_format import save_model
+    from lucid_models.packing import PackingAnalyzeModel, PackingSettings
+    from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
+    from lucid_models.throughput_forecasts import ThroughputForecasts
+
+    fast = BoostingSettings(bags=2, max_rounds=40, max_bins=32)
+    solo, pairs = small_profiles()
+    folder = tmp_path_factory.mktemp("models")
+    found: dict[str, list[Path]] = {"packing": [], "throughput": [], "duration": []}
+    for seed in (0, 1):
+        documents = {
+            "packing": PackingAnalyzeModel(PackingSettings(min_samples_leaf=2 + seed))
+            .fit(solo, pairs)
+            .to_data(),
+            "throughput": ThroughputForecasts(
+                {
+                    series: ThroughputPredictModel(ThroughputSettings(boosting=fast))
+                    .fit(small_throughput(seed=seed), series)
+                    .scorer
+                    for series in SERIES
+                }
+            ).to_data(),
+            "duration": WorkloadEstimateModel(DurationSettings(log_boosting=fast, mean_boosting=fast))
+            .fit(small_jobs(seed=seed))
+            .to_data(),
+        }
+        for kind, document in documents.items():
+            (folder / str(seed)).mkdir(exist_ok=True)
+            path = folder / str(seed) / f"{kind}.json"
+            save_model(document, path)
+            found[kind].append(path)
+    return found
+
+
+def register_small_models(
+    tracking_uri: str, files: dict[str, list[Path]], cluster: str = "small", *, synthetic: bool = True
+) -> None:
+    """Register both versions of each kind, as training does."""
+    from lucid_models.model_format import sha256_of
+    from lucid_models.registry import Registry
+
+    hour = 1_585_699_200
+    examples = {
+        "packing": pd.DataFrame(
+            {"gpu_util_pct": [50.0], "gpu_mem_util_pct": [20.0], "gpu_mem_mib": [2_000.0], "amp": [0.0]}
+        ),
+        "throughput": pd.DataFrame(
+            {
+                "bin_start_s": [hour + 600 * i for i in range(50)],
+                "submitted_gpu_jobs": [5.0] * 50,
+                "submitted_gpus": [9.0] * 50,
+            }
+        ),
+        "duration": pd.DataFrame(
+            {"job_id": ["a"], "gpus": [2], "submit_time_s": [float(hour)], "user": ["u1"]}
+        ),
+    }
+    registry = Registry(tracking_uri)
+    for kind, paths in files.items():
+        name = f"lucid-{kind}"
+        registry.ensure_model(name, "test")
+        for number, path in enumerate(paths):
+            tags = {
+                "digest": sha256_of(path),
+                "dataset_digest": f"{number:064x}",
+                "training_until": "2020-04-10T00:00:00+00:00",
+            }
+            if kind == "packing":
+                tags = {**tags, "simulated_profiles": "true"}
+                del tags["training_until"]
+            else:
+                tags = {**tags, "cluster": cluster, "synthetic_logs": str(synthetic).lower()}
+            with registry.run("lucid-training", f"test {kind}") as run:
+                uri, model_id = run.log_scorer(name, kind, path, examples[kind])
+                registry.create_version(name, uri, run.run_id, tags, description="test", model_id=model_id)
+
+
+def forget_releases(tracking_uri: str) -> None:
+    """Delete the registered releases, so that a test starts from none."""
+    httpx.request(
+        "DELETE",
+        f"{tracking_uri}/api/2.0/mlflow/registered-models/delete",
+        json={"name": "lucid-release"},
+        timeout=20,
+    )
+
+
+@dataclass
+class ReleaseShop:
+    """An MLflow server with two versions of each small model, and no release yet."""
+
+    server: MlflowServer
+    files: dict[str, list[Path]]
+
+    @property
+    def uri(self) -> str:
+        return self.server.uri
+
+    def approved(self, number: int, *, settings: dict[str, object] | None = None) -> int:
+        """Build and judge a release of the models' first (1) or second (2) versions; returns its version."""
+        from lucid_models.releases import build_release, record_verdict
+
+        built = build_release(
+            tracking_uri=self.uri,
+            cluster="small",
+            versions={"packing": number, "throughput": number, "duration": number},
+            settings=settings or {"gss": 2},
+        )
+        verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
+        record_verdict(tracking_uri=self.uri, version=built.version, verdict=verdict)
+        return built.version
+
+
+@pytest.fixture(scope="module")
+def stocked_server(own_mlflow_server: MlflowServer, small_model_files: dict[str, list[Path]]) -> MlflowServer:
+    register_small_models(own_mlflow_server.uri, small_model_files)
+    return own_mlflow_server
+
+
+@pytest.fixture
+def shop(stocked_server: MlflowServer, small_model_files: dict[str, list[Path]]) -> ReleaseShop:
+    """A registry with models and without releases."""
+    forget_releases(stocked_server.uri)
+    return ReleaseShop(stocked_server, small_model_files)

@@ -1,0 +1,295 @@
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_logs.errors import BadInputError
+from live_scheduler.client import ReleaseClient
+from live_scheduler.ranking import rank_queue
+from live_scheduler.release import FallbackRelease, LiveRelease
+from lucid_models.manifest import RELEASE_NAME
+from lucid_models.registry import Registry
+from lucid_models.releases import publish_release, rollback_release
+
+QUEUE = [
+    {"job_id": "long", "gpus": 4, "submit_time": "2020-04-12T00:00:00", "user": "u5", "name": "train_u5"},
+    {"job_id": "short", "gpus": 1, "submit_time": "2020-04-12T01:00:00", "user": "u0", "name": "train_u0"},
+]
+
+
+def live(release: object) -> LiveRelease:
+    assert isinstance(release, LiveRelease)
+    return release
+
+
+def stored_file(shop: Any, version: int, name: str) -> Path:
+    run_id = Registry(shop.uri).version(RELEASE_NAME, version).run_id
+    return next((shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/{name}"))
+
+
+def test_importing_the_client_needs_numpy_and_httpx_only() -> None:
+    code = (
+        "import sys, live_scheduler.client, live_scheduler.ranking;"
+        "heavy = {'airflow', 'mlflow', 'sklearn', 'interpret', 'great_expectations', 'pandas', 'pyarrow',"
+        " 'matplotlib', 'scipy'};"
+        "print(sorted(heavy & {name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_follows_publications_and_rollbacks(shop: Any, tmp_path: Path) -> None:
+    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    assert isinstance(client.poll(), FallbackRelease)
+    assert "champion" in (client.status().problem or "")
+    first, second = shop.approved(1), shop.approved(2)
+    publish_release(tracking_uri=shop.uri, version=first)
+    assert live(client.poll()).version == first
+    assert client.status().mode == "following"
+    assert client.status().verdict == "approved"
+    publish_release(tracking_uri=shop.uri, version=second)
+    assert live(client.current).version == first
+    swapped = live(client.poll())
+    assert swapped.version == second
+    assert client.poll() is swapped
+    rollback_release(tracking_uri=shop.uri)
+    assert live(client.poll()).version == first
+    assert live(ReleaseClient(shop.uri, "previous", tmp_path).poll()).version == second
+
+
+def test_ranks_as_the_release_was_trained(shop: Any, tmp_path: Path) -> None:
+    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    ranked = rank_queue(QUEUE, ReleaseClient(shop.uri, "champion", tmp_path).poll())
+    assert [job.job_id for job in ranked] == ["short", "long"]
+    for job, gpus in zip(ranked, (1, 4), strict=True):
+        assert job.estimated_duration_s is not None
+        assert job.priority == pytest.approx(gpus * job.estimated_duration_s)
+    assert "u0" in ranked[0].reason
+
+
+def test_polling_an_unchanged_alias_is_one_request(shop: Any, tmp_path: Path) -> None:
+    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    client.poll()
+    asked: list[str] = []
+    client._server._http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
+    client.poll()
+    assert asked == ["/api/2.0/mlflow/registered-models/alias"]
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "said"),
+    [
+        ("duration.json", lambda whole: whole.replace(b"1", b"7", 1), "SHA-256"),
+        ("packing.json", lambda whole: whole[:-20], "bytes"),
+        ("packing.json", lambda whole: whole + b" " * 10, "bytes"),
+        ("throughput.json", lambda whole: b"", "bytes"),
+        ("manifest.json", lambda whole: whole.replace(b'"gss": 2', b'"gss": 9'), "manifest has the SHA-256"),
+    ],
+)
+def test_refuses_a_damaged_release_and_keeps_the_old_one(
+    shop: Any, tmp_path: Path, file: str, damage: Any, said: str
+) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    publish_release(tracking_uri=shop.uri, version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, retry_refused_s=0.0)
+    before = client.poll()
+    path = stored_file(shop, second, file)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    Registry(shop.uri).set_alias(RELEASE_NAME, "champion", second)
+    assert client.poll() is before
+    status = client.status()
+    assert (status.mode, status.refused_version) == ("last known good", second)
+    assert said in (status.refused_reason or "")
+    assert json.loads((tmp_path / "status-champion.json").read_text())["refused_version"] == second
+    # Started anew it still has the old one, and when the file is mended it takes the new one.
+    assert live(ReleaseClient(shop.uri, "champion", tmp_path).current).version == first
+    path.write_bytes(whole)
+    assert live(client.poll()).version == second
+    assert client.status().refused_version is None
+
+
+def test_a_refused_release_is_not_fetched_at_every_poll(shop: Any, tmp_path: Path) -> None:
+    version = shop.approved(1)
+    publish_release(tracking_uri=shop.uri, version=version)
+    path = stored_file(shop, version, "duration.json")
+    path.write_bytes(path.read_bytes()[:-1])
+    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    assert isinstance(client.poll(), FallbackRelease)
+    asked: list[str] = []
+    client._server._http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
+    assert isinstance(client.poll(), FallbackRelease)
+    assert len(asked) == 1
+
+
+def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
+    import hashlib
+
+    first, second = shop.approved(1), shop.approved(2)
+    publish_release(tracking_uri=shop.uri, version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    client.poll()
+    path = stored_file(shop, second, "manifest.json")
+    newer = path.read_bytes().replace(b'"format_version": 1', b'"format_version": 2')
+    path.write_bytes(newer)
+    registry = Registry(shop.uri)
+    digest = hashlib.sha256(newer).hexdigest()
+    registry.set_version_tag(RELEASE_NAME, second, "manifest_sha256", digest)
+    registry.set_alias(RELEASE_NAME, "champion", second)
+    assert live(client.poll()).version == first
+    assert "format version 2" in (client.status().refused_reason or "")
+
+
+def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_path: Path) -> None:
+    first = shop.approved(1)
+    publish_release(tracking_uri=shop.uri, version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0)
+    held = live(client.poll())
+    expected = rank_queue(QUEUE, held)
+    shop.server.stop()
+    try:
+        assert client.poll() is held
+        status = client.status()
+        assert status.mode == "last known good"
+        assert "did not answer" in (status.problem or "")
+        started = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0)
+        assert live(started.poll()).version == first
+        assert rank_queue(QUEUE, started.current) == expected
+        # Another server's release is not this one's.
+        assert isinstance(ReleaseClient("http://127.0.0.1:9", "champion", tmp_path).current, FallbackRelease)
+    finally:
+        shop.server.start()
+    assert client.poll() is held
+    assert client.status().mode == "following"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: (state / "current-champion.json").write_text("{"),
+        lambda state: (state / "current-champion.json").write_text("{}"),
+        lambda state: next(state.rglob("duration.json")).write_bytes(b"{}"),
+        lambda state: next(state.rglob("packing.json")).unlink(),
+        lambda state: next(state.rglob("manifest.json")).write_bytes(b""),
+        lambda state: (state / "current-champion.json").write_text(
+            json.dumps(
+                {
+                    "format_version": 1, "origin": "", "folder": "../..", "version": 1, "manifest_sha256": "",
+                }
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_half_written_state_is_not_loaded_and_is_mended(shop: Any, tmp_path: Path, damage: Any) -> None:
+    version = shop.approved(1)
+    publish_release(tracking_uri=shop.uri, version=version)
+    ReleaseClient(shop.uri, "champion", tmp_path).poll()
+    damage(tmp_path)
+    (tmp_path / "releases" / ".9-abc.left-over").mkdir()
+    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    assert isinstance(client.current, FallbackRelease)
+    assert live(client.poll()).version == version
+    assert live(ReleaseClient(shop.uri, "champion", tmp_path).current).version == version
+
+
+def test_goes_on_when_the_state_cannot_be_written(shop: Any, tmp_path: Path) -> None:
+    version = shop.approved(1)
+    publish_release(tracking_uri=shop.uri, version=version)
+    blocked = tmp_path / "state"
+    blocked.write_text("a file, not a folder")
+    client = ReleaseClient(shop.uri, "champion", blocked)
+    assert live(client.poll()).version == version
+    assert "could not be kept" in (client.status().problem or "")
+
+
+def test_keeps_few_releases_on_disk(shop: Any, tmp_path: Path) -> None:
+    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    for gss in range(4):
+        publish_release(tracking_uri=shop.uri, version=shop.approved(1, settings={"gss": gss}))
+        client.poll()
+    assert len(list((tmp_path / "releases").iterdir())) <= 3
+
+
+def test_polls_from_many_threads_give_whole_releases(shop: Any, tmp_path: Path) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    publish_release(tracking_uri=shop.uri, version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    seen: list[LiveRelease] = []
+
+    def work() -> None:
+        seen.extend(live(client.poll()) for _ in range(4))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    publish_release(tracking_uri=shop.uri, version=second)
+    for thread in threads:
+        thread.join()
+    assert live(client.poll()).version == second
+    assert len(seen) == 16
+    for release in seen:
+        assert release.manifest.models["duration"].version == release.version
+
+
+class _Oddity(BaseHTTPRequestHandler):
+    status, body = 200, b"{}"
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def odd_server() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Oddity)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"<html>proxy</html>"),
+        (200, b"[]"),
+        (200, b'{"model_version": {"version": "x"}}'),
+        (200, b'{"model_version": {"version": "1", "tags": [{}]}}'),
+        (200, b'{"model_version": {"version": "1"}}'),
+        (401, b'{"error": "who are you"}'),
+        (500, b"oops"),
+        (302, b""),
+        (200, b"\xff"),
+    ],
+)
+def test_odd_answers_never_raise(
+    odd_server: ThreadingHTTPServer, tmp_path: Path, status: int, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Oddity, "status", status)
+    monkeypatch.setattr(_Oddity, "body", body)
+    client = ReleaseClient(f"http://127.0.0.1:{odd_server.server_port}", "champion", tmp_path)
+    release = client.poll()
+    assert isinstance(release, FallbackRelease)
+    assert client.status().problem
+    assert release.why == client.status().problem
+
+
+def test_what_cannot_be_followed_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="sqlite"):
+        ReleaseClient("sqlite:///mlflow.db", "champion", tmp_path)
+    with pytest.raises(BadInputError, match="alias"):
+        ReleaseClient("http://127.0.0.1:9", "../champion", tmp_path)

@@ -1,0 +1,109 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucid_models.manifest import (
+    CorruptManifestError,
+    ManifestVersionError,
+    ModelPin,
+    Provenance,
+    ReleaseManifest,
+    Training,
+    parse_manifest,
+)
+
+MANIFEST = ReleaseManifest(
+    name="lucid-release",
+    created="2020-09-01T00:00:00+00:00",
+    cluster="venus",
+    models={
+        kind: ModelPin(f"lucid-{kind}", number, f"{kind}.json", f"{number}" * 64, 100)
+        for number, kind in enumerate(("packing", "throughput", "duration"), start=1)
+    },
+    settings={"gss": 2, "profiling_s": 200.0},
+    training=Training("2020-08-31T00:00:00+00:00", {"duration": "d" * 64}),
+    provenance=Provenance(simulated_profiles=False, synthetic_logs=True),
+)
+
+
+def test_reads_what_it_wrote() -> None:
+    again = parse_manifest(MANIFEST.to_bytes())
+    assert again == MANIFEST
+    assert again.to_bytes() == MANIFEST.to_bytes()
+
+
+@given(
+    cluster=st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()),
+    settings=st.dictionaries(
+        st.text(max_size=8), st.integers() | st.booleans() | st.text(max_size=8), max_size=4
+    ),
+    simulated=st.booleans(),
+)
+def test_any_content_survives_the_round_trip(cluster: str, settings: dict[str, Any], simulated: bool) -> None:
+    manifest = replace(
+        MANIFEST, cluster=cluster, settings=settings, provenance=Provenance(simulated, not simulated)
+    )
+    again = parse_manifest(manifest.to_bytes())
+    assert again == manifest
+    assert again.sha256() == manifest.sha256()
+
+
+def test_time_of_creation_is_no_content() -> None:
+    later = replace(MANIFEST, created="2021-01-01T00:00:00+00:00")
+    assert later.content_sha256() == MANIFEST.content_sha256()
+    assert later.sha256() != MANIFEST.sha256()
+    assert replace(MANIFEST, settings={"gss": 1}).content_sha256() != MANIFEST.content_sha256()
+
+
+def changed(**changes: Any) -> bytes:
+    document = MANIFEST.to_data()
+    for path, value in changes.items():
+        place = document
+        *parents, last = path.split("__")
+        for parent in parents:
+            place = place[parent]
+        if value is ...:
+            del place[last]
+        else:
+            place[last] = value
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        (changed(cluster=...), "cluster"),
+        (changed(surprise=1), "surprise"),
+        (changed(models__packing__sha256="abc"), "sha256"),
+        (changed(models__packing__file="../../etc/passwd"), "file"),
+        (changed(models__packing__file=".hidden"), "file"),
+        (changed(models__packing__file="duration.json"), "files"),
+        (changed(models__packing__file="manifest.json"), "files"),
+        (changed(models__packing__version=True), "version"),
+        (changed(models__packing__version=0), "version"),
+        (changed(models__packing__bytes=1.5), "bytes"),
+        (changed(models__duration=...), "duration"),
+        (changed(provenance__synthetic_logs="yes"), "synthetic_logs"),
+        (changed(training__until="yesterday"), "until"),
+        (changed(created="2020-09-01T00:00:00"), "created"),
+        (changed(settings__gss=float("nan")), "NaN"),
+        (b"", "not JSON"),
+        (b"[]", "object"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b" " * (1024 * 1024 + 1), "bytes"),
+    ],
+)
+def test_refuses_what_it_does_not_know(payload: bytes, named: str) -> None:
+    with pytest.raises(CorruptManifestError, match=named):
+        parse_manifest(payload)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None, True, 1.0])
+def test_refuses_other_format_versions(version: object) -> None:
+    with pytest.raises(ManifestVersionError, match="format version"):
+        parse_manifest(changed(format_version=version))

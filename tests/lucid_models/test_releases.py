@@ -1,0 +1,330 @@
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
+from lucid_models.manifest import RELEASE_NAME
+from lucid_models.registry import Registry
+from lucid_models.releases import (
+    build_release,
+    list_releases,
+    load_release_models,
+    publish_release,
+    record_verdict,
+    rollback_release,
+    show_release,
+)
+
+
+class KilledError(Exception):
+    """The process died here."""
+
+
+def aliases(uri: str) -> dict[str, int]:
+    return Registry(uri).aliases(RELEASE_NAME)
+
+
+def test_build_pins_versions_digests_and_settings(shop: Any) -> None:
+    release = build_release(tracking_uri=shop.uri, cluster="small", settings={"gss": 1})
+    assert release.alias == "challenger"
+    assert release.verdict is None
+    assert {kind: pin["version"] for kind, pin in release.models.items()} == {
+        "packing": 2, "throughput": 2, "duration": 2,
+    }  # fmt: skip
+    for kind, pin in release.models.items():
+        assert pin["digest"] == hashlib.sha256(shop.files[kind][1].read_bytes()).hexdigest()
+    assert release.settings == {"gss": 1}
+    assert release.provenance == {"simulated_profiles": True, "synthetic_logs": True}
+    models = load_release_models(tracking_uri=shop.uri, version=release.version)
+    assert models.packing.predict([95.0], [50.0], [9_000.0], [0]).tolist() == [2]
+    assert models.manifest.cluster == "small"
+
+
+def test_building_the_same_twice_gives_one_version(shop: Any) -> None:
+    first = build_release(tracking_uri=shop.uri, cluster="small")
+    other = build_release(tracking_uri=shop.uri, cluster="small", versions={"packing": 1})
+    again = build_release(tracking_uri=shop.uri, cluster="small")
+    assert (again.version, again.created) == (first.version, first.created)
+    assert other.version != first.version
+    assert aliases(shop.uri)["challenger"] == first.version
+    assert [release.version for release in list_releases(tracking_uri=shop.uri)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"versions": {"horus": 1}}, BadInputError, "horus"),
+        ({"versions": {"packing": 99}}, NotFoundError, "99"),
+        ({"cluster": "another"}, NotFoundError, "another"),
+        ({"cluster": "another", "versions": {"throughput": 1}}, BadInputError, "small"),
+        ({"training_until": datetime(2020, 4, 9, tzinfo=UTC)}, BadInputError, "learned"),
+        ({"settings": {"gss": float("nan")}}, BadInputError, "nan"),
+    ],
+)
+def test_build_refuses(shop: Any, arguments: dict[str, Any], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        build_release(**({"tracking_uri": shop.uri, "cluster": "small"} | arguments))
+    assert list_releases(tracking_uri=shop.uri) == []
+
+
+def test_publish_needs_an_approved_verdict_on_this_very_release(shop: Any) -> None:
+    built = build_release(tracking_uri=shop.uri, cluster="small")
+    with pytest.raises(ReleaseRefusedError, match="has no verdict"):
+        publish_release(tracking_uri=shop.uri)
+    record_verdict(
+        tracking_uri=shop.uri,
+        version=built.version,
+        verdict={"approved": False, "sentence": "JCT rose by 4 %."},
+    )
+    with pytest.raises(ReleaseRefusedError, match="JCT rose by 4 %"):
+        publish_release(tracking_uri=shop.uri)
+    # Somebody flips the tag by hand: the document counts.
+    registry = Registry(shop.uri)
+    registry.set_version_tag(RELEASE_NAME, built.version, "verdict", "approved")
+    with pytest.raises(ReleaseRefusedError, match="JCT rose by 4 %"):
+        publish_release(tracking_uri=shop.uri)
+    assert "champion" not in aliases(shop.uri)
+
+
+def test_a_verdict_does_not_serve_another_release(shop: Any) -> None:
+    good = shop.approved(1)
+    other = build_release(tracking_uri=shop.uri, cluster="small")
+    registry = Registry(shop.uri)
+    for key, value in registry.version(RELEASE_NAME, good).tags.items():
+        if key.startswith("verdict"):
+            registry.set_version_tag(RELEASE_NAME, other.version, key, value)
+    with pytest.raises(ReleaseRefusedError, match="was given on"):
+        publish_release(tracking_uri=shop.uri, version=other.version)
+    registry.set_version_tag(RELEASE_NAME, good, "verdict_sha256", "0" * 64)
+    with pytest.raises(ReleaseRefusedError, match="SHA-256"):
+        publish_release(tracking_uri=shop.uri, version=good)
+
+
+def test_publish_moves_champion_and_keeps_previous(shop: Any, tmp_path: Path) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    published = publish_release(tracking_uri=shop.uri, version=first)
+    assert (published.alias, published.version) == ("champion", first)
+    publish_release(tracking_uri=shop.uri)
+    assert aliases(shop.uri) == {"challenger": second, "champion": second, "previous": first}
+    publish_release(tracking_uri=shop.uri)
+    assert aliases(shop.uri) == {"challenger": second, "champion": second, "previous": first}
+    shown = show_release(tracking_uri=shop.uri)
+    assert shown.version == second
+    assert shown.verdict is not None
+    assert shown.verdict["sentence"] == "No loss was found."
+    assert shown.verdict["objective"] == {"change_pct": -3.0}
+
+
+def test_verdict_brings_its_tables(shop: Any, tmp_path: Path) -> None:
+    version = build_release(tracking_uri=shop.uri, cluster="small").version
+    (tmp_path / "policies.csv").write_text("policy,mean_jct_s\nfifo,10\n")
+    record_verdict(
+        tracking_uri=shop.uri,
+        version=version,
+        verdict={"approved": True, "sentence": "x"},
+        artifacts_dir=tmp_path,
+    )
+    registry = Registry(shop.uri)
+    run_id = registry.version(RELEASE_NAME, version).tags["verdict_run_id"]
+    assert registry.read_run_file(run_id, "policies.csv") == b"policy,mean_jct_s\nfifo,10\n"
+    with pytest.raises(BadInputError, match="approved"):
+        record_verdict(tracking_uri=shop.uri, version=version, verdict={"approved": "yes"})
+
+
+def test_rollback_goes_back_and_forth(shop: Any) -> None:
+    with pytest.raises(NotFoundError, match="no champion"):
+        rollback_release(tracking_uri=shop.uri)
+    first, second = shop.approved(1), shop.approved(2)
+    publish_release(tracking_uri=shop.uri, version=first)
+    with pytest.raises(NotFoundError, match="no previous"):
+        rollback_release(tracking_uri=shop.uri)
+    publish_release(tracking_uri=shop.uri, version=second)
+    back = rollback_release(tracking_uri=shop.uri, from_version=second)
+    assert back.version == first
+    assert aliases(shop.uri) == {"challenger": second, "champion": first, "previous": second}
+    # A retry of the same rollback is no second rollback.
+    assert rollback_release(tracking_uri=shop.uri, from_version=second).version == first
+    with pytest.raises(ReleaseRefusedError, match="rolled back"):
+        publish_release(tracking_uri=shop.uri)
+    assert publish_release(tracking_uri=shop.uri, version=second).version == second
+    assert rollback_release(tracking_uri=shop.uri).version == first
+
+
+def kill_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    """Let the process die at its write number `writes` + 1 to the registry."""
+    done = 0
+
+    def dying(method: Callable[..., None]) -> Callable[..., None]:
+        def write(*arguments: Any, **named: Any) -> None:
+            nonlocal done
+            if done == writes:
+                raise KilledError
+            done += 1
+            method(*arguments, **named)
+
+        return write
+
+    for name in ("set_alias", "set_model_tag", "delete_model_tag", "set_version_tag", "delete_version_tag"):
+        monkeypatch.setattr(Registry, name, dying(getattr(Registry, name)))
+
+
+def set_aliases(uri: str, wanted: dict[str, int]) -> None:
+    for alias in ("challenger", "champion", "previous"):
+        httpx.request(
+            "DELETE",
+            f"{uri}/api/2.0/mlflow/registered-models/alias",
+            json={"name": RELEASE_NAME, "alias": alias},
+            timeout=20,
+        )
+    for alias, version in wanted.items():
+        Registry(uri).set_alias(RELEASE_NAME, alias, version)
+
+
+def test_publish_killed_anywhere_ends_right_when_run_again(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest, first, second = shop.approved(1), shop.approved(2), shop.approved(1, settings={"gss": 1})
+    for writes in range(6):
+        set_aliases(shop.uri, {"challenger": second, "champion": first, "previous": oldest})
+        with monkeypatch.context() as patch:
+            kill_after(patch, writes)
+            try:
+                publish_release(tracking_uri=shop.uri, version=second)
+                died = False
+            except KilledError:
+                died = True
+        # Its writes: note the move, champion, previous, forget the move, forget an earlier rollback.
+        assert died == (writes < 5)
+        between = aliases(shop.uri)
+        assert between["champion"] == (first if writes < 2 else second)
+        assert between["previous"] == (oldest if writes < 3 else first)
+        if writes == 0:
+            load_release_models(tracking_uri=shop.uri, version=between["champion"])
+        publish_release(tracking_uri=shop.uri, version=second)
+        assert aliases(shop.uri) == {"challenger": second, "champion": second, "previous": first}
+        assert "transition" not in Registry(shop.uri).model_tags(RELEASE_NAME)
+
+
+def test_rollback_killed_anywhere_ends_right_when_run_again(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    for writes in range(6):
+        set_aliases(shop.uri, {"challenger": second, "champion": second, "previous": first})
+        with monkeypatch.context() as patch:
+            kill_after(patch, writes)
+            with pytest.raises(KilledError):
+                rollback_release(tracking_uri=shop.uri, from_version=second)
+        assert aliases(shop.uri)["champion"] == (second if writes < 3 else first)
+        assert rollback_release(tracking_uri=shop.uri, from_version=second).version == first
+        assert aliases(shop.uri) == {"challenger": second, "champion": first, "previous": second}
+
+
+def test_rollback_after_a_killed_publish_returns_to_what_was_live(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    publish_release(tracking_uri=shop.uri, version=first)
+    with monkeypatch.context() as patch:
+        kill_after(patch, 2)  # the new champion is set, previous not yet
+        with pytest.raises(KilledError):
+            publish_release(tracking_uri=shop.uri, version=second)
+    assert aliases(shop.uri)["champion"] == second
+    assert rollback_release(tracking_uri=shop.uri).version == first
+
+
+def test_of_two_publishers_one_gives_up(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    write = Registry.set_model_tag
+
+    def overtaken(self: Registry, name: str, key: str, value: str) -> None:
+        write(self, name, key, value)
+        monkeypatch.setattr(Registry, "set_model_tag", write)
+        publish_release(tracking_uri=shop.uri, version=first)
+
+    monkeypatch.setattr(Registry, "set_model_tag", overtaken)
+    with pytest.raises(ReleaseRefusedError, match="Another publication"):
+        publish_release(tracking_uri=shop.uri, version=second)
+    assert aliases(shop.uri)["champion"] == first
+
+
+def test_build_killed_before_registration_leaves_no_release(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*arguments: Any, **named: Any) -> int:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "create_version", dies)
+        with pytest.raises(KilledError):
+            build_release(tracking_uri=shop.uri, cluster="small")
+    assert list_releases(tracking_uri=shop.uri) == []
+    assert build_release(tracking_uri=shop.uri, cluster="small").version == 1
+
+
+def test_a_changed_file_is_not_published(shop: Any) -> None:
+    version = shop.approved(1)
+    run_id = show_release(tracking_uri=shop.uri, version=version).run_id
+    stored = next((shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/duration.json"))
+    whole = stored.read_bytes()
+    stored.write_bytes(whole.replace(b"1", b"2", 1))
+    with pytest.raises(ReleaseRefusedError, match=r"duration\.json has the SHA-256"):
+        publish_release(tracking_uri=shop.uri, version=version)
+    stored.write_bytes(whole[:-1])
+    with pytest.raises(ReleaseRefusedError, match=r"duration\.json holds"):
+        publish_release(tracking_uri=shop.uri, version=version)
+    stored.unlink()
+    with pytest.raises(NotFoundError, match=r"duration\.json"):
+        publish_release(tracking_uri=shop.uri, version=version)
+    assert "champion" not in aliases(shop.uri)
+
+
+def test_simulated_profiles_do_not_go_live_on_a_real_cluster(shop: Any) -> None:
+    registry = Registry(shop.uri)
+    for kind in ("throughput", "duration"):
+        registry.set_version_tag(f"lucid-{kind}", 1, "synthetic_logs", "false")
+    try:
+        version = shop.approved(1)
+        assert show_release(tracking_uri=shop.uri, version=version).provenance == {
+            "simulated_profiles": True, "synthetic_logs": False,
+        }  # fmt: skip
+        with pytest.raises(ReleaseRefusedError, match="simulated profiles"):
+            publish_release(tracking_uri=shop.uri, version=version)
+        assert (
+            publish_release(tracking_uri=shop.uri, version=version, allow_simulated_profiles=True).version
+            == version
+        )
+    finally:
+        for kind in ("throughput", "duration"):
+            registry.set_version_tag(f"lucid-{kind}", 1, "synthetic_logs", "true")
+
+
+def test_show_names_what_is_missing(shop: Any) -> None:
+    with pytest.raises(NotFoundError, match="champion"):
+        show_release(tracking_uri=shop.uri)
+    build_release(tracking_uri=shop.uri, cluster="small")
+    with pytest.raises(NotFoundError, match=r"challenger \(1\)"):
+        show_release(tracking_uri=shop.uri, alias="champion")
+
+
+def test_no_server_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(ServiceUnavailableError, match=r"127\.0\.0\.1:9 "):
+        show_release(tracking_uri="http://127.0.0.1:9")
+
+
+def test_registered_models_serve_and_hold_no_pickle(shop: Any, tmp_path: Path) -> None:
+    folder = shop.server.folder / "artifacts"
+    names = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert not {name for name in names if name.endswith((".pkl", ".pickle", ".joblib"))}
+    assert {"packing.json", "mlflow_scorer.py", "requirements.txt", "input_example.json"} <= names
+    answer = httpx.get(
+        f"{shop.uri}/model-versions/get-artifact",
+        params={"name": "lucid-packing", "version": "1", "path": "artifacts/packing.json"},
+    )
+    assert answer.content == shop.files["packing"][0].read_bytes()
