@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 
 from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
 from lucid_models.registry import LoggedDataset
 
@@ -48,7 +49,13 @@ def read_training_jobs(
     lake = Lake(lake_uri)
     until = None if train_until is None else _utc(train_until)
     table = lake.read_jobs(cluster, None, until)
-    table = table[~(table["duration_s"] <= 0).fillna(False).astype(bool)]
+    if until is not None:
+        table = _as_known_at(table, until)
+    finished = table["state"].isin([str(state) for state in FINISHED_STATES])
+    never_ran = (table["duration_s"] <= 0).fillna(False).astype(bool) | (
+        table["duration_s"].isna() & finished
+    )
+    table = table[~never_ran]
     if table.empty:
         raise BadInputError(
             f"Cluster {cluster!r} has no job with a run time before {until}.",
@@ -135,6 +142,23 @@ def _jobs_are_synthetic(lake: Lake, cluster: str) -> bool:
         return False
     found = list(names)
     return bool(found) and all(name.endswith(SYNTHETIC_SUFFIX) for name in found)
+
+
+def _as_known_at(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
+    """The jobs as a log read at `moment` shows them: what started or ended later has not yet.
+
+    Without an end time the end is taken to be submit_time + duration_s, as everywhere in duration.
+    """
+    result = jobs.copy()
+    run_time = pd.to_timedelta(result["duration_s"], unit="s")
+    ended = result["end_time"].fillna(result["start_time"].fillna(result["submit_time"]) + run_time)
+    later = ended > moment
+    for column in ("end_time", "duration_s", "service_s", "state", "source_state"):
+        result.loc[later, column] = None
+    waiting = result["start_time"] > moment
+    for column in ("start_time", "queuing_delay_s"):
+        result.loc[waiting, column] = None
+    return result
 
 
 def _tail_start(start: datetime, until: datetime) -> datetime:

@@ -146,7 +146,7 @@ def small_jobs(jobs: int = 600, seed: int = 0) -> pd.DataFrame:
     submit = pd.Timestamp("2020-04-01", tz="UTC") + pd.to_timedelta(
         np.sort(rng.integers(0, 10 * 86_400, jobs)), unit="s"
     )
-    duration = np.round(np.exp(4.0 + user + rng.normal(0, 0.4, jobs)))
+    duration = np.round(np.exp(5.5 + user + rng.normal(0, 0.4, jobs)))
     return pd.DataFrame(
         {
             "job_id": [f"j{i}" for i in range(jobs)],
@@ -305,10 +305,18 @@ class ReleaseShop:
         return built.version
 
 
-@pytest.fixture(scope="module")
-def stocked_server(own_mlflow_server: MlflowServer, small_model_files: dict[str, list[Path]]) -> MlflowServer:
-    register_small_models(own_mlflow_server.uri, small_model_files)
-    return own_mlflow_server
+@pytest.fixture(scope="session")
+def stocked_server(
+    tmp_path_factory: pytest.TempPathFactory, small_model_files: dict[str, list[Path]]
+) -> Iterator[MlflowServer]:
+    """A server with two versions of each model, shared by all tests that use `shop`."""
+    server = MlflowServer(tmp_path_factory.mktemp("stocked-mlflow"))
+    server.start()
+    try:
+        register_small_models(server.uri, small_model_files)
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture
@@ -316,3 +324,18 @@ def shop(stocked_server: MlflowServer, small_model_files: dict[str, list[Path]])
     """A registry with models and without releases."""
     forget_releases(stocked_server.uri)
     return ReleaseShop(stocked_server, small_model_files)
+
+
+@dataclass(frozen=True)
+class SmallTables:
+    """Ten days of a small cluster, and profiles of twelve configurations."""
+
+    jobs: pd.DataFrame
+    throughput: pd.DataFrame
+    solo: pd.DataFrame
+    pairs: pd.DataFrame
+
+
+@pytest.fixture(scope="session")
+def small_tables() -> SmallTables:
+    return SmallTables(small_jobs(), small_throughput(), *small_profiles())
