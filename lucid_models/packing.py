@@ -7,7 +7,6 @@ thresholds into the Sharing Scores. The speeds of pairs serve as labels only and
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,45 +14,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from cluster_logs.errors import BadInputError
 from lucid_models.model_format import Fields, make_document
+from lucid_models.packing_tree import (
+    FEATURES,
+    PackingSettings,
+    SharingScore,
+    describe_node,
+    explain_path,
+    read_settings,
+    read_tree,
+    stack_metrics,
+)
 from lucid_models.tree_scorer import LEAF, TreeScorer
+
+__all__ = [
+    "FEATURES",
+    "PackingAnalyzeModel",
+    "PackingLabels",
+    "PackingSettings",
+    "SharingScore",
+    "feature_matrix",
+    "label_configurations",
+    "mean_partner_speeds",
+    "score_of_speed",
+]
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FEATURES = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp")
-
-
-class SharingScore(IntEnum):
-    """How heavily a job weighs on a partner; two jobs may share a GPU when their scores sum to at most
-    GSS.
-    """
-
-    TINY = 0
-    MEDIUM = 1
-    JUMBO = 2
-
-
-@dataclass(frozen=True)
-class PackingSettings:
-    """Thresholds on the mean normalised speed left to partners, and how the tree is pruned.
-
-    above `tiny_above`: Tiny; from `medium_from` on: Medium; below: Jumbo (Lucid section 3.5.1 and 4.5).
-    """
-
-    tiny_above: float = 0.95
-    medium_from: float = 0.85
-    min_samples_leaf: int = 3
-    folds: int = 5
-    repeats: int = 4
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.medium_from < self.tiny_above < 2:
-            raise BadInputError(
-                f"The thresholds medium_from={self.medium_from} and tiny_above={self.tiny_above} do not rise "
-                f"in (0, 2).",
-                remedy="Choose for example 0.85 and 0.95.",
-            )
 
 
 @dataclass(frozen=True)
@@ -254,37 +240,6 @@ class PackingAnalyzeModel:
         return model
 
 
-def stack_metrics(*columns: ArrayLike) -> NDArray[np.float64]:
-    """Scalars or arrays of the four solo metrics as one matrix (rows, 4)."""
-    arrays = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns]
-    return np.stack(np.broadcast_arrays(*arrays), axis=1)
-
-
-def read_settings(fields: Fields) -> PackingSettings:
-    """Settings from their saved form."""
-    low, high = fields.number("medium_from", 0.0, 2.0), fields.number("tiny_above", 0.0, 2.0)
-    if not 0 < low < high < 2:
-        raise fields.fail("tiny_above", f"is {high}, not above medium_from {low}")
-    return PackingSettings(
-        tiny_above=high,
-        medium_from=low,
-        min_samples_leaf=fields.integer("min_samples_leaf", 1, 10**9),
-        folds=fields.integer("folds", 2, 1000),
-        repeats=fields.integer("repeats", 1, 1000),
-        seed=fields.integer("seed", 0, 2**32 - 1),
-    )
-
-
-def read_tree(fields: Fields) -> TreeScorer:
-    """The tree of a saved packing model, checked to read our four features and to name three classes."""
-    tree = TreeScorer.from_data(fields.child("tree"))
-    if tree.feature_names != FEATURES:
-        raise fields.fail("tree", f"reads {', '.join(tree.feature_names)}, not {', '.join(FEATURES)}")
-    if tree.probabilities.shape[1:] != (len(SharingScore),):
-        raise fields.fail("tree", "does not give the share of each of the three Sharing Scores")
-    return tree
-
-
 def tree_of(fitted: Any, feature_names: Sequence[str]) -> TreeScorer:
     """A fitted sklearn DecisionTreeClassifier as a TreeScorer over the three Sharing Scores."""
     inner = fitted.tree_
@@ -304,50 +259,3 @@ def tree_of(fitted: Any, feature_names: Sequence[str]) -> TreeScorer:
         inner.weighted_n_node_samples.astype(np.float64),
         inner.impurity.astype(np.float64),
     )
-
-
-def describe_node(tree: TreeScorer, node: int) -> dict[str, Any]:
-    """One node and everything below it as plain data."""
-    shares = tree.probabilities[node]
-    result: dict[str, Any] = {
-        "samples": float(tree.samples[node]),
-        "score": SharingScore(int(np.argmax(shares))).name,
-        "shares": {score.name: float(shares[score]) for score in SharingScore},
-    }
-    if tree.feature[node] != LEAF:
-        result |= {
-            "feature": tree.feature_names[tree.feature[node]],
-            "threshold": float(tree.threshold[node]),
-            "at_most": describe_node(tree, int(tree.left[node])),
-            "above": describe_node(tree, int(tree.right[node])),
-        }
-    return result
-
-
-def explain_path(tree: TreeScorer, row: Sequence[float]) -> dict[str, Any]:
-    """The decisions from the root to the leaf of one job, with a sentence."""
-    steps = tree.path(row)
-    leaf = int(tree.apply(np.asarray([row], dtype=np.float64))[0])
-    score = SharingScore(int(np.argmax(tree.probabilities[leaf])))
-    decisions = [
-        {
-            "feature": tree.feature_names[tree.feature[node]],
-            "value": None if np.isnan(row[tree.feature[node]]) else float(row[tree.feature[node]]),
-            "threshold": float(tree.threshold[node]),
-            "at_most": went_left,
-        }
-        for node, went_left in steps
-    ]
-    because = " and ".join(
-        f"{step['feature']} {'unknown' if step['value'] is None else format(step['value'], '.4g')} "
-        f"{'<=' if step['at_most'] else '>'} {step['threshold']:.4g}"
-        for step in decisions
-    )
-    share = float(tree.probabilities[leaf, score])
-    return {
-        "score": score.name,
-        "share": share,
-        "decisions": decisions,
-        "reason": f"{score.name}: {because or 'the tree has one leaf'} "
-        f"({share:.0%} of {tree.samples[leaf]:g} alike).",
-    }

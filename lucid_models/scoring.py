@@ -15,7 +15,7 @@ from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.estimating import DurationEstimate, DurationScorer
 from lucid_models.forecasting import ThroughputScorer
 from lucid_models.model_format import CorruptModelError, Fields, load_model, make_document
-from lucid_models.packing import (
+from lucid_models.packing_tree import (
     PackingSettings,
     SharingScore,
     explain_path,
@@ -56,7 +56,7 @@ class PackingScorer:
         return self.tree.predict(stack_metrics(gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib, amp))
 
     def explain(self, row: Sequence[float]) -> dict[str, Any]:
-        """The decisions behind one score; `row` in the order of packing.FEATURES."""
+        """The decisions behind one score; `row` in the order of packing_tree.FEATURES."""
         return explain_path(self.tree, row)
 
     def to_data(self) -> dict[str, Any]:
