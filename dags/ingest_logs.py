@@ -107,7 +107,7 @@ with DAG(
             type=["string", "null"],
             format="date",
             title="As of",
-            description="Learn as if the log ended here (UTC). Empty: its last job, or the interval's end.",
+            description="As if the log ended here (UTC). Empty: its last job, or the interval's end.",
         ),
         "days": Param(30, type="integer", minimum=2, maximum=400, title="Days of a made log"),
         "seed": Param(

@@ -43,6 +43,13 @@ with DAG(
             title="Held-out days",
             description="Empty: as announced.",
         ),
+        "as_of": Param(
+            None,
+            type=["string", "null"],
+            format="date",
+            title="As of",
+            description="As if the log ended here (UTC). Empty: as announced.",
+        ),
     },
 ) as dag:
     resolve_inputs = ResolveInputsOperator(
@@ -50,6 +57,7 @@ with DAG(
         asset=JOB_TABLE,
         cluster=dag.param("cluster"),
         hold_out_days=dag.param("hold_out_days"),
+        as_of=dag.param("as_of"),
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri", "training_until")}
     train_packing = TrainModelOperator(
@@ -64,6 +72,7 @@ with DAG(
     build_release = BuildReleaseOperator(
         task_id="build_release",
         hold_out_days=resolve_inputs.output["hold_out_days"],
+        as_of=resolve_inputs.output["as_of"],
         versions={
             "packing": train_packing.output["version"],
             "throughput": train_throughput.output["version"],

@@ -37,6 +37,13 @@ with DAG(
             title="Held-out days",
             description="Empty: as built.",
         ),
+        "as_of": Param(
+            None,
+            type=["string", "null"],
+            format="date",
+            title="As of",
+            description="As if the log ended here (UTC). Empty: as announced.",
+        ),
     },
 ) as dag:
     resolve_inputs = ResolveInputsOperator(
@@ -45,12 +52,14 @@ with DAG(
         cluster=dag.param("cluster"),
         version=dag.param("version"),
         hold_out_days=dag.param("hold_out_days"),
+        as_of=dag.param("as_of"),
     )
     validate_release = ValidateReleaseOperator(
         task_id="validate_release",
         cluster=resolve_inputs.output["cluster"],
         lake_uri=resolve_inputs.output["lake_uri"],
         hold_out_days=resolve_inputs.output["hold_out_days"],
+        as_of=resolve_inputs.output["as_of"],
         version=resolve_inputs.output["version"],
         outlets=[RELEASE_VERDICT],
     )

@@ -176,3 +176,15 @@ def check_provenance(manifest: ReleaseManifest, version: int, allowed: bool) -> 
             f"{manifest.cluster!r} is a real one.",
             remedy=f"Train it on measured profiles, or allow it: --setting {ALLOW_SIMULATED}=true at build.",
         )
+
+
+def check_same_cluster(manifest: ReleaseManifest, version: int, champion: RegisteredVersion) -> None:
+    """Raise ReleaseRefusedError when the champion serves another cluster and is no synthetic one."""
+    served = champion.tags.get("cluster")
+    if served == manifest.cluster or champion.tags.get("synthetic_logs") == "true":
+        return
+    raise ReleaseRefusedError(
+        f"Release {version} is for cluster {manifest.cluster!r}, but schedulers of {served!r} follow the "
+        f"champion, release {champion.version}.",
+        remedy="Give each cluster an MLflow of its own, or say so: lucid release publish --replace-cluster.",
+    )

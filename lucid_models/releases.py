@@ -44,6 +44,7 @@ from lucid_models.release_store import (
     VERDICT_FILE,
     ReleaseInfo,
     check_provenance,
+    check_same_cluster,
     check_verdict,
     describe_release,
     find_by_alias,
@@ -179,13 +180,18 @@ def record_verdict(
 
 
 def publish_release(
-    *, tracking_uri: str, version: int | None = None, allow_simulated_profiles: bool = False
+    *,
+    tracking_uri: str,
+    version: int | None = None,
+    allow_simulated_profiles: bool = False,
+    replace_cluster: bool = False,
 ) -> ReleaseInfo:
     """Move `champion` to an approved release (default: the challenger); `previous` keeps the one it replaces.
 
     Publishing the champion again changes nothing. A release whose packing model was trained on simulated
     profiles is refused for real logs unless `allow_simulated_profiles` is given here or in the release's
-    settings.
+    settings. So is one for another cluster than the champion's, whose schedulers would pull it, unless
+    the champion was built from synthetic logs or `replace_cluster` is given.
 
     Raises NotFoundError when there is no such release, ReleaseRefusedError when its verdict is missing,
     refused, for another release or changed, when a file does not verify, or when it was rolled back and is
@@ -207,6 +213,8 @@ def publish_release(
     load_release_scorers(manifest, files)
     settle(registry)
     champion = registry.aliases(RELEASE_NAME).get(CHAMPION)
+    if champion is not None and not replace_cluster:
+        check_same_cluster(manifest, release.version, registry.version(RELEASE_NAME, champion))
     if champion != release.version:
         move_champion(registry, kind="publish", champion=release.version, previous=champion)
     registry.delete_version_tag(RELEASE_NAME, release.version, "rolled_back")

@@ -43,6 +43,11 @@ class Outcome:
         return self.tasks.get(("publish_release", "publish_release")) == "success"
 
 
+# The week before is the log's last in which jobs queue; in its final weeks the cluster is nearly empty and
+# every policy does the same.
+PHILLY_AS_OF = "2017-12-11"
+
+
 def demo_parameters(reference: str | None, days: int, hold_out_days: int) -> dict[str, Any]:
     """Return the parameters of `ingest_logs`: Philly's log with reference data, else a synthetic cluster.
 
@@ -75,6 +80,7 @@ def demo_parameters(reference: str | None, days: int, hold_out_days: int) -> dic
         "cluster": "philly",
         "throughput_cluster": "venus",
         "hold_out_days": hold_out_days,
+        "as_of": PHILLY_AS_OF,
         **{name: str(file) for name, file in files.items()},
     }
 

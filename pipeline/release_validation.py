@@ -81,11 +81,15 @@ def validate_release(
     tracking_uri: str,
     version: int | None = None,
     hold_out_days: int = 14,
+    as_of: datetime | None = None,
     settings: GateSettings | None = None,
     out_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Validate a release (default: the challenger) and record the verdict on it; returns the verdict.
+
+    The window is the last `hold_out_days` of the log, or of the log as it was at `as_of`. A champion of
+    another cluster is no match for this one's: the challenger is then judged against FIFO.
 
     Writes verdict.json, verdict.md, the policies' table, plots and run_manifest.json to `out_dir` and to
     MLflow. A refusal is a verdict, not an error. Raises NotFoundError for a missing release, job table or
@@ -104,7 +108,9 @@ def validate_release(
     except NotFoundError:
         live = None
     if live is not None and live != version:
-        champion = Candidate(live, load_release_models(tracking_uri=tracking_uri, version=live))
+        found = Candidate(live, load_release_models(tracking_uri=tracking_uri, version=live))
+        if found.models.manifest.cluster == cluster:
+            champion = found
     with tempfile.TemporaryDirectory(prefix="lucid-verdict-") as scratch:
         folder = out_dir or Path(scratch)
         verdict = prove(
@@ -113,6 +119,7 @@ def validate_release(
             lake_uri=lake_uri,
             cluster=cluster,
             hold_out_days=hold_out_days,
+            as_of=as_of,
             settings=settings or GateSettings(),
             out_dir=folder,
             progress=report,
@@ -133,17 +140,18 @@ def prove(
     hold_out_days: int,
     settings: GateSettings,
     out_dir: Path,
+    as_of: datetime | None = None,
     progress: Progress = silent,
     is_champion: bool = False,
 ) -> Verdict:
     """As `validate_release`, with releases already loaded and nothing recorded."""
-    window = _window(challenger, lake_uri, cluster, hold_out_days, settings)
+    window = _window(challenger, lake_uri, cluster, hold_out_days, settings, as_of)
     progress(0, None, "reading the window")
     inputs = read_inputs(
         lake_uri=lake_uri, cluster=cluster, window=window, job_types=settings.job_types, seed=settings.seed
     )
     jobs = Lake(lake_uri).read_jobs(cluster, end=window.end)
-    said = [*inputs.assumptions, *_assumptions(challenger, champion, window, cluster, is_champion)]
+    said = [*inputs.assumptions, *_assumptions(challenger, champion, window, is_champion)]
     contenders, estimates, reference = _contenders(challenger, champion, inputs, jobs, said, progress)
     measured = _measured_window(inputs)
     results = _replay(contenders, inputs, progress)
@@ -178,7 +186,12 @@ def prove(
 
 
 def _window(
-    challenger: Candidate, lake_uri: str, cluster: str, hold_out_days: int, settings: GateSettings
+    challenger: Candidate,
+    lake_uri: str,
+    cluster: str,
+    hold_out_days: int,
+    settings: GateSettings,
+    as_of: datetime | None,
 ) -> HeldOutWindow:
     manifest = challenger.models.manifest
     if manifest.cluster != cluster:
@@ -198,6 +211,7 @@ def _window(
         learned_until=until,
         hold_out_days=hold_out_days,
         warm_up_days=settings.warm_up_days,
+        as_of=as_of,
     )
 
 
@@ -276,7 +290,7 @@ def _measured_window(inputs: ReplayInputs) -> MeasuredWindow:
 
 
 def _assumptions(
-    challenger: Candidate, champion: Candidate | None, window: HeldOutWindow, cluster: str, is_champion: bool
+    challenger: Candidate, champion: Candidate | None, window: HeldOutWindow, is_champion: bool
 ) -> list[str]:
     said = [
         (
@@ -296,11 +310,6 @@ def _assumptions(
             said.append(
                 f"The champion (release {champion.version}) may have learned from a part of the window, "
                 "which favours it."
-            )
-        if champion.models.manifest.cluster != cluster:
-            said.append(
-                f"The champion (release {champion.version}) was built for cluster "
-                f"{champion.models.manifest.cluster!r}."
             )
     provenance = challenger.models.manifest.provenance
     if provenance.simulated_profiles:

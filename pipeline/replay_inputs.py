@@ -51,12 +51,13 @@ def held_out_window(
     learned_until: datetime,
     hold_out_days: int,
     warm_up_days: float,
+    as_of: datetime | None = None,
 ) -> HeldOutWindow:
-    """The last `hold_out_days` before the last submission.
+    """The last `hold_out_days` before the last submission, or before `as_of` where that is earlier.
 
     Raises BadInputError when the release has learned from a part of it, or when it is empty.
     """
-    first, last = submission_span(lake_uri, cluster)
+    first, last = submission_span(lake_uri, cluster, as_of)
     if not hold_out_days >= 1:
         raise BadInputError(f"A hold-out of {hold_out_days!r} days.", remedy="Use 1 day or more.")
     if learned_until >= last:

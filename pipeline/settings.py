@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+DEFAULT_SERVER = "http://127.0.0.1:5000"
+
 
 def state_dir() -> Path:
     """Return the folder of everything that a local stack keeps (LUCID_STATE_DIR, default `.lucid`)."""
@@ -16,14 +18,23 @@ def lake_uri() -> str:
 
 def tracking_uri() -> str:
     """Return MLflow's address: LUCID_TRACKING_URI, else the running stack, else a local SQLite store."""
+    known = _server_uri()
+    if known:
+        return known
+    store = state_dir() / "mlflow-local"
+    store.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{store / 'mlflow.db'}"
+
+
+def server_uri() -> str:
+    """Return the MLflow server's address, whether it runs or not: what a scheduler's client polls."""
+    return _server_uri() or DEFAULT_SERVER
+
+
+def _server_uri() -> str | None:
     named = os.environ.get("LUCID_TRACKING_URI")
     if named:
         return named
     from pipeline.local_stack import running_tracking_uri
 
-    running = running_tracking_uri(state_dir())
-    if running:
-        return running
-    store = state_dir() / "mlflow-local"
-    store.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{store / 'mlflow.db'}"
+    return running_tracking_uri(state_dir())

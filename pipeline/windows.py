@@ -1,6 +1,6 @@
 """Which days teach and which days judge: the one split that training, validation and the DAGs share."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
@@ -8,8 +8,12 @@ from cluster_logs.lake import Lake
 LONGEST_HOLD_OUT_DAYS = 3_650
 
 
-def submission_span(lake_uri: str, cluster: str) -> tuple[datetime, datetime]:
-    """The first and the last submission of a cluster's jobs (UTC). Reads two days, not the whole table."""
+def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) -> tuple[datetime, datetime]:
+    """The first and the last submission of a cluster's jobs (UTC), as if the log ended at `as_of`.
+
+    Reads two days, not the whole table. Raises NotFoundError when the lake has no jobs, BadInputError when
+    `as_of` lies before the first.
+    """
     lake = Lake(lake_uri)
     days = lake.dates(cluster)
     if not days:
@@ -24,19 +28,41 @@ def submission_span(lake_uri: str, cluster: str) -> tuple[datetime, datetime]:
         ends.append(times["submit_time"])
     first: datetime = ends[0].min().to_pydatetime()
     last: datetime = ends[1].max().to_pydatetime()
-    return first, last
+    if as_of is None or as_of > last:
+        return first, last
+    if as_of <= first:
+        raise BadInputError(
+            f"As of {as_of:%Y-%m-%d %H:%M}, {cluster!r} has no job: its first was submitted at "
+            f"{first:%Y-%m-%d %H:%M} UTC.",
+            remedy="Choose a later time.",
+        )
+    return first, as_of
 
 
-def training_window_end(lake_uri: str, cluster: str, hold_out_days: int) -> datetime:
-    """When training must stop learning so that `hold_out_days` before the last submission stay unseen (UTC).
+def read_as_of(text: str | None) -> datetime | None:
+    """Read an ISO day or time, UTC unless it says otherwise; nothing stays nothing."""
+    if not text:
+        return None
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInputError(f"as_of {text!r} is no time.", remedy="Write it as 2017-12-01.") from error
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
+
+def training_window_end(
+    lake_uri: str, cluster: str, hold_out_days: int, as_of: datetime | None = None
+) -> datetime:
+    """When training must stop learning so that the last `hold_out_days` of the log stay unseen (UTC).
+
+    `as_of` ends the log earlier than its last submission, which makes a run repeatable while the log grows.
     Raises BadInputError when nothing would be left to learn from, NotFoundError when the lake has no jobs.
     """
     if isinstance(hold_out_days, bool) or not 1 <= hold_out_days <= LONGEST_HOLD_OUT_DAYS:
         raise BadInputError(
             f"A hold-out of {hold_out_days!r} days.", remedy=f"Use 1 to {LONGEST_HOLD_OUT_DAYS} days."
         )
-    first, last = submission_span(lake_uri, cluster)
+    first, last = submission_span(lake_uri, cluster, as_of)
     until = last - timedelta(days=hold_out_days)
     if until <= first:
         raise BadInputError(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import TrackingOption, existing_file, tracking_or_default
+from pipeline.cli.options import TrackingOption, existing_file
 from pipeline.cli.output import JsonFlag, plain, print_table, show
 
 app = typer.Typer(help="Use a release beside a live scheduler.", no_args_is_help=True)
@@ -29,7 +29,7 @@ def rank(
     from pipeline import settings
 
     jobs = read_queue(existing_file(queue, "--queue"))
-    client = ReleaseClient(tracking_or_default(tracking_uri), release, settings.state_dir() / "client")
+    client = ReleaseClient(tracking_uri or settings.server_uri(), release, settings.state_dir() / "client")
     current = client.poll()
     ranked = plain(rank_queue(jobs, current))
     document = {"release": plain(current.describe()), "jobs": ranked}

@@ -28,6 +28,10 @@ TrackingOption = Annotated[
     ),
 ]
 GpusPerNodeOption = Annotated[int, typer.Option("--gpus-per-node", min=1, help="GPUs of one node.")]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="As if the log ended here (UTC unless it names a zone)."),
+]
 HoldOutOption = Annotated[
     int, typer.Option("--hold-out-days", min=1, help="Last days of the log that training leaves to the gate.")
 ]

@@ -7,6 +7,7 @@ import typer
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from pipeline.cli.options import (
+    AsOfOption,
     ClusterOption,
     HoldOutOption,
     LakeOption,
@@ -46,6 +47,7 @@ def build(
     cluster: ClusterOption,
     lake: LakeOption = None,
     hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
     packing: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
     throughput: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
     duration: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
@@ -58,7 +60,8 @@ def build(
 ) -> None:
     """Pin model versions, digests and settings in a new release; it becomes the challenger."""
     from lucid_models.releases import build_release
-    from pipeline.windows import training_window_end
+    from pipeline.release_settings import pinned_settings
+    from pipeline.windows import read_as_of, training_window_end
 
     versions = {
         model: version
@@ -69,20 +72,20 @@ def build(
         tracking_uri=tracking_or_default(tracking_uri),
         cluster=cluster,
         versions=versions or None,
-        settings=_settings(setting or []),
-        training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days),
+        settings=pinned_settings(_settings(setting or [])),
+        training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
     )
     _present(release, as_json)
 
 
-def _settings(pairs: list[str]) -> dict[str, object] | None:
+def _settings(pairs: list[str]) -> dict[str, object]:
     settings: dict[str, object] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign or not name:
             raise BadInputError(f"--setting {pair!r} is not NAME=VALUE.", remedy="Write for example gss=1.")
         settings[name] = setting_value(value)
-    return settings or None
+    return settings
 
 
 @app.command()
@@ -91,12 +94,14 @@ def validate(
     lake: LakeOption = None,
     version: VersionOption = None,
     hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write tables and plots here.")] = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
     from pipeline.release_validation import validate_release
+    from pipeline.windows import read_as_of
 
     with progress_reporter() as progress:
         verdict = validate_release(
@@ -105,6 +110,7 @@ def validate(
             tracking_uri=tracking_or_default(tracking_uri),
             version=version,
             hold_out_days=hold_out_days,
+            as_of=read_as_of(as_of),
             out_dir=out,
             progress=progress,
         )
@@ -122,12 +128,20 @@ def validate(
 
 @app.command()
 def publish(
-    version: VersionOption = None, tracking_uri: TrackingOption = None, as_json: JsonFlag = False
+    version: VersionOption = None,
+    replace_cluster: Annotated[
+        bool, typer.Option("--replace-cluster", help="Even when the champion serves another cluster.")
+    ] = False,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Move `champion` to an approved release; schedulers pull it at their next poll."""
     from lucid_models.releases import publish_release
 
-    _present(publish_release(tracking_uri=tracking_or_default(tracking_uri), version=version), as_json)
+    published = publish_release(
+        tracking_uri=tracking_or_default(tracking_uri), version=version, replace_cluster=replace_cluster
+    )
+    _present(published, as_json)
 
 
 @app.command()

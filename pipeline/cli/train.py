@@ -7,13 +7,13 @@ import typer
 
 from cluster_logs.errors import BadInputError
 from pipeline.cli.options import (
+    AsOfOption,
     ClusterOption,
     HoldOutOption,
     LakeOption,
     TrackingOption,
     existing_file,
     lake_or_default,
-    parse_time,
     tracking_or_default,
 )
 from pipeline.cli.output import JsonFlag, plain, print_facts, show
@@ -21,11 +21,6 @@ from pipeline.cli.output import JsonFlag, plain, print_facts, show
 app = typer.Typer(
     help="Fit a model, measure it beside naive rivals, register it in MLflow.", no_args_is_help=True
 )
-
-UntilOption = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Learn from jobs before this time (UTC unless it names a zone) only."),
-]
 
 
 def _present(report: object, as_json: bool) -> None:
@@ -76,21 +71,21 @@ def packing(
 def throughput(
     cluster: ClusterOption,
     lake: LakeOption = None,
-    until: UntilOption = None,
     hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Throughput Predict Model on a cluster's throughput table."""
     from lucid_models.training import train_throughput
-    from pipeline.windows import training_window_end
+    from pipeline.windows import read_as_of, training_window_end
 
     lake_uri = lake_or_default(lake)
     report = train_throughput(
         lake_uri=lake_uri,
         cluster=cluster,
         tracking_uri=tracking_or_default(tracking_uri),
-        train_until=parse_time(until, "--until") or training_window_end(lake_uri, cluster, hold_out_days),
+        train_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
     _present(report, as_json)
 
@@ -99,20 +94,20 @@ def throughput(
 def duration(
     cluster: ClusterOption,
     lake: LakeOption = None,
-    until: UntilOption = None,
     hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Workload Estimate Model on a cluster's job table."""
     from lucid_models.training import train_duration
-    from pipeline.windows import training_window_end
+    from pipeline.windows import read_as_of, training_window_end
 
     lake_uri = lake_or_default(lake)
     report = train_duration(
         lake_uri=lake_uri,
         cluster=cluster,
         tracking_uri=tracking_or_default(tracking_uri),
-        train_until=parse_time(until, "--until") or training_window_end(lake_uri, cluster, hold_out_days),
+        train_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
     _present(report, as_json)

@@ -227,3 +227,15 @@ def test_help_is_quick_and_imports_no_heavy_library():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_queue_is_ranked_without_a_server_and_says_so(lucid, tmp_path):
+    (tmp_path / "queue.csv").write_text(
+        "job_id,user,virtual_cluster,name,gpus,submit_time\n"
+        "late,u,vc,train,1,2024-01-01T00:09:00\nearly,u,vc,train,8,2024-01-01T00:01:00\n"
+    )
+    said = lucid("live", "rank", "--queue", "queue.csv", "--tracking-uri", "http://127.0.0.1:9", "--json")
+    assert said.code == 0, said.err
+    assert [job["job_id"] for job in said.json["jobs"]] == ["early", "late"]  # first in, first out
+    assert "fallback" in said.json["release"]
+    assert {"job_id", "priority", "estimated_duration_s", "reason"} <= set(said.json["jobs"][0])

@@ -8,7 +8,8 @@ import pytest
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
-from pipeline.windows import submission_span, training_window_end
+from pipeline.replay_inputs import held_out_window
+from pipeline.windows import read_as_of, submission_span, training_window_end
 
 FIRST = datetime(2020, 5, 1, 23, 59, 59, 250_000, tzinfo=UTC)
 LAST = datetime(2020, 5, 20, 0, 0, 1, tzinfo=UTC)
@@ -53,3 +54,37 @@ def test_a_hold_out_that_leaves_nothing_is_refused_with_the_logs_span(lake_uri: 
 def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"'venus'.*lucid ingest"):
         training_window_end(str(tmp_path), "venus", 14)
+
+
+def test_an_earlier_end_moves_the_split_and_a_later_one_does_not(lake_uri: str) -> None:
+    as_of = datetime(2020, 5, 12, tzinfo=UTC)
+    assert submission_span(lake_uri, "venus", as_of) == (FIRST, as_of)
+    assert training_window_end(lake_uri, "venus", 7, as_of) == as_of - timedelta(days=7)
+    assert submission_span(lake_uri, "venus", LAST + timedelta(days=9)) == (FIRST, LAST)
+
+
+def test_an_end_before_the_log_is_refused(lake_uri: str) -> None:
+    with pytest.raises(BadInputError, match=r"2020-05-01.*has no job"):
+        submission_span(lake_uri, "venus", datetime(2020, 5, 1, tzinfo=UTC))
+
+
+def test_as_of_is_read_as_utc_unless_it_says_otherwise() -> None:
+    assert read_as_of("2017-12-01") == datetime(2017, 12, 1, tzinfo=UTC)
+    assert read_as_of("2017-12-01T08:00:00+08:00") == datetime(2017, 12, 1, tzinfo=UTC)
+    assert read_as_of(None) is None
+    with pytest.raises(BadInputError, match="soon"):
+        read_as_of("soon")
+
+
+def test_the_replayed_window_ends_where_the_log_is_taken_to_end(lake_uri: str) -> None:
+    as_of = datetime(2020, 5, 12, tzinfo=UTC)
+    window = held_out_window(
+        lake_uri=lake_uri,
+        cluster="venus",
+        learned_until=as_of - timedelta(days=7),
+        hold_out_days=7,
+        warm_up_days=1,
+        as_of=as_of,
+    )
+    assert window.start == as_of - timedelta(days=7)
+    assert as_of <= window.end < LAST

@@ -14,7 +14,14 @@ from lucid_airflow.operators.base import LucidOperator
 class BuildReleaseOperator(LucidOperator):
     """Pin three model versions and the settings in a new release: the challenger."""
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "training_until", "versions")
+    template_fields: Sequence[str] = (
+        "cluster",
+        "lake_uri",
+        "hold_out_days",
+        "as_of",
+        "training_until",
+        "versions",
+    )
     operator_extra_links = (MlflowLink(),)
 
     def __init__(
@@ -25,12 +32,14 @@ class BuildReleaseOperator(LucidOperator):
         hold_out_days: Any,
         training_until: Any,
         versions: Any,
+        as_of: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.cluster = cluster
         self.lake_uri = lake_uri
         self.hold_out_days = hold_out_days
+        self.as_of = as_of
         self.training_until = training_until
         self.versions = versions
         self.mlflow_path: str | None = None
@@ -40,11 +49,13 @@ class BuildReleaseOperator(LucidOperator):
         from datetime import datetime
 
         from lucid_models.releases import build_release
+        from pipeline.release_settings import pinned_settings
 
         release = build_release(
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
             versions={model: int(version) for model, version in self.versions.items()},
+            settings=pinned_settings(),
             training_until=datetime.fromisoformat(self.training_until),
         )
         self.mlflow_path = model_version_path(release.name, release.version)
@@ -54,6 +65,7 @@ class BuildReleaseOperator(LucidOperator):
                 "cluster": self.cluster,
                 "lake_uri": self.lake_uri,
                 "hold_out_days": self.hold_out_days,
+                "as_of": self.as_of,
                 "version": release.version,
             },
         )
@@ -63,16 +75,24 @@ class BuildReleaseOperator(LucidOperator):
 class ValidateReleaseOperator(LucidOperator):
     """Replay the held-out window and let the gate judge. A refusal is a result, not a failure."""
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "version")
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of", "version")
     operator_extra_links = (MlflowLink(),)
 
     def __init__(
-        self, *, cluster: Any, lake_uri: Any, hold_out_days: Any, version: Any = None, **kwargs: Any
+        self,
+        *,
+        cluster: Any,
+        lake_uri: Any,
+        hold_out_days: Any,
+        as_of: Any = None,
+        version: Any = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.cluster = cluster
         self.lake_uri = lake_uri
         self.hold_out_days = hold_out_days
+        self.as_of = as_of
         self.version = version
         self.mlflow_path: str | None = None
 
@@ -81,6 +101,7 @@ class ValidateReleaseOperator(LucidOperator):
         from lucid_models.releases import show_release
         from pipeline.release_gate import summarise_verdict
         from pipeline.release_validation import validate_release
+        from pipeline.windows import read_as_of
 
         tracking_uri = settings.tracking_uri()
         version = self.version or show_release(tracking_uri=tracking_uri, alias="challenger").version
@@ -90,6 +111,7 @@ class ValidateReleaseOperator(LucidOperator):
             tracking_uri=tracking_uri,
             version=int(version),
             hold_out_days=int(self.hold_out_days),
+            as_of=read_as_of(self.as_of),
             progress=self.log_progress(),
         )
         self.log.info("%s", verdict.sentence)

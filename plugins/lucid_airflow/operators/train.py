@@ -12,11 +12,11 @@ from lucid_airflow.operators.base import LucidOperator
 class ResolveInputsOperator(LucidOperator):
     """Find out what this run is about: the form's values, else those of the event that started it.
 
-    Returns cluster, lake_uri, hold_out_days, training_until (ISO time: the held-out window begins there) and
-    version, each as an XCom of its own.
+    Returns cluster, lake_uri, hold_out_days, as_of (ISO time or None: where the log is taken to end),
+    training_until (ISO time: the held-out window begins there) and version, each as an XCom of its own.
     """
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "version")
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of", "version")
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class ResolveInputsOperator(LucidOperator):
         cluster: Any = None,
         lake_uri: Any = None,
         hold_out_days: Any = None,
+        as_of: Any = None,
         version: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -33,16 +34,18 @@ class ResolveInputsOperator(LucidOperator):
         self.cluster = cluster
         self.lake_uri = lake_uri
         self.hold_out_days = hold_out_days
+        self.as_of = as_of
         self.version = version
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and event."""
-        from pipeline.model_training import training_until
+        from pipeline.windows import read_as_of, training_window_end
 
         given = {
             "cluster": self.cluster,
             "lake_uri": self.lake_uri,
             "hold_out_days": self.hold_out_days,
+            "as_of": self.as_of,
             "version": self.version,
         }
         values = {
@@ -52,13 +55,13 @@ class ResolveInputsOperator(LucidOperator):
         cluster = str(required(values, "cluster", asset_name=self.asset.name))
         lake_uri = str(values.get("lake_uri") or settings.lake_uri())
         hold_out_days = int(values.get("hold_out_days") or 14)
+        as_of = read_as_of(values.get("as_of"))
         inputs = {
             "cluster": cluster,
             "lake_uri": lake_uri,
             "hold_out_days": hold_out_days,
-            "training_until": training_until(
-                lake_uri, cluster, hold_out_days, values.get("as_of")
-            ).isoformat(),
+            "as_of": as_of.isoformat() if as_of else None,
+            "training_until": training_window_end(lake_uri, cluster, hold_out_days, as_of).isoformat(),
             "version": values.get("version"),
         }
         self.log.info("This run is about %s", inputs)
