@@ -10,10 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -32,8 +33,11 @@ from cluster_logs.readers.base import Reader, ReadOptions, read_chunks, read_raw
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.sieve import REFUSED_SCHEMA
+from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.spool import DaySpool
 from cluster_logs.throughput import COLUMNS, derive_throughput
+
+Window = tuple[datetime | None, datetime | None]  # submitted in [start, end); None: open
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,14 @@ def ingest_log(
     lake_uri: str,
     time_zone: str | None = None,
     gpus_per_node: int = 8,
+    start: datetime | None = None,
+    end: datetime | None = None,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read a log into the lake under the cluster's name.
+
+    `start` and `end` keep the jobs submitted in [start, end), naive times on the log's own clock; jobs
+    outside are skipped by a named rule, and what the lake holds of them stays.
 
     `time_zone` replaces the format's own clock for times without offset. `gpus_per_node` matters to formats
     that count a virtual cluster's GPUs. Jobs also renew the derived throughput table. Raises BadInputError
@@ -75,8 +84,13 @@ def ingest_log(
     lake = Lake(lake_uri)
     options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node)
     report = progress or silent
+    window = _window(start, end, load_zone(time_zone or reader.time_zone))
     if reader.table == "jobs":
-        return _ingest_jobs(reader, input_uri, options, lake, report)
+        return _ingest_jobs(reader, input_uri, options, lake, report, window)
+    if start is not None or end is not None:
+        raise BadInputError(
+            f"A window was given, but format {source_format!r} holds no jobs.", remedy="Leave it out."
+        )
     return _ingest_table(reader, input_uri, options, lake, report)
 
 
@@ -140,8 +154,29 @@ def read_throughput_file(
 # Jobs --------------------------------------------------------------------------------------------------
 
 
+def _window(start: datetime | None, end: datetime | None, zone: ZoneInfo) -> Window:
+    bounds = [
+        None if bound is None else bound if bound.tzinfo else bound.replace(tzinfo=zone)
+        for bound in (start, end)
+    ]
+    if bounds[0] is not None and bounds[1] is not None and bounds[1] <= bounds[0]:
+        raise BadInputError(f"The window ends at {end}, not after its start {start}.", remedy="Swap them.")
+    return bounds[0], bounds[1]
+
+
+def _inside(rows: pa.Table, window: Window) -> pa.Table:
+    start, end = (None if bound is None else pa.scalar(bound.astimezone(UTC)) for bound in window)
+    submit = rows.column("submit_time")
+    if start is not None:
+        rows = rows.filter(pc.greater_equal(submit, start.cast(submit.type)))
+        submit = rows.column("submit_time")
+    if end is not None:
+        rows = rows.filter(pc.less(submit, end.cast(submit.type)))
+    return rows
+
+
 def _ingest_jobs(
-    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress
+    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress, window: Window
 ) -> IngestReport:
     with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
         spool = DaySpool(Path(scratch), JOB_ROWS_SCHEMA, "submit_time")
@@ -150,7 +185,9 @@ def _ingest_jobs(
         for chunk in read_chunks(reader, uri, options, progress=progress):
             _count(account, chunk.rows_in, chunk.refused, chunk.skipped)
             refused.append(chunk.refused)
-            spool.append(chunk.rows)
+            rows = _inside(chunk.rows, window)
+            account.skipped[q.OUTSIDE_WINDOW] += chunk.rows.num_rows - rows.num_rows
+            spool.append(rows)
         days = spool.days()
         kept, conflicts = _resolve_duplicates(spool, days, account)
         account.check(uri)

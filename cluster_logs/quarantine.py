@@ -76,6 +76,7 @@ STEP_ROW = "step_row"
 OTHER_CLUSTER = "other_cluster"
 PARTIAL_EXECUTION = "partial_execution"
 EXACT_DUPLICATE = "exact_duplicate"
+OUTSIDE_WINDOW = "outside_window"
 SUPERSEDED = "superseded"
 
 SKIP_RULES: Mapping[str, str] = {
@@ -83,6 +84,7 @@ SKIP_RULES: Mapping[str, str] = {
     OTHER_CLUSTER: "A job of another cluster of the same accounting database.",
     PARTIAL_EXECUTION: "One of several partial runs of a job (SWF status 2, 3, 4); it has a summary row.",
     EXACT_DUPLICATE: "An earlier row of the same file says exactly the same.",
+    OUTSIDE_WINDOW: "The job was submitted outside the window that was asked for.",
     SUPERSEDED: "Another row of the same file knows that the job has ended; this one shows it unfinished.",
 }
 

@@ -76,6 +76,18 @@ with DAG(
         "time_zone": Param(
             None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times, e.g. Asia/Shanghai."
         ),
+        "start": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="From",
+            description="Jobs submitted from this day or time on, on the log's clock. Empty: from the first.",
+        ),
+        "end": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="Until",
+            description="Jobs submitted before this day or time. Empty: to the last, or the data interval.",
+        ),
         "throughput_uri": Param(
             None,
             type=OPTIONAL_TEXT,
@@ -123,6 +135,8 @@ with DAG(
         nodes_uri=dag.param("nodes_uri"),
         gpus_per_node=dag.param("gpus_per_node"),
         time_zone=dag.param("time_zone"),
+        start=dag.param("start"),
+        end=dag.param("end"),
         days=dag.param("days"),
         seed=dag.param("seed"),
     )

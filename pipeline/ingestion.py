@@ -5,6 +5,7 @@ from typing import Any
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
 from pipeline.plain_values import plain
+from pipeline.windows import read_time
 
 SYNTHETIC = "synthetic:"
 
@@ -18,13 +19,16 @@ def ingest_cluster(
     nodes_uri: str | None = None,
     gpus_per_node: int = 8,
     time_zone: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
     days: int = 30,
     seed: int = 0,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake.
 
-    Returns the accounting with `lake_uri`. Raises BadInputError when the log is not named.
+    `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. Returns
+    the accounting with `lake_uri`. Raises BadInputError when the log is not named.
     """
     if source_format.startswith(SYNTHETIC):
         return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
@@ -50,6 +54,8 @@ def ingest_cluster(
         lake_uri=lake_uri,
         time_zone=time_zone,
         gpus_per_node=gpus_per_node,
+        start=read_time(start),
+        end=read_time(end),
         progress=progress,
     )
     return {**plain(report), "lake_uri": lake_uri}

@@ -39,15 +39,22 @@ def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) 
     return first, as_of
 
 
-def read_as_of(text: str | None) -> datetime | None:
-    """Read an ISO day or time, UTC unless it says otherwise; nothing stays nothing."""
+def read_time(text: str | None) -> datetime | None:
+    """Read an ISO day or time, naive unless it names a zone; nothing stays nothing."""
     if not text:
         return None
     try:
-        instant = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError as error:
-        raise BadInputError(f"as_of {text!r} is no time.", remedy="Write it as 2017-12-01.") from error
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        raise BadInputError(
+            f"{text!r} is not a date or time.", remedy="Write it as 2017-12-01 or 2017-12-01T08:00:00."
+        ) from error
+
+
+def read_as_of(text: str | None) -> datetime | None:
+    """Read an ISO day or time, UTC unless it says otherwise; nothing stays nothing."""
+    instant = read_time(text)
+    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def training_window_end(

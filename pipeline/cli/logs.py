@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import ClusterOption, GpusPerNodeOption, LakeOption, lake_or_default
+from pipeline.cli.options import ClusterOption, GpusPerNodeOption, LakeOption, lake_or_default, parse_time
 from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
 
 
@@ -19,6 +19,10 @@ def ingest(
     time_zone: Annotated[
         str | None, typer.Option(metavar="ZONE", help="Zone of naive times; default: the format's own.")
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Jobs submitted from then on; naive: the log's zone.")
+    ] = None,
+    end: Annotated[str | None, typer.Option(metavar="TIME", help="Jobs submitted before then.")] = None,
     nodes: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster's size, kept in the lake."),
@@ -43,6 +47,9 @@ def ingest(
             cluster=cluster,
             lake_uri=lake_uri,
             time_zone=time_zone,
+            gpus_per_node=gpus_per_node,
+            start=parse_time(start, "--start"),
+            end=parse_time(end, "--end"),
             progress=progress,
         )
     if sizes is not None:

@@ -53,15 +53,12 @@ def tracking_or_default(tracking_uri: str | None) -> str:
 
 def parse_time(text: str | None, option: str) -> datetime | None:
     """Read an ISO date or time; the zone stays as written (none: the source's own zone)."""
-    if text is None:
-        return None
+    from pipeline.windows import read_time
+
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise BadInputError(
-            f"{option} {text!r} is not a date or time.",
-            remedy="Write it as 2017-10-01 or 2017-10-01T08:00:00.",
-        ) from None
+        return read_time(text)
+    except BadInputError as error:
+        raise BadInputError(f"{option}: {error}") from None
 
 
 def existing_file(path: Path, option: str) -> Path:

@@ -239,3 +239,26 @@ def test_a_queue_is_ranked_without_a_server_and_says_so(lucid, tmp_path):
     assert [job["job_id"] for job in said.json["jobs"]] == ["early", "late"]  # first in, first out
     assert "fallback" in said.json["release"]
     assert {"job_id", "priority", "estimated_duration_s", "reason"} <= set(said.json["jobs"][0])
+
+
+def test_a_window_keeps_its_jobs_and_names_the_rule_for_the_rest(lucid, tmp_path):
+    log = reference_csv(tmp_path / "log.csv")  # one job every 37 s from midnight on
+    arguments = (
+        "ingest",
+        "--format",
+        "reference-csv",
+        "--input",
+        log,
+        "--cluster",
+        "c",
+        "--lake",
+        "lake",
+        "--json",
+    )
+    window = ("--start", "2024-01-01T00:00:37", "--end", "2024-01-01T00:03:05")
+    report = lucid(*arguments, *window).json
+    assert (report["rows_in"], report["rows_kept"]) == (60, 4)  # 37, 74, 111, 148 s; 185 s is the end
+    assert report["reasons"] == {"outside_window": 56}
+    rest = lucid(*arguments).json
+    assert rest["rows_kept"] == 60
+    assert lucid(*arguments, "--start", "2024-02-01", "--end", "2024-01-01").code == 1

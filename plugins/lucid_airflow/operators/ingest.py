@@ -12,7 +12,8 @@ class IngestLogsOperator(LucidOperator):
     """Read a cluster's log, or make a synthetic one, into the lake's job table.
 
     Every row is kept, quarantined with a reason or skipped by a named rule; the same input twice gives the
-    same table. Returns the accounting, and the lake's URI.
+    same table. A scheduled run reads the jobs submitted in its data interval, unless the form names a window.
+    Returns the accounting, and the lake's URI.
     """
 
     template_fields: Sequence[str] = (
@@ -23,6 +24,8 @@ class IngestLogsOperator(LucidOperator):
         "nodes_uri",
         "gpus_per_node",
         "time_zone",
+        "start",
+        "end",
         "days",
         "seed",
     )
@@ -37,6 +40,8 @@ class IngestLogsOperator(LucidOperator):
         nodes_uri: Any = None,
         gpus_per_node: Any = 8,
         time_zone: Any = None,
+        start: Any = None,
+        end: Any = None,
         days: Any = 30,
         seed: Any = 0,
         **kwargs: Any,
@@ -49,6 +54,8 @@ class IngestLogsOperator(LucidOperator):
         self.nodes_uri = nodes_uri
         self.gpus_per_node = gpus_per_node
         self.time_zone = time_zone
+        self.start = start
+        self.end = end
         self.days = days
         self.seed = seed
 
@@ -56,6 +63,7 @@ class IngestLogsOperator(LucidOperator):
         """Ingest; returns the accounting."""
         from pipeline.ingestion import ingest_cluster
 
+        start, end = _data_interval(context)
         report = ingest_cluster(
             source_format=self.source_format,
             input_uri=self.input_uri,
@@ -64,6 +72,8 @@ class IngestLogsOperator(LucidOperator):
             nodes_uri=self.nodes_uri,
             gpus_per_node=self.gpus_per_node,
             time_zone=self.time_zone,
+            start=self.start or start,
+            end=self.end or end,
             days=self.days,
             seed=self.seed,
             progress=self.log_progress(),
@@ -170,14 +180,16 @@ class AnnounceTablesOperator(LucidOperator):
             "cluster": self.cluster,
             "lake_uri": self.lake_uri or settings.lake_uri(),
             "hold_out_days": self.hold_out_days,
-            "as_of": self.as_of or _end_of_data_interval(context),
+            "as_of": self.as_of or _data_interval(context)[1],
         }
         announce(context, extra)
         return extra
 
 
-def _end_of_data_interval(context: Any) -> str | None:
-    """Return the end of a scheduled run's data interval (ISO time); None for a run by hand."""
+def _data_interval(context: Any) -> tuple[str | None, str | None]:
+    """Return a scheduled run's data interval (ISO times); None and None for a run by hand."""
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end
-    return end.isoformat() if start and end and start < end else None
+    if not start or not end or start >= end:
+        return None, None
+    return start.isoformat(), end.isoformat()
