@@ -27,8 +27,8 @@ def ingest_cluster(
 ) -> dict[str, Any]:
     """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake.
 
-    `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. Returns
-    the accounting with `lake_uri`. Raises BadInputError when the log is not named.
+    `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole.
+    Returns the accounting with `lake_uri`. Raises BadInputError when the log is not named.
     """
     if source_format.startswith(SYNTHETIC):
         return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
