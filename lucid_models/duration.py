@@ -323,19 +323,16 @@ def epoch_seconds(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
     if column not in jobs.columns:
         return np.full(len(jobs), np.nan)
     times = pd.to_datetime(jobs[column], utc=True).astype("datetime64[us, UTC]")
-    seconds = times.astype("int64").to_numpy(dtype=np.int64) / 1e6
+    seconds: NDArray[np.float64] = times.astype("int64").to_numpy(dtype=np.float64) / 1e6
     seconds[times.isna().to_numpy()] = np.nan
-    return np.asarray(seconds, dtype=np.float64)
+    return seconds
 
 
 def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
     if column not in jobs.columns:
         return np.full(len(jobs), np.nan)
-    return (
-        pd.to_numeric(jobs[column], errors="coerce")
-        .astype("Float64")
-        .to_numpy(dtype=np.float64, na_value=np.nan)
-    )
+    numbers = pd.to_numeric(jobs[column], errors="coerce").astype("Float64")
+    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
 def _known_share(jobs: pd.DataFrame, column: str) -> bool:

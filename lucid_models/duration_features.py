@@ -25,6 +25,8 @@ _EPOCH_DAY_OF_WEEK = 3
 _NAN = math.nan
 _SEPARATOR = "\x1f"
 UNNAMED = "(no name)"
+# Below this weight a key's own history has faded; it keeps the division defined.
+_LEAST_WEIGHT = 1e-12
 _DIGITS = re.compile(r"[0-9]+")
 
 # level -> the parts of its key, and the level towards which its mean is shrunk.
@@ -174,6 +176,11 @@ class DurationFeatureState:
     def submit(self, job_id: str, keys: Sequence[str | None], time_s: float) -> None:
         """`observe_submit` with the job's keys, one per level (None: unknown)."""
         self.now_s = max(self.now_s, time_s)
+        earlier = self.flights.get(job_id)
+        if earlier is not None:  # requeued: it waits again
+            for tracked, key, table in zip(self._in_flight, earlier.keys, self.tables, strict=True):
+                if tracked and key is not None and key in table:
+                    table[key].running.pop(job_id, None)
         self.flights[job_id] = _Flight(tuple(keys))
         for tracked, key, table in zip(self._in_flight, keys, self.tables, strict=True):
             if tracked and key is not None:
@@ -265,7 +272,7 @@ class DurationFeatureState:
             if statistics is not None and statistics.count:
                 decay = math.exp2(min(statistics.time_s - time_s, 0.0) / half_life)
                 weight = statistics.weight * decay
-                own = weight + (prior if mean == mean else 0.0)
+                own = max(weight + (prior if mean == mean else 0.0), _LEAST_WEIGHT)
                 mean = (statistics.log_sum * decay + (prior * mean if mean == mean else 0.0)) / own
                 raw = (statistics.raw_sum * decay + (prior * raw if raw == raw else 0.0)) / own
             means.append(mean)

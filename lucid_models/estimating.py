@@ -129,7 +129,7 @@ class DurationScorer:
         level, key, count, mean = evidence[-1]
         text = (
             f"{human_duration(p50_s)} because {_level_text(level, key)} usually runs "
-            f"{human_duration(math.exp(mean))} ({count} job{'s' if count != 1 else ''} seen)"
+            f"{human_duration(math.exp(min(mean, 50.0)))} ({count} job{'s' if count != 1 else ''} seen)"
         )
         user = job.get("user")
         if "user" in self.state.levels and user and all(found[0] != "user" for found in evidence):

@@ -5,6 +5,7 @@ All splits are by time (packing: by configuration); rivals read the very same hi
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lucid_models.throughput_features import DAY_S
 __all__ = ["evaluate_duration", "evaluate_packing", "evaluate_throughput"]
 
 Row = dict[str, Any]
+Seconds = NDArray[np.float64]
 LEADS = {"g5": 5, "g1": 1}
 SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}
 _PUBLISHED = {"jobs": "pred_gpu_job", "gpus": "pred_gpu_num"}
@@ -130,7 +132,7 @@ def r_squared(truth: NDArray[np.float64], predicted: NDArray[np.float64]) -> flo
 
 
 def read_throughput_csv(path: Path) -> pd.DataFrame:
-    """A throughput CSV in Helios's layout as the columns that the model reads; times are taken as they are written."""
+    """A throughput CSV in Helios's layout as the columns that the model reads; times as they are written."""
     try:
         raw = pd.read_csv(path)
     except (OSError, ValueError, EOFError) as error:
@@ -182,7 +184,7 @@ def _throughput_rows(table: pd.DataFrame, series: str, lead: str, test_days: int
             "predict_ms": predict_ms,
         }
 
-    forecast, took_ms = _timed(lambda: model.scorer.predict_rows(matrix[test]))
+    forecast, took_ms = _timed(partial(model.scorer.predict_rows, matrix[test]))
     rows = [row("ebm", forecast, fit_s, took_ms)]
     naive = baselines.throughput_baselines(data.counts, lead_bins, data.bin_s)
     rows += [row(name, values[data.position][test], 0.0, 0.0) for name, values in naive.items()]
@@ -199,7 +201,7 @@ def _throughput_rows(table: pd.DataFrame, series: str, lead: str, test_days: int
             name, matrix[train], np.sqrt(target) if root else target, loss="l1"
         )
         fit_s = time.perf_counter() - began
-        forecast, took_ms = _timed(lambda fitted=fitted: fitted.predict(matrix[test]))
+        forecast, took_ms = _timed(partial(fitted.predict, matrix[test]))
         rows.append(row(name, np.square(forecast) if root else np.maximum(forecast, 0.0), fit_s, took_ms))
     return rows
 

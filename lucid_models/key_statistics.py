@@ -9,19 +9,21 @@ from lucid_models.model_format import Fields
 
 # Times that are not known yet, on disk (JSON has no NaN).
 _NEVER_S = -1e15
-_COLUMNS = (
-    "count",
-    "weight",
-    "log_sum",
-    "square_sum",
-    "raw_sum",
-    "soft_mean",
-    "last",
-    "last_but_one",
-    "time_s",
-    "submit_s",
-    "earlier_submit_s",
-)
+_MOST = 1e15
+# Column -> the range that a saved value may lie in.
+_COLUMNS = {
+    "count": (0.0, 1e12),
+    "weight": (0.0, 1e12),
+    "log_sum": (0.0, _MOST),
+    "square_sum": (0.0, _MOST),
+    "raw_sum": (0.0, 1e18),
+    "soft_mean": (0.0, 50.0),
+    "last": (0.0, 50.0),
+    "last_but_one": (0.0, 50.0),
+    "time_s": (-_MOST, _MOST),
+    "submit_s": (-_MOST, _MOST),
+    "earlier_submit_s": (-_MOST, _MOST),
+}
 
 
 class KeyStatistics:
@@ -121,7 +123,7 @@ def read_level(fields: Fields, most: int) -> LevelTable:
     """Read what `write_level` wrote; raises CorruptModelError."""
     keys = fields.texts("keys", unique=True)
     submit_ids = fields.texts("submit_id")
-    columns = {name: fields.numbers(name).tolist() for name in _COLUMNS}
+    columns = {name: fields.numbers(name, *bounds).tolist() for name, bounds in _COLUMNS.items()}
     for name, size in (("submit_id", len(submit_ids)), *((name, len(columns[name])) for name in _COLUMNS)):
         if size != len(keys):
             raise fields.fail(name, f"has {size} entries for {len(keys)} keys")
@@ -132,7 +134,7 @@ def read_level(fields: Fields, most: int) -> LevelTable:
             setattr(statistics, name, columns[name][position])
         statistics.count = int(statistics.count)
         statistics.submit_id = submit_ids[position]
-        if statistics.count < 0 or (statistics.count and not statistics.weight > 0):
+        if statistics.count < 0 or (statistics.count and not statistics.weight >= 0.5):
             raise fields.fail("count", f"and weight of the key {key!r} contradict each other")
         table[key] = statistics
     return table

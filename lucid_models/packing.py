@@ -24,7 +24,7 @@ from lucid_models.packing_tree import (
     read_tree,
     stack_metrics,
 )
-from lucid_models.tree_scorer import LEAF, TreeScorer
+from lucid_models.tree_scorer import LEAF, MAX_THRESHOLD, TreeScorer
 
 __all__ = [
     "FEATURES",
@@ -251,7 +251,8 @@ def tree_of(fitted: Any, feature_names: Sequence[str]) -> TreeScorer:
     return TreeScorer(
         feature_names,
         feature,
-        np.where(feature == LEAF, 0.0, inner.threshold),
+        # The library writes an infinite threshold where missing values alone go right.
+        np.clip(np.where(feature == LEAF, 0.0, inner.threshold), -MAX_THRESHOLD, MAX_THRESHOLD),
         inner.children_left.astype(np.intp),
         inner.children_right.astype(np.intp),
         inner.missing_go_to_left.astype(np.bool_),

@@ -15,6 +15,8 @@ from lucid_models.model_format import Fields, finite_list
 
 MAX_NODES = 100_000
 LEAF = -1
+# Above every single-precision number.
+MAX_THRESHOLD = 1e300
 
 
 class TreeScorer:

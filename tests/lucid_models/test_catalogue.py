@@ -1,0 +1,149 @@
+"""Every catalogued model is held to the same promises; a model without a case here fails."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster_logs.errors import UnknownNameError
+from lucid_models.catalogue import CATALOGUE, load_catalogue_entry
+from lucid_models.explanation_plots import draw_explanations
+from lucid_models.model_card import CardFacts, build_model_card
+from lucid_models.scoring import scorer_from_document
+
+
+@dataclass(frozen=True)
+class Case:
+    fixture: str
+    predict: Callable[[Any, Any], np.ndarray]
+    score: Callable[[Any, Any], np.ndarray]
+    local: Callable[[Any, Any], dict]
+    table: str
+    pictures: set[str]
+
+
+def rows_of(model, throughput):
+    return model.features_of(throughput).iloc[-1]
+
+
+CASES = {
+    "packing": Case(
+        "packing_model",
+        lambda model, data: model.predict_table(data[0]),
+        lambda scorer, data: scorer.predict(
+            *(data[0][n] for n in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp"))
+        ),
+        lambda model, data: model.explain_local([50.0, 30.0, 5_000.0, 0.0]),
+        "profiles",
+        {"global_importances.png", "tree.png"},
+    ),
+    "throughput": Case(
+        "throughput_model",
+        lambda model, data: model.predict(data),
+        lambda scorer, data: scorer.predict_series(
+            data.submitted_gpu_jobs, int(data.bin_start.iloc[0].timestamp())
+        ),
+        lambda model, data: model.explain_local(rows_of(model, data)),
+        "throughput",
+        {"global_importances.png", "shape_hour.png", "local_explanation.png"},
+    ),
+    "duration": Case(
+        "duration_model",
+        lambda model, data: model.predict(data),
+        lambda scorer, data: scorer.predict(
+            [{**row, "submit_time_s": row["submit_time"].timestamp()} for row in data.to_dict("records")]
+        ),
+        lambda model, data: model.explain_local(data.iloc[-1]),
+        "jobs",
+        {"global_importances.png", "shape_hour.png", "local_explanation.png"},
+    ),
+}
+
+
+def test_every_catalogued_model_has_a_case() -> None:
+    assert set(CASES) == set(CATALOGUE)
+    assert all(entry.kind == kind == entry.model.kind for kind, entry in CATALOGUE.items())
+
+
+@pytest.fixture(params=sorted(CASES))
+def case(request) -> tuple[Case, Any, Any]:
+    case = CASES[request.param]
+    return case, request.getfixturevalue(case.fixture), request.getfixturevalue(case.table)
+
+
+def test_saved_form_is_plain_json_and_gives_the_same_model(case) -> None:
+    one, model, data = case
+    document = json.loads(json.dumps(model.to_data(), allow_nan=False))
+    twin = type(model).from_data(document)
+    np.testing.assert_array_equal(one.predict(twin, data), one.predict(model, data))
+    assert twin.to_data() == model.to_data()
+
+
+def test_the_live_scorer_equals_the_model(case) -> None:
+    one, model, data = case
+    scorer = scorer_from_document(json.loads(json.dumps(model.to_data())))
+    np.testing.assert_allclose(one.score(scorer, data), one.predict(model, data), rtol=0, atol=1e-9)
+
+
+def test_predictions_are_finite_and_not_negative(case) -> None:
+    one, model, data = case
+    predicted = one.predict(model, data)
+    assert np.isfinite(predicted).all()
+    assert (predicted >= 0).all()
+
+
+def test_explanations_are_data_and_can_be_drawn(case, tmp_path: Path) -> None:
+    one, model, data = case
+    explained, local = model.explain_global(), one.local(model, data)
+    json.dumps([explained, local], allow_nan=False)
+    assert max(explained["importances"].values()) > 0
+    drawn = draw_explanations(explained, tmp_path, local=local)
+    assert {path.name for path in drawn} == one.pictures
+    for path in drawn:
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert path.stat().st_size > 5_000
+
+
+def test_drawing_twice_gives_the_same_bytes(case, tmp_path: Path) -> None:
+    one, model, data = case
+    first, second = (
+        draw_explanations(model.explain_global(), tmp_path / name, local=one.local(model, data))
+        for name in "ab"
+    )
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
+    _, model, _ = case
+    card = build_model_card(
+        CardFacts(
+            kind=model.kind,
+            data="a log",
+            training_window="April",
+            test_window="May",
+            split="by time",
+            metrics={"mae": 3.85},
+            baselines={"last_value": {"mae": 4.83}},
+            rows={"rows_trained": 17},
+            synthetic=True,
+        )
+    )
+    for text in (
+        "April",
+        "May",
+        "by time",
+        "| **this model** | 3.85 |",
+        "| last_value | 4.83 |",
+        "synthetic",
+        "## Limits",
+    ):
+        assert text in card
+
+
+def test_an_unknown_kind_lists_the_known() -> None:
+    with pytest.raises(UnknownNameError, match="duration, packing, throughput"):
+        load_catalogue_entry("weather")
