@@ -87,7 +87,7 @@ def utilisation_sum_rule(utilisation_pct: Mapping[str, float], pairs: pd.DataFra
 
 def _shifted(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     result = np.full(values.size, np.nan)
-    result[bins:] = values[: values.size - bins]
+    result[bins:] = values[: max(0, values.size - bins)]
     return result
 
 
