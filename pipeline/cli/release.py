@@ -83,7 +83,7 @@ def _settings(pairs: list[str]) -> dict[str, object]:
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign or not name:
-            raise BadInputError(f"--setting {pair!r} is not NAME=VALUE.", remedy="Write for example gss=1.")
+            raise BadInputError(f"{pair!r} is not NAME=VALUE.", remedy="Write for example sharing=apathetic.")
         settings[name] = setting_value(value)
     return settings
 
@@ -95,11 +95,19 @@ def validate(
     version: VersionOption = None,
     hold_out_days: HoldOutOption = 14,
     as_of: AsOfOption = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit of the gate; see docs/gate.md.")
+    ] = None,
+    job_types: Annotated[
+        str,
+        typer.Option(help="Profiles that the log lacks: drawn from measured ones, or log (never colocated)."),
+    ] = "drawn",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write tables and plots here.")] = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
+    from pipeline.release_settings import gate_settings
     from pipeline.release_validation import validate_release
     from pipeline.windows import read_as_of
 
@@ -111,6 +119,7 @@ def validate(
             version=version,
             hold_out_days=hold_out_days,
             as_of=read_as_of(as_of),
+            settings=gate_settings(_settings(rule or []), job_types),
             out_dir=out,
             progress=progress,
         )

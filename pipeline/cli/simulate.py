@@ -103,7 +103,8 @@ def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:
         policy, dot, name = key.partition(".")
         if not (sign and dot and policy and name):
             raise BadInputError(
-                f"--setting {pair!r} is not POLICY.NAME=VALUE.", remedy="Write for example lucid.gss=1."
+                f"--setting {pair!r} is not POLICY.NAME=VALUE.",
+                remedy="Write for example lucid.sharing=apathetic.",
             )
         settings.setdefault(policy, {})[name] = setting_value(value)
     return settings

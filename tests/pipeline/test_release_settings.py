@@ -3,7 +3,7 @@
 import pytest
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from pipeline.release_settings import pinned_settings
+from pipeline.release_settings import gate_settings, pinned_settings
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 
@@ -24,3 +24,15 @@ def test_an_unknown_setting_and_a_bad_value_are_refused():
         pinned_settings({"sharring": "none"})
     with pytest.raises(BadInputError, match="some"):
         pinned_settings({"sharing": "some"})
+
+
+def test_the_gates_rules_by_name():
+    chosen = gate_settings({"fifo_margin_pct": 1.0}, "log")
+    assert chosen.rules.fifo_margin_pct == 1.0
+    assert chosen.job_types == "log"
+    with pytest.raises(UnknownNameError, match="fifo_margin_pct"):
+        gate_settings({"fifo_margin": 1.0})
+    with pytest.raises(UnknownNameError, match="drawn"):
+        gate_settings({}, "guessed")
+    with pytest.raises(BadInputError, match="-1"):
+        gate_settings({"fifo_margin_pct": -1.0})
