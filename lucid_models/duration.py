@@ -24,10 +24,10 @@ from lucid_models.duration_features import (
     FACTS,
     DurationFeatureSettings,
     DurationFeatureState,
-    name_family,
 )
 from lucid_models.estimating import MAX_DURATION_S, DurationScorer, ResidualQuantiles
 from lucid_models.explanation import explain_additive_global
+from lucid_models.job_keys import name_family
 from lucid_models.job_replay import JobStream, replay, stream_summary
 
 MIN_JOBS = 100

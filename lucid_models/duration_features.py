@@ -9,25 +9,29 @@ training and on a live scheduler.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.errors import BadInputError
+from lucid_models.job_keys import (
+    KEY_SEPARATOR,
+    UNNAMED,
+    join_key,
+    log_duration,
+    name_family,
+    number_or_nan,
+    size_key,
+    text_or_none,
+)
 from lucid_models.key_statistics import KeyStatistics, LevelTable, read_level, write_level
 from lucid_models.model_format import Fields
 
-# A run time below one second is counted as one second, so that its logarithm is not negative.
-MIN_DURATION_S = 1.0
 _DAY_S = 86_400.0
 _EPOCH_DAY_OF_WEEK = 3
 _NAN = math.nan
-_SEPARATOR = "\x1f"
-UNNAMED = "(no name)"
 # Below this weight a key's own history has faded; it keeps the division defined.
 _LEAST_WEIGHT = 1e-12
-_DIGITS = re.compile(r"[0-9]+")
 
 # level -> the parts of its key, and the level towards which its mean is shrunk.
 LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
@@ -78,41 +82,6 @@ class DurationFeatureSettings:
     soft_weight: float = 0.3
     max_keys: int = 200_000
     utc_offset_s: int = 0
-
-
-def name_family(name: str) -> str:
-    """The family of a job name: lower case, every run of digits as `#` (`ResNet50_lr3` -> `resnet#_lr#`)."""
-    return _DIGITS.sub("#", name.lower())
-
-
-def size_key(gpus: float, cpus: float | None) -> str:
-    """How large a job is: its GPUs, or its CPU cores when it has no GPU."""
-    if gpus > 0:
-        return f"{gpus:g}"
-    return "cpu" if cpus is None else f"cpu{cpus:g}"
-
-
-def text_or_none(value: object) -> str | None:
-    """A text, or None for what stands for a missing one (None, NaN, empty)."""
-    if value is None or value == "" or value != value:
-        return None
-    return str(value).replace(_SEPARATOR, " ")
-
-
-def number_or_nan(value: object) -> float:
-    """A finite number, or NaN for anything that is not one."""
-    if value is None or isinstance(value, bool):
-        return _NAN
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return _NAN
-    return number if math.isfinite(number) else _NAN
-
-
-def log_duration(duration_s: float) -> float:
-    """Natural logarithm of a run time of at least one second."""
-    return math.log(max(duration_s, MIN_DURATION_S))
 
 
 class DurationFeatureState:
@@ -305,7 +274,7 @@ class DurationFeatureState:
             statistics = None if key is None else table.get(key)
             if key is not None and statistics is not None and statistics.count:
                 mean = statistics.log_sum / statistics.weight if statistics.weight > 0 else statistics.last
-                found.append((level, key.replace(_SEPARATOR, " x "), statistics.count, mean))
+                found.append((level, key.replace(KEY_SEPARATOR, " x "), statistics.count, mean))
         return found
 
     # -- saving
@@ -415,12 +384,6 @@ class DurationFeatureState:
 class _Flight:
     keys: tuple[str | None, ...]
     start_s: float | None = None
-
-
-def join_key(parts: Sequence[str | None]) -> str | None:
-    """The parts of a key as one text; None when one of them is unknown."""
-    texts = [part for part in parts if part is not None]
-    return _SEPARATOR.join(texts) if len(texts) == len(parts) else None
 
 
 def forget_oldest(table: LevelTable, most: int) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer, require_features
-from lucid_models.duration_features import MIN_DURATION_S, DurationFeatureState
+from lucid_models.duration_features import DurationFeatureState
 from lucid_models.explanation import explain_additive_row
+from lucid_models.job_keys import MIN_DURATION_S
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
 
 MAX_DURATION_S = 400 * 86_400.0

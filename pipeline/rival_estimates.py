@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lucid_models.duration import epoch_seconds
-from lucid_models.duration_features import name_family
+from lucid_models.job_keys import name_family
 
 Floats = NDArray[np.float64]
 UNKNOWN_S = 3_600.0  # before any job of the log has ended: an hour, for lack of anything better

@@ -1,7 +1,7 @@
 """`lucid release`: build, prove, publish, roll back."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,7 +39,33 @@ POLICY_COLUMNS = (
 
 def _present(release: object, as_json: bool) -> None:
     facts = plain(release)
-    show(facts, as_json=as_json, people=lambda: print_facts(facts))
+
+    def people() -> None:
+        shown = _row(facts) | {
+            "models": [
+                f"{kind}: {pin['name']} version {pin['version']}, sha256 {pin['digest'][:12]}"
+                for kind, pin in facts["models"].items()
+            ],
+            "settings": facts["settings"],
+            "provenance": facts["provenance"],
+            "says": (facts["verdict"] or {}).get("sentence"),
+        }
+        print_facts(shown, title=f"{facts['name']} version {facts['version']}")
+
+    show(facts, as_json=as_json, people=people)
+
+
+def _row(release: dict[str, Any]) -> dict[str, Any]:
+    """What fits into one row of a table; --json says everything."""
+    return {
+        "version": release["version"],
+        "aliases": release["aliases"],
+        "cluster": release["cluster"],
+        "created": release["created"],
+        "models": [f"{kind} {pin['version']}" for kind, pin in release["models"].items()],
+        "trained_until": (release["training"] or {}).get("until"),
+        "verdict": (release["verdict"] or {}).get("status"),
+    }
 
 
 @app.command()
@@ -183,4 +209,8 @@ def list_command(tracking_uri: TrackingOption = None, as_json: JsonFlag = False)
         raise NotFoundError(
             "There is no release yet.", remedy="Build one: lucid release build --cluster NAME."
         )
-    show({"releases": releases}, as_json=as_json, people=lambda: print_table(releases, title="Releases"))
+    show(
+        {"releases": releases},
+        as_json=as_json,
+        people=lambda: print_table([_row(found) for found in releases], title="Releases"),
+    )

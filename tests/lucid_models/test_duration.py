@@ -183,3 +183,19 @@ def test_two_trainings_give_the_same_bytes(jobs, duration_settings, duration_mod
         jobs.iloc[:700].sample(frac=1.0, random_state=1).sort_index()
     )
     assert json.dumps(again.to_data()) == json.dumps(duration_model.to_data())
+
+
+@pytest.mark.reference
+def test_on_nasa_it_beats_the_best_naive_rival(reference_data) -> None:
+    """The stated protocol: first 61 days to learn from, a run time known only once the job ended."""
+    from cluster_logs.ingest import read_job_table
+
+    log = reference_data / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+    table = read_job_table(source_format="swf", input_uri=str(log))
+    rows = {row["model"]: row for row in evaluate_duration(table, 61, rivals=False)}
+    ours, ewma = rows["ebm"], rows["ewma"]
+    assert (ewma["kendall_tau"], ewma["mae_log10"]) == pytest.approx((0.740, 0.345), abs=0.001)
+    assert ours["kendall_tau"] >= 0.750
+    assert ours["mae_log10"] <= 0.336
+    assert ours["r2_mean_head"] >= 0.28
+    assert 0.85 <= ours["coverage_p90"] <= 0.95

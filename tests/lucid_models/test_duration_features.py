@@ -9,9 +9,8 @@ from cluster_logs.errors import BadInputError, LucidError
 from lucid_models.duration_features import (
     DurationFeatureSettings,
     DurationFeatureState,
-    name_family,
-    size_key,
 )
+from lucid_models.job_keys import name_family, size_key
 
 LEVELS = ("all", "size", "user", "user_size", "name", "family", "user_family", "user_name")
 HOUR = 3_600.0
