@@ -24,7 +24,7 @@ from lucid_models.job_keys import (
     size_key,
     text_or_none,
 )
-from lucid_models.key_statistics import KeyStatistics, LevelTable, read_level, write_level
+from lucid_models.key_statistics import KeyStatistics, LevelTable, forget_oldest, read_level, write_level
 from lucid_models.model_format import Fields
 
 _DAY_S = 86_400.0
@@ -167,7 +167,10 @@ class DurationFeatureState:
         flight.start_s = time_s
         for tracked, key, table in zip(self._in_flight, flight.keys, self.tables, strict=True):
             if tracked and key is not None:
-                table[key].running[job_id] = time_s
+                # A key may have been forgotten while the job waited. A job that starts again is the youngest.
+                running = table.setdefault(key, KeyStatistics()).running
+                running.pop(job_id, None)
+                running[job_id] = time_s
 
     def end(self, job_id: str, keys: Sequence[str | None], time_s: float, duration_s: float) -> None:
         """`observe_end` with the job's keys."""
@@ -332,6 +335,12 @@ class DurationFeatureState:
         state.tables = tuple(read_level(table, state.settings.max_keys) for table in tables)
         for item in fields.children("flights", most=10_000_000):
             state._restore_flight(item)
+        # In the order of their starts, as they were observed: the oldest running job comes first.
+        started = [
+            (flight.start_s, job_id) for job_id, flight in state.flights.items() if flight.start_s is not None
+        ]
+        for start_s, job_id in sorted(started, key=lambda pair: pair[0]):
+            state.start(job_id, start_s)
         return state
 
     def _restore_flight(self, item: Fields) -> None:
@@ -343,9 +352,6 @@ class DurationFeatureState:
         self.flights[job_id] = flight
         if item.has("start_s"):
             flight.start_s = item.number("start_s", -1e15, 1e15)
-            for tracked, key, table in zip(self._in_flight, keys, self.tables, strict=True):
-                if tracked and key is not None:
-                    table.setdefault(key, KeyStatistics()).running[job_id] = flight.start_s
 
     def copy(self) -> "DurationFeatureState":
         """An independent copy."""
@@ -384,16 +390,6 @@ class DurationFeatureState:
 class _Flight:
     keys: tuple[str | None, ...]
     start_s: float | None = None
-
-
-def forget_oldest(table: LevelTable, most: int) -> None:
-    """Drop the least recently updated keys beyond `most`; a key with running jobs stays."""
-    if len(table) <= most:
-        return
-    ranked = sorted(table, key=lambda key: (not table[key].running, -table[key].latest_s(), key))
-    for key in ranked[most:]:
-        if not table[key].running:
-            del table[key]
 
 
 def _log1p(value: float) -> float:

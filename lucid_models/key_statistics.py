@@ -109,6 +109,16 @@ class KeyStatistics:
 LevelTable = dict[str, KeyStatistics]
 
 
+def forget_oldest(table: LevelTable, most: int) -> None:
+    """Drop the least recently updated keys beyond `most`; a key with running jobs stays."""
+    if len(table) <= most:
+        return
+    ranked = sorted(table, key=lambda key: (not table[key].running, -table[key].latest_s(), key))
+    for key in ranked[most:]:
+        if not table[key].running:
+            del table[key]
+
+
 def write_level(table: LevelTable) -> dict[str, Any]:
     """A level's table as columns, in the order of keys."""
     keys = sorted(table)

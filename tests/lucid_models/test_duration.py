@@ -188,10 +188,10 @@ def test_two_trainings_give_the_same_bytes(jobs, duration_settings, duration_mod
 @pytest.mark.reference
 def test_on_nasa_it_beats_the_best_naive_rival(reference_data) -> None:
     """The stated protocol: first 61 days to learn from, a run time known only once the job ended."""
-    from cluster_logs.ingest import read_job_table
+    from cluster_logs.ingest import read_jobs_file
 
     log = reference_data / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
-    table = read_job_table(source_format="swf", input_uri=str(log))
+    table, _ = read_jobs_file(str(log), "swf")
     rows = {row["model"]: row for row in evaluate_duration(table, 61, rivals=False)}
     ours, ewma = rows["ebm"], rows["ewma"]
     assert (ewma["kendall_tau"], ewma["mae_log10"]) == pytest.approx((0.740, 0.345), abs=0.001)

@@ -110,6 +110,26 @@ def test_the_least_recent_keys_are_forgotten_first() -> None:
     assert users == ["u5", "u6", "u7"]
 
 
+def test_the_oldest_running_job_stays_the_oldest_across_a_restart() -> None:
+    one = state()
+    for number in (1, 2):
+        one.observe_submit(job(number, float(number)))
+    one.observe_start("j2", 100.0)
+    one.observe_start("j1", 150.0)
+    twin = DurationFeatureState.from_data(json.loads(json.dumps(one.to_data())))
+    for both in (one, twin):
+        assert features(both, job(3, 200.0))["user:log_oldest_age"] == pytest.approx(math.log1p(100))
+
+
+def test_a_job_whose_key_was_forgotten_while_it_waited_still_starts() -> None:
+    one = state(max_keys=1)
+    one.observe_submit(job(1, 0, user="quiet", name="rare"))
+    for number in range(2, 8):
+        one.observe_end(ended(job(number, 0, user=f"u{number}", name=f"n{number}"), 10.0 + number, 60.0))
+    one.observe_start("j1", 30.0)
+    assert features(one, job(9, 40.0, user="quiet", name="rare"))["user:log_running"] == math.log(2)
+
+
 @pytest.mark.parametrize("duration", [None, -1.0, math.nan, "long"])
 def test_an_end_without_a_run_time_is_refused(duration: object) -> None:
     with pytest.raises(BadInputError, match="j1"):

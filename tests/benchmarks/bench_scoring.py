@@ -1,0 +1,126 @@
+"""Time to estimate a queue with the saved models, beside the training library on the same rows.
+
+    python tests/benchmarks/bench_scoring.py [--jobs N] [--repeats N] [--json FILE]
+
+Medians in one process and one run; nothing here uses more than one thread. "assembled" includes computing
+every feature from the state; "rows" scores feature rows that are there already. The log is made up (seeded):
+users, names and sizes recur.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from lucid_models.additive_scorer import AdditiveScorer
+from lucid_models.boosting import scorer_of
+from lucid_models.duration import WorkloadEstimateModel, job_mappings
+from lucid_models.scoring import DurationScorer, scorer_from_document
+
+SEED = 20_200_401
+TRAINING_JOBS = 8_000
+
+
+def make_log(jobs: int) -> pd.DataFrame:
+    """Recurring jobs of 60 users over 20 days."""
+    rng = np.random.default_rng(SEED)
+    user = rng.integers(0, 60, jobs)
+    kind = rng.integers(0, 12, jobs)
+    gpus = rng.choice([1, 1, 1, 2, 4, 8], jobs)
+    typical = rng.normal(6.0, 1.5, (60, 12))
+    duration = np.exp(typical[user, kind] + 0.3 * np.log(gpus) + rng.normal(0, 0.6, jobs)) + 1.0
+    submit = np.sort(rng.uniform(0, 20 * 86_400, jobs))
+    start = pd.Timestamp("2020-04-01", tz="UTC") + pd.to_timedelta(submit, unit="s").round("s")
+    return pd.DataFrame(
+        {
+            "job_id": [f"j{number}" for number in range(jobs)],
+            "virtual_cluster": [f"vc{number % 9}" for number in user],
+            "user": [f"u{number}" for number in user],
+            "name": [f"net{k}_run{r}" for k, r in zip(kind, rng.integers(0, 20, jobs), strict=True)],
+            "gpus": gpus,
+            "submit_time": start,
+            "start_time": start,
+            "end_time": start + pd.to_timedelta(duration, unit="s"),
+            "duration_s": duration,
+        }
+    )
+
+
+def median_ms(call: Callable[[], object], repeats: int) -> float:
+    """Median wall-clock milliseconds of a call, after one that does not count."""
+    call()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        call()
+        times.append(1e3 * (time.perf_counter() - began))
+    return statistics.median(times)
+
+
+def library_model(rows: np.ndarray, target: np.ndarray) -> object:
+    """The training library's own model over the same features, to be measured beside ours."""
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    return ExplainableBoostingRegressor(
+        interactions=0,
+        outer_bags=2,
+        max_rounds=300,
+        max_bins=128,
+        n_jobs=1,
+        feature_types=["continuous"] * rows.shape[1],
+    ).fit(rows, target)
+
+
+def measure(jobs: int, repeats: int) -> dict[str, float]:
+    log = make_log(TRAINING_JOBS + jobs)
+    model = WorkloadEstimateModel().fit(log.iloc[:TRAINING_JOBS])
+    scorer = scorer_from_document(json.loads(json.dumps(model.to_data())))
+    if not isinstance(scorer, DurationScorer):
+        raise SystemExit("The saved duration model came back as another kind.")
+    queue = job_mappings(log.iloc[TRAINING_JOBS:])
+    rows = scorer.features(queue)
+    lesson, logarithm = model.training_rows(log.iloc[:TRAINING_JOBS])
+    theirs = library_model(lesson, logarithm)
+    ours: AdditiveScorer = scorer_of(theirs, scorer.state.names)
+    difference = float(np.abs(ours.predict(rows) - theirs.predict(rows)).max())  # type: ignore[attr-defined]
+    if difference > 1e-9:
+        raise SystemExit(f"The scorer differs from the training library by {difference:g}.")
+    one, first = rows[0].tolist(), rows[:1]
+    return {
+        "features": float(rows.shape[1]),
+        "queue_assembled_ms": median_ms(lambda: scorer.predict(queue), repeats),
+        "queue_with_reasons_ms": median_ms(lambda: scorer.estimate(queue), max(repeats // 5, 3)),
+        "queue_rows_ms": median_ms(lambda: ours.predict(rows), repeats),
+        "queue_rows_library_ms": median_ms(lambda: theirs.predict(rows), repeats),  # type: ignore[attr-defined]
+        "one_assembled_ms": median_ms(lambda: scorer.predict(queue[:1]), 20 * repeats),
+        "one_row_ms": median_ms(lambda: ours.score_one(one), 20 * repeats),
+        "one_row_library_ms": median_ms(lambda: theirs.predict(first), repeats),  # type: ignore[attr-defined]
+        "largest_difference": difference,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time to estimate a queue with the saved models.")
+    parser.add_argument("--jobs", type=int, default=2_048)
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    figures = measure(options.jobs, options.repeats)
+    for name, value in figures.items():
+        print(f"{name:26} {value:10.4g}")
+    print(f"{'rows: ours / library':26} {figures['queue_rows_ms'] / figures['queue_rows_library_ms']:10.3f}")
+    print(f"{'one: ours / library':26} {figures['one_row_ms'] / figures['one_row_library_ms']:10.3f}")
+    if options.json:
+        options.json.write_text(
+            json.dumps({"jobs": options.jobs, "python": sys.version, **figures}, indent=2)
+        )
+
+
+if __name__ == "__main__":
+    main()
