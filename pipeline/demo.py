@@ -174,8 +174,7 @@ def print_outcome(airflow: AirflowClient, outcome: Outcome, config: StackConfig)
         print_table(verdict["policies"], title="Policies on the held-out window")
     if verdict.get("constraints"):
         print_table(verdict["constraints"], title="Constraints")
-    word = "approved" if verdict.get("approved") else "REFUSED"
-    print(f"Verdict on release {verdict.get('version')}: {word}. {verdict.get('sentence')}")
+    print(f"Verdict on release {verdict.get('version')}. {verdict.get('sentence')}")
     if outcome.published:
         from lucid_models.releases import show_release
 

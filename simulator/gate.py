@@ -16,7 +16,7 @@ things must hold.
 A constraint that cannot be measured says so and is listed; it does not count as passed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -249,6 +249,29 @@ def _own_assumptions(
     return said
 
 
+_SPOKEN = {
+    "mean_jct_s": "mean JCT",
+    "mean_queuing_delay_s": "mean queuing delay",
+    "p99_queuing_delay_s": "P99 queuing delay",
+    "p999_queuing_delay_s": "P99.9 queuing delay",
+    "p999_queuing_delay": "P99.9 queuing delay",
+    "champion": "the champion",
+    "fifo": "FIFO",
+    "sjf": "SJF",
+    "qssf": "QSSF",
+    "tiresias": "Tiresias",
+    "tsafrir": "Tsafrir's estimate",
+}
+
+
+def _spoken(name: str) -> str:
+    return _SPOKEN.get(name, name.replace("_", " "))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(_spoken(name) for name in names)
+
+
 def _with_sentence(verdict: Verdict) -> Verdict:
     """The verdict with its one plain sentence."""
     objective = verdict.objective
@@ -264,19 +287,21 @@ def _with_sentence(verdict: Verdict) -> Verdict:
         size = f"{change:+.1f} %" if change is not None else f"{objective['change_s']:+.1f} s"
         doubt = "" if objective["interval_reliable"] else ", unreliable"
         parts.append(
-            f"{objective['name']} is {number(objective['challenger'])} s against {verdict.reference}'s "
+            f"{_spoken(str(objective['name']))} is {number(objective['challenger'])} s against "
+            f"{_spoken(verdict.reference)}'s "
             f"{number(objective['reference'])} s ({size}{bounds}{doubt}), and {objective['reason']};"
         )
     else:
-        parts.append(f"{objective['name']} was not judged because {objective['reason']};")
+        parts.append(f"{_spoken(str(objective['name']))} was not judged because {objective['reason']};")
     if verdict.failed:
-        parts.append(f"blocked by {', '.join(c.name for c in verdict.failed)};")
+        parts.append(f"blocked by {_listed(c.name for c in verdict.failed)};")
     else:
         parts.append("no constraint blocks it;")
     if verdict.not_measured:
-        parts.append(f"not measured: {', '.join(c.name for c in verdict.not_measured)};")
+        parts.append(f"not measured: {_listed(c.name for c in verdict.not_measured)};")
     if verdict.comparisons:
-        parts.append(f"it loses to {', '.join(verdict.losses)}." if verdict.losses else "it loses to none.")
+        parts.append(f"it clearly beats {_listed(verdict.wins) or 'no policy'} and")
+        parts.append(f"clearly loses to {_listed(verdict.losses) or 'none'}.")
     sentence = " ".join(parts).rstrip(";")
     sentence = sentence if sentence.endswith(".") else sentence + "."
     return Verdict(**{field: getattr(verdict, field) for field in Verdict.__slots__} | {"sentence": sentence})

@@ -62,6 +62,11 @@ class Verdict:
         return tuple(c for c in self.constraints if c.passed is None)
 
     @property
+    def wins(self) -> tuple[str, ...]:
+        """The policies that were worse than the challenger, beyond the interval."""
+        return tuple(str(row["policy"]) for row in self.comparisons if row["outcome"] == "better")
+
+    @property
     def losses(self) -> tuple[str, ...]:
         """The policies that were better than the challenger, beyond the interval."""
         return tuple(str(row["policy"]) for row in self.comparisons if row["outcome"] == "worse")

@@ -176,7 +176,7 @@ def test_the_files_say_what_was_decided_and_on_what(first: tuple[Verdict, Path])
     ]
     assert Verdict.from_dict(json.loads((out / "verdict.json").read_text())) == verdict
     page = (out / "verdict.md").read_text()
-    assert page.startswith("# Approved\n\nApproved: mean_jct_s")
+    assert page.startswith("# Approved\n\nApproved: mean JCT")
     assert "| starved_jobs | passed |" in page
     table = pd.read_csv(out / "policies.csv").set_index("policy")
     assert table.loc["fifo", "mean_jct_s"] == verdict.objective["reference"]
@@ -219,7 +219,7 @@ def test_reversed_estimates_are_refused(world: World, tmp_path: Path) -> None:
     assert not verdict.approved
     assert verdict.objective["passed"] is False
     assert "champion" in verdict.losses
-    assert verdict.sentence.startswith("Refused: mean_jct_s")
+    assert verdict.sentence.startswith("Refused: mean JCT")
     assert (tmp_path / "verdict.md").read_text().startswith("# Refused")
 
 
