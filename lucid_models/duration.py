@@ -57,7 +57,7 @@ class DurationSettings:
     )
     mean_boosting: BoostingSettings = field(
         default_factory=lambda: BoostingSettings(
-            objective="gamma_deviance", bags=2, max_rounds=1_500, max_bins=128, min_samples_leaf=20
+            objective="gamma_deviance", bags=4, max_rounds=1_500, max_bins=64, min_samples_leaf=50
         )
     )
     blocks: int = 20
@@ -255,11 +255,12 @@ def choose_levels(jobs: pd.DataFrame) -> list[str]:
 
 def choose_facts(jobs: pd.DataFrame) -> list[str]:
     """The plain facts that this log has the columns for."""
-    usable = [
-        fact
-        for fact, column in _FACT_COLUMN.items()
-        if _known_share(jobs, column) and jobs[column].nunique() > 1
-    ]
+    usable: dict[str, str] = {}
+    for fact, column in _FACT_COLUMN.items():
+        told = _known_share(jobs, column) and jobs[column].nunique() > 1
+        # A second column that says the same (SWF: processors as GPUs and as cores) would only share its score.
+        if told and not any(_same_numbers(jobs, column, other) for other in usable.values()):
+            usable[fact] = column
     return [fact for fact in FACTS if fact in (*usable, "hour", "day_of_week")]
 
 
@@ -333,6 +334,10 @@ def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
         return np.full(len(jobs), np.nan)
     numbers = pd.to_numeric(jobs[column], errors="coerce").astype("Float64")
     return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def _same_numbers(jobs: pd.DataFrame, column: str, other: str) -> bool:
+    return bool(np.array_equal(_numbers(jobs, column), _numbers(jobs, other), equal_nan=True))
 
 
 def _known_share(jobs: pd.DataFrame, column: str) -> bool:

@@ -11,23 +11,17 @@ LONGEST_HOLD_OUT_DAYS = 3_650
 def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) -> tuple[datetime, datetime]:
     """The first and the last submission of a cluster's jobs (UTC), as if the log ended at `as_of`.
 
-    Reads two days, not the whole table. Raises NotFoundError when the lake has no jobs, BadInputError when
+    A cluster of which only the published throughput is known spans its bins. Of jobs, two days are read, not
+    the whole table. Raises NotFoundError when the lake has no jobs, BadInputError when
     `as_of` lies before the first.
     """
     lake = Lake(lake_uri)
-    days = lake.dates(cluster)
-    if not days:
+    first, last = _job_span(lake, cluster) or _throughput_span(lake, cluster) or (None, None)
+    if first is None or last is None:
         raise NotFoundError(
             f"The lake {lake_uri} has no jobs of cluster {cluster!r}.",
             remedy="`lucid ingest` or `lucid synthesize` fills it.",
         )
-    ends = []
-    for day in (days[0], days[-1]):
-        midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - the lake reads it as UTC
-        times = lake.read_jobs(cluster, midnight, midnight + timedelta(days=1), ["submit_time"])
-        ends.append(times["submit_time"])
-    first: datetime = ends[0].min().to_pydatetime()
-    last: datetime = ends[1].max().to_pydatetime()
     if as_of is None or as_of > last:
         return first, last
     if as_of <= first:
@@ -37,6 +31,25 @@ def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) 
             remedy="Choose a later time.",
         )
     return first, as_of
+
+
+def _job_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
+    days = lake.dates(cluster)
+    if not days:
+        return None
+    ends = []
+    for day in (days[0], days[-1]):
+        midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - the lake reads it as UTC
+        times = lake.read_jobs(cluster, midnight, midnight + timedelta(days=1), ["submit_time"])
+        ends.append(times["submit_time"])
+    return ends[0].min().to_pydatetime(), ends[1].max().to_pydatetime()
+
+
+def _throughput_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
+    if not lake.dates(cluster, "throughput"):
+        return None
+    starts = lake.read_throughput(cluster)["bin_start"]
+    return starts.min().to_pydatetime(), starts.max().to_pydatetime()
 
 
 def read_time(text: str | None) -> datetime | None:

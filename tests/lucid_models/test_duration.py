@@ -133,6 +133,8 @@ def test_columns_decide_levels_and_facts(jobs) -> None:
     profiled = jobs.assign(gpu_util_pct=np.arange(len(jobs)) % 100.0, time_limit_s=3_600.0 * (1 + jobs.gpus))
     assert {"gpu_util_pct", "log_time_limit"} <= set(choose_facts(profiled))
     assert "gpu_util_pct" not in choose_facts(jobs)
+    assert "log_cpus" in choose_facts(jobs.assign(cpus=jobs.gpus * np.arange(1, len(jobs) + 1)))
+    assert "log_cpus" not in choose_facts(jobs.assign(cpus=jobs.gpus))
 
 
 def test_a_new_user_is_said_to_be_new(duration_model) -> None:

@@ -88,3 +88,12 @@ def test_the_replayed_window_ends_where_the_log_is_taken_to_end(lake_uri: str) -
     )
     assert window.start == as_of - timedelta(days=7)
     assert as_of <= window.end < LAST
+
+
+def test_a_cluster_known_by_its_throughput_alone_spans_its_bins(tmp_path: Path) -> None:
+    starts = pd.date_range("2020-04-01", periods=30 * 144, freq="10min", tz="UTC")
+    counts = {"submitted_jobs": 1, "submitted_gpu_jobs": 1, "submitted_gpus": 2}
+    bins = pd.DataFrame({"bin_start": starts, "bin_s": 600, "origin": "published", **counts})
+    Lake(str(tmp_path)).write_throughput("venus", bins)
+    assert submission_span(str(tmp_path), "venus") == (starts[0], starts[-1])
+    assert training_window_end(str(tmp_path), "venus", 7) == starts[-1] - timedelta(days=7)
