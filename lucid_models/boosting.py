@@ -92,6 +92,7 @@ def boost(
     with warnings.catch_warnings():
         # Missing values are meant to be there (no history yet) and our explanations show their score.
         warnings.filterwarnings("ignore", message="Missing values detected")
+        warnings.filterwarnings("ignore", message="All-NaN slice encountered")
         model.fit(matrix, target, bags=split)
     scorer = scorer_of(model, feature_names)
     held_out = _held_out_scores(model, scorer, matrix, split)

@@ -9,7 +9,7 @@ earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ from lucid_models.job_keys import name_family
 from lucid_models.job_replay import JobStream, replay, stream_summary
 
 MIN_JOBS = 100
+LARGE_TABLE_ROWS = 40_000
 _RESIDUAL_KNOTS = 12
 _TEXT = ("job_id", "virtual_cluster", "user", "name", "job_type")
 _NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
@@ -107,10 +108,12 @@ class WorkloadEstimateModel:
         logarithm = np.log(duration)
         blocks = np.arange(rows.shape[0]) * self.settings.blocks // rows.shape[0]
         progress(0, 2, "boosting the log head")
-        log_head = boost(rows, logarithm, state.names, blocks, self.settings.log_boosting)
+        log_head = boost(rows, logarithm, state.names, blocks, _affordable(self.settings.log_boosting, rows))
         progress(1, 2, "boosting the mean head")
         scale = float(duration.mean())
-        mean_head = boost(rows, duration / scale, state.names, blocks, self.settings.mean_boosting)
+        mean_head = boost(
+            rows, duration / scale, state.names, blocks, _affordable(self.settings.mean_boosting, rows)
+        )
         progress(2, 2, "boosting done")
         self._scorer = DurationScorer(
             state,
@@ -123,8 +126,8 @@ class WorkloadEstimateModel:
                 **stream_summary(stream),
                 "rows": int(taught.sum()),
                 "known_until_s": lesson.until_s,
-                "log_boosting": asdict(self.settings.log_boosting),
-                "mean_boosting": asdict(self.settings.mean_boosting),
+                "log_boosting": asdict(_affordable(self.settings.log_boosting, rows)),
+                "mean_boosting": asdict(_affordable(self.settings.mean_boosting, rows)),
             },
         )
         return self
@@ -230,6 +233,11 @@ class WorkloadEstimateModel:
         return self.scorer.features(job_mappings(jobs))
 
 
+def _affordable(settings: BoostingSettings, rows: NDArray[np.float64]) -> BoostingSettings:
+    """Two bags on a large table: more of them steady a small one, and cost time in proportion."""
+    return replace(settings, bags=min(settings.bags, 2)) if len(rows) > LARGE_TABLE_ROWS else settings
+
+
 def choose_levels(jobs: pd.DataFrame) -> list[str]:
     """The levels that this log has the columns for, without those that repeat another one."""
     known = {name for name in ("virtual_cluster", "user", "name", "job_type") if _known_share(jobs, name)}
@@ -258,7 +266,7 @@ def choose_facts(jobs: pd.DataFrame) -> list[str]:
     usable: dict[str, str] = {}
     for fact, column in _FACT_COLUMN.items():
         told = _known_share(jobs, column) and jobs[column].nunique() > 1
-        # A second column that says the same (SWF: processors as GPUs and as cores) would only share its score.
+        # A second column that says the same (SWF: processors as GPUs and as cores) only shares its score.
         if told and not any(_same_numbers(jobs, column, other) for other in usable.values()):
             usable[fact] = column
     return [fact for fact in FACTS if fact in (*usable, "hour", "day_of_week")]
