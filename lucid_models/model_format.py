@@ -15,7 +15,6 @@ may ignore needs no new version. A file of a newer version is refused: an old sc
 
 import hashlib
 import json
-import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -326,10 +325,3 @@ def finite_list(values: NDArray[Any]) -> list[Any]:
         )
     result: list[Any] = array.tolist()
     return result
-
-
-def check_finite(value: float, what: str) -> float:
-    """`value`, or CorruptModelError when it is not finite."""
-    if not math.isfinite(value):
-        raise CorruptModelError(f"{what} is {value}, not finite.", remedy="Check the training data.")
-    return float(value)

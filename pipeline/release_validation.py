@@ -275,13 +275,6 @@ def _replay(
     return results
 
 
-def _within(progress: Progress, index: int, contenders: int, contender: Contender) -> Progress:
-    def report(done: int, total: int | None, what: str) -> None:
-        progress(index, contenders, f"replaying {contender.name}: {done:,} of {total or 0:,} jobs")
-
-    return report
-
-
 def _measured_window(inputs: ReplayInputs) -> MeasuredWindow:
     origin = pd.Timestamp(inputs.replayed["submit_time"].iloc[0])
     start_s = (pd.Timestamp(inputs.window.start) - origin).total_seconds()

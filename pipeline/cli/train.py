@@ -77,17 +77,7 @@ def throughput(
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Throughput Predict Model on a cluster's throughput table."""
-    from lucid_models.training import train_throughput
-    from pipeline.windows import read_as_of, training_window_end
-
-    lake_uri = lake_or_default(lake)
-    report = train_throughput(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        tracking_uri=tracking_or_default(tracking_uri),
-        train_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
-    )
-    _present(report, as_json)
+    _train_on_lake("throughput", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
 
 
 @app.command()
@@ -100,14 +90,29 @@ def duration(
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Workload Estimate Model on a cluster's job table."""
-    from lucid_models.training import train_duration
+    _train_on_lake("duration", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
+
+
+def _train_on_lake(
+    model: str,
+    cluster: str,
+    lake: str | None,
+    hold_out_days: int,
+    as_of: str | None,
+    tracking_uri: str | None,
+    as_json: bool,
+) -> None:
+    """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
+    from pipeline.model_training import train_model
     from pipeline.windows import read_as_of, training_window_end
 
     lake_uri = lake_or_default(lake)
-    report = train_duration(
-        lake_uri=lake_uri,
+    until = training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of))
+    report = train_model(
+        model=model,
         cluster=cluster,
+        lake_uri=lake_uri,
+        training_until=until.isoformat(),
         tracking_uri=tracking_or_default(tracking_uri),
-        train_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
     _present(report, as_json)
