@@ -1,0 +1,74 @@
+"""The affine-jobpair binder (Lucid section 3.3): which running job a waiting one may share GPUs with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.snapshot import JobView, NodePool
+from simulator.stages.settings import StageSettings
+
+
+@dataclass(frozen=True)
+class BinderSettings(StageSettings):
+    """Settings of indolent packing.
+
+    - `gpu_memory_mib`: two jobs' memory on a GPU stays below it.
+    - `partner_min_remaining_s`: a running job that is believed to end sooner is no partner.
+    - `priority_ratio_max`: a job is not packed with one that is expected to need so many times less service,
+      since long packing blocks the head of the line (section 3.1, inter-module dependence 3).
+    """
+
+    gpu_memory_mib: float = 24_576.0
+    partner_min_remaining_s: float = 300.0
+    priority_ratio_max: float = 2.0
+
+
+class AffineJobpairBinder:
+    """Indolent packing: only pairs that are unlikely to hurt each other."""
+
+    def __init__(self, settings: BinderSettings) -> None:
+        self.settings = settings
+
+    def partners(self, pool: NodePool, capacity: int, now_s: float) -> dict[int, list[JobView]]:
+        """Return the running jobs that may share, by GPU demand, in the order of their start.
+
+        Partners have equal GPU demand, so a job that was too large for the profiler never meets a measured
+        one: only profiled jobs are candidates.
+        """
+        found: dict[int, list[JobView]] = {}
+        for job in pool.running:
+            profile = job.profile
+            if (
+                job.partner is None
+                and profile is not None
+                and profile.sharing_score is not None
+                and profile.sharing_score <= capacity
+                and job.placement is not None
+                and len(job.placement) == 1
+                and job.profiled
+                and job.estimate_s - job.attained_at(now_s) >= self.settings.partner_min_remaining_s
+            ):
+                found.setdefault(job.gpus, []).append(job)
+        return found
+
+    def best(self, job: JobView, candidates: Sequence[JobView], capacity: int) -> JobView | None:
+        """Return the partner with the lowest sharing score that no packing rule forbids, if there is one."""
+        mine = job.profile
+        if mine is None or mine.sharing_score is None or not job.profiled:
+            return None
+        memory_mib = self.settings.gpu_memory_mib - mine.gpu_mem_mib
+        ratio_max = self.settings.priority_ratio_max
+        needed_estimate_s = job.estimate_s / ratio_max if ratio_max else 0.0
+        best: JobView | None = None
+        best_score = capacity - mine.sharing_score + 1
+        for candidate in candidates:
+            theirs = candidate.profile
+            assert theirs is not None and theirs.sharing_score is not None  # noqa: S101, PT018
+            if (
+                theirs.sharing_score < best_score
+                and theirs.gpu_mem_mib < memory_mib
+                and candidate.estimate_s >= needed_estimate_s
+            ):
+                best, best_score = candidate, theirs.sharing_score
+                if not best_score:
+                    break
+        return best
