@@ -1,10 +1,29 @@
-"""Figures of merit of a simulated schedule (terms: docs/concepts.md)."""
+"""Figures of merit of a simulated schedule, each defined once and with its source (docs/concepts.md)."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from simulator.fairness import jain_index, progress_rates
+
+Floats = NDArray[np.float64]
+
+# Run times below it count as this much in a slowdown (Feitelson and Rudolph 1998, section 4).
+SLOWDOWN_BOUND_S = 10.0
+# Lucid's Table 5 calls a job large that needs more than this.
+SMALL_JOB_MAX_GPUS = 8
+# Lucid, section 4.3 ("Debugging feedback"), counts the queued among jobs of at most 60 s. Ten minutes is the
+# limit of a debugging session that people wait for.
+SHORT_JOB_S = 60.0
+DEBUGGING_JOB_S = 600.0
+# A job starves when it waits for more than ten times its run time, and for an hour at least: see `starved`.
+STARVED_AFTER_RUN_TIMES = 10.0
+STARVED_AFTER_S = 3_600.0
+
+PERCENTILES = {"median": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
 def percentile(values: np.ndarray, percent: float) -> float:
@@ -17,34 +36,116 @@ def mean(values: np.ndarray) -> float:
     return float(np.mean(values)) if len(values) else 0.0
 
 
-def schedule_summary(jobs: pd.DataFrame, *, total_gpus: int, held_gpu_s: float) -> dict[str, Any]:
-    """Summarise a table of completed jobs (`simulator.result.JOB_COLUMNS`).
+def bounded_slowdown(jct_s: ArrayLike, duration_s: ArrayLike, bound_s: float = SLOWDOWN_BOUND_S) -> Floats:
+    """Return each job's bounded slowdown, max(1, JCT / max(run time, bound)); all in seconds, shape (jobs,).
 
-    `held_gpu_s` is the GPU time that was occupied; GPUs that two jobs share count once. Utilisation is its
-    share of all GPUs' time from the first submission to the last completion.
+    The run time is the job's own, alone and undisturbed: being packed or preempted counts as slowdown. The
+    bound keeps jobs that end at once from drowning all others; 10 s is the field's usual choice.
+
+    Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong, "Theory and practice in parallel job scheduling" (JSSPP
+    1997), and Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling" (JSSPP 1998),
+    section 4.
     """
-    jct = jobs["jct_s"].to_numpy()
+    jct = np.asarray(jct_s, dtype=np.float64)
+    duration = np.asarray(duration_s, dtype=np.float64)
+    values: Floats = np.maximum(1.0, jct / np.maximum(duration, bound_s))
+    return values
+
+
+def starved(queuing_delay_s: ArrayLike, duration_s: ArrayLike) -> NDArray[np.bool_]:
+    """Say which jobs starved: those pending for longer than max(1 h, 10 x run time); shape (jobs,).
+
+    Tiresias (NSDI '19, "avoiding starvation") calls a job starving when it has waited for longer than a
+    multiple of the time that it ran, so the limit grows with the job; we take ten times, an order of
+    magnitude. Below an hour nobody would call a wait starvation, however short the job.
+    """
+    limit = np.maximum(STARVED_AFTER_S, STARVED_AFTER_RUN_TIMES * np.asarray(duration_s, dtype=np.float64))
+    waits: NDArray[np.bool_] = np.asarray(queuing_delay_s, dtype=np.float64) > limit
+    return waits
+
+
+def schedule_summary(jobs: pd.DataFrame, *, total_gpus: int, held_gpu_s: float) -> dict[str, Any]:
+    """Summarise a table of jobs that left the cluster (`simulator.result.JOB_COLUMNS`).
+
+    JCT and slowdown are of the jobs that completed; queuing is of all, for a job that was cancelled while it
+    waited has waited. `held_gpu_s` is the GPU time that was occupied; GPUs that two jobs share count once.
+    `utilisation_pct` is its share of all GPUs' time from the first submission to the last end (the makespan),
+    and `effective_utilisation_pct` the share of the completed jobs' own work, each as if alone: below the
+    former by overheads, lost runs and work that was withdrawn, above it by what packing gains (system
+    throughput over GPUs, Eyerman and Eeckhout 2008).
+    """
+    done = (jobs["state"] == "completed").to_numpy()
+    completed = jobs[done]
+    jct = completed["jct_s"].to_numpy()
     queuing = jobs["queuing_delay_s"].to_numpy()
+    duration = jobs["duration_s"].to_numpy()
+    gpus = jobs["gpus"].to_numpy()
     makespan = float(jobs["end_time_s"].max() - jobs["submit_time_s"].min()) if len(jobs) else 0.0
     capacity = total_gpus * makespan
+    slowdown = bounded_slowdown(jct, duration[done])
     return {
         "jobs": len(jobs),
-        "mean_jct_s": mean(jct),
-        "median_jct_s": percentile(jct, 50),
-        "p999_jct_s": percentile(jct, 99.9),
-        "mean_queuing_delay_s": mean(queuing),
-        "median_queuing_delay_s": percentile(queuing, 50),
-        "p999_queuing_delay_s": percentile(queuing, 99.9),
+        "completed_jobs": len(completed),
+        "cancelled_jobs": len(jobs) - len(completed),
+        **_spread("jct_s", jct),
+        **_spread("queuing_delay_s", queuing),
         "max_queuing_delay_s": float(queuing.max()) if len(jobs) else 0.0,
         "queued_jobs": int((queuing > 0).sum()),
+        "starved_jobs_pct": _percent(starved(queuing, duration)),
+        "mean_bounded_slowdown": mean(slowdown),
+        "p95_bounded_slowdown": percentile(slowdown, 95),
+        "jain_users": jain_index(progress_rates(slowdown, completed["user"])),
+        "jain_virtual_clusters": jain_index(progress_rates(slowdown, completed["virtual_cluster"])),
         "makespan_s": makespan,
         "utilisation_pct": 100 * held_gpu_s / capacity if capacity else 0.0,
+        "effective_utilisation_pct": (
+            100 * float((duration * gpus)[done].sum()) / capacity if capacity else 0.0
+        ),
+        **_by_size(completed),
+        **_short_jobs(queuing, duration),
         "preemptions": int(jobs["preemptions"].sum()),
         "colocated_jobs": int(jobs["colocated"].sum()),
         "profiled_jobs": int(jobs["profiled"].sum()),
         "ended_in_profiling": int(jobs["ended_in_profiling"].sum()),
         "overhead_gpu_s": float((jobs["overhead_s"] * jobs["gpus"]).sum()),
         "lost_gpu_s": float((jobs["lost_s"] * jobs["gpus"]).sum()),
+    }
+
+
+def _spread(name: str, values: np.ndarray) -> dict[str, float]:
+    """Mean and percentiles of one column; 0 for no values."""
+    points = np.percentile(values, list(PERCENTILES.values())) if len(values) else np.zeros(len(PERCENTILES))
+    return {
+        f"mean_{name}": mean(values),
+        **{f"{label}_{name}": float(point) for label, point in zip(PERCENTILES, points, strict=True)},
+    }
+
+
+def _percent(flags: np.ndarray) -> float:
+    """The share of jobs (%) that a flag holds for; 0 for no jobs."""
+    return 100 * float(flags.mean()) if len(flags) else 0.0
+
+
+def _by_size(completed: pd.DataFrame) -> dict[str, float]:
+    """Large jobs (more than 8 GPUs) against small ones, as in Lucid's Table 5."""
+    large = completed["gpus"].to_numpy() > SMALL_JOB_MAX_GPUS
+    figures: dict[str, float] = {"large_jobs": int(large.sum())}
+    for label, chosen in (("large", completed[large]), ("small", completed[~large])):
+        figures[f"{label}_jobs_mean_jct_s"] = mean(chosen["jct_s"].to_numpy())
+        figures[f"{label}_jobs_mean_queuing_delay_s"] = mean(chosen["queuing_delay_s"].to_numpy())
+    return figures
+
+
+def _short_jobs(queuing: np.ndarray, duration: np.ndarray) -> dict[str, float]:
+    """How long people wait for feedback from short jobs (Lucid, section 4.3, "Debugging feedback")."""
+    short, debugging = duration <= SHORT_JOB_S, duration <= DEBUGGING_JOB_S
+    return {
+        "short_jobs": int(short.sum()),
+        "short_jobs_queued": int((queuing[short] > 0).sum()),
+        "short_jobs_queued_pct": _percent(queuing[short] > 0),
+        "debugging_jobs": int(debugging.sum()),
+        "debugging_jobs_queued_pct": _percent(queuing[debugging] > 0),
+        "debugging_jobs_mean_queuing_delay_s": mean(queuing[debugging]),
     }
 
 
@@ -58,6 +159,9 @@ def by_group(jobs: pd.DataFrame, column: str) -> list[Mapping[str, Any]]:
             "mean_jct_s": mean(group["jct_s"].to_numpy()),
             "mean_queuing_delay_s": mean(group["queuing_delay_s"].to_numpy()),
             "p999_queuing_delay_s": percentile(group["queuing_delay_s"].to_numpy(), 99.9),
+            "mean_bounded_slowdown": mean(
+                bounded_slowdown(group["jct_s"].to_numpy(), group["duration_s"].to_numpy())
+            ),
             "gpu_s": float((group["duration_s"] * group["gpus"]).sum()),
         }
         for name, group in jobs.groupby(names, sort=True)

@@ -12,12 +12,13 @@ JOB_COLUMNS: Mapping[str, str] = {
     "job_id": "as in the source",
     "virtual_cluster": "",
     "user": "null when the source does not say",
-    "gpus": "GPU demand",
+    "gpus": "GPU demand; 0 for a CPU job",
+    "state": "completed or cancelled",
     "submit_time_s": "seconds from the first submission",
     "duration_s": "the true run time, alone and undisturbed",
     "estimated_duration_s": "what the policy was told; NaN when nothing",
     "first_start_time_s": "start of the first run, a profiling run included",
-    "end_time_s": "",
+    "end_time_s": "when it completed, or was cancelled",
     "queuing_delay_s": "all pending time, at the profiler and after preemptions included",
     "jct_s": "end - submission",
     "preemptions": "",
@@ -40,13 +41,14 @@ class SimulationResult:
 
 
 def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> pd.DataFrame:
-    """Make the table of completed jobs."""
+    """Make the table of jobs that left the cluster, completed or cancelled."""
     return pd.DataFrame(
         {
             "job_id": [view.job.job_id for view in jobs],
             "virtual_cluster": [view.job.virtual_cluster for view in jobs],
             "user": pd.array([view.job.user for view in jobs], dtype="str"),
-            "gpus": pd.array([view.gpus for view in jobs], dtype="int64"),
+            "gpus": pd.array([view.job.gpus for view in jobs], dtype="int64"),
+            "state": pd.array([view.state.value for view in jobs], dtype="str"),
             "submit_time_s": _floats(view.submit_time_s for view in jobs),
             "duration_s": _floats(view.job.duration_s for view in jobs),
             "estimated_duration_s": _floats(view.job.estimated_duration_s for view in jobs),
