@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from simulator.placement import Placement
-from simulator.snapshot import JobView
+from simulator.snapshot import JobView, NodePool
 
 
-@dataclass(frozen=True, slots=True)
+# Actions are made once a start, in the innermost loop: `frozen` would make that three times as dear.
+@dataclass(slots=True)
 class Start:
     """Run a queued job alone on these GPUs, in the node pool that it is queued for.
 
@@ -19,7 +20,7 @@ class Start:
     limit_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Colocate:
     """Run a queued job on the very GPUs of a running one, of equal GPU demand and without a partner yet."""
 
@@ -27,11 +28,33 @@ class Colocate:
     partner: JobView
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Preempt:
-    """Stop a running job; it keeps its progress, queues again, and pays an overhead when it resumes."""
+    """Stop a running job, which queues again; a partner runs on alone.
+
+    A job that keeps its progress pays the policy's overhead when it resumes. One that does not (nothing was
+    checkpointed) starts again from zero, at no further cost.
+    """
 
     job: JobView
+    keeps_progress: bool = True
 
 
-Action = Start | Colocate | Preempt
+@dataclass(slots=True)
+class Loan:
+    """Hand an idle node of one pool to another, until the borrower gives it back (`Reclaim`)."""
+
+    lender: NodePool
+    borrower: NodePool
+    node: int  # its index in the lender
+
+
+@dataclass(slots=True)
+class Reclaim:
+    """Hand an idle guest node back to the pool that lent it."""
+
+    borrower: NodePool
+    node: int  # its index in the borrower
+
+
+Action = Start | Colocate | Preempt | Loan | Reclaim

@@ -18,10 +18,14 @@ class ClusterSpec:
     gpus_per_node: int = DEFAULT_GPUS_PER_NODE
     # Nodes that a policy sets aside, by name (Lucid's profiler); not open to jobs of any virtual cluster.
     partitions: Mapping[str, int] = field(default_factory=dict)
+    # CPU cores of each node that are set aside for CPU jobs; 0: CPU jobs are not replayed.
+    cpu_cores_per_node: int = 0
 
     def __post_init__(self) -> None:
         if self.gpus_per_node < 1:
             raise BadInputError(f"gpus_per_node is {self.gpus_per_node}.", remedy="Use 1 or more.")
+        if self.cpu_cores_per_node < 0:
+            raise BadInputError(f"cpu_cores_per_node is {self.cpu_cores_per_node}.", remedy="Use 0 or more.")
         if not self.virtual_clusters:
             raise BadInputError("The cluster has no virtual cluster.", remedy="Name at least one.")
         for name, nodes in (*self.virtual_clusters.items(), *self.partitions.items()):

@@ -11,6 +11,7 @@ A policy passes when, on workloads of several shapes,
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 from random import Random
 
 import pandas as pd
@@ -37,10 +38,11 @@ class ConformanceError(LucidError):
 class AuditedSimulation(Simulation):
     """A simulation that recounts everything from the jobs themselves after every step."""
 
-    def step(self) -> None:
+    def step(self, until_s: float = inf) -> bool:
         """Take a step, then compare the books with the facts."""
         before_s = self.now_s
-        super().step()
+        if not super().step(until_s):
+            return False
         if self.now_s < before_s:
             raise ConformanceError(f"{self.name}: time went back from {before_s} s to {self.now_s} s.")
         self._audit_gpus()
@@ -49,6 +51,7 @@ class AuditedSimulation(Simulation):
         running = sum(len(pool.running) for pool in self.pools.values())
         if queued != states.count(RunState.PENDING) or running != states.count(RunState.RUNNING):
             raise ConformanceError(f"{self.name}: a job was lost at {self.now_s} s.")
+        return True
 
     def _audit_gpus(self) -> None:
         size = self.cluster.gpus_per_node

@@ -5,26 +5,33 @@ order of `EventKind`, and then asks the policy once. A running job costs nothing
 """
 
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from math import inf
 from time import process_time
 from typing import Any
 
+import numpy as np
+
 from cluster_logs.errors import BadInputError, LucidError
 from cluster_logs.progress import Progress, silent
-from simulator.actions import Action, Colocate, Preempt, Start
+from simulator.actions import Action, Colocate, Loan, Preempt, Reclaim, Start
 from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange
 from simulator.colocation import ColocationModel, UtilisationModel
 from simulator.event_kinds import EventKind
-from simulator.metrics import schedule_summary
-from simulator.placement import FreeGpus
+from simulator.forecast import ThroughputForecast
+from simulator.metrics import mean, schedule_summary
+from simulator.node_books import NodeBooks, Repair, cpu_pool, make_pools
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
+from simulator.recorder import Recorder, StopReason
 from simulator.result import SimulationResult, job_rows
 from simulator.rules import Rules, load_rules
 from simulator.snapshot import JobView, NodePool, RunState, Snapshot
 from simulator.workload import Workload
 
 PROGRESS_EVERY = 1000  # completed jobs
+_COMPLETE = int(EventKind.COMPLETE)
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped
 
 
@@ -44,13 +51,16 @@ class Simulation:
         name: str | None = None,
         rules: Rules | str = "default",
         colocation: ColocationModel | None = None,
+        changes: Sequence[ClusterChange] = (),
+        forecast: ThroughputForecast | None = None,
+        recorder: Recorder | None = None,
         progress: Progress | None = None,
     ) -> None:
         began = process_time()
         self.rules = load_rules(rules) if isinstance(rules, str) else rules
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
-        self.workload = workload.that_fit(cluster)
+        self.workload = workload.that_fit(cluster, changes)
         if policy.needs_estimates:
             without = [job.job_id for job in self.workload.jobs if job.estimated_duration_s is None]
             if without:
@@ -61,68 +71,105 @@ class Simulation:
                 )
         largest: dict[str, int] = dict.fromkeys(cluster.virtual_clusters, 0)
         for job in self.workload.jobs:
-            largest[job.virtual_cluster] = max(largest[job.virtual_cluster], job.gpus)
+            if job.gpus > largest[job.virtual_cluster]:
+                largest[job.virtual_cluster] = job.gpus
         self.cluster = policy.prepare(cluster, largest)
-        self.pools: dict[str, NodePool] = {
-            pool: NodePool(pool, FreeGpus(nodes, cluster.gpus_per_node, self.rules.remainder))
-            for pool, nodes in (*self.cluster.virtual_clusters.items(), *self.cluster.partitions.items())
-        }
+        self.pools = make_pools(self.cluster, cluster.cpu_cores_per_node, self.rules.remainder)
         self.jobs = [JobView(job, index) for index, job in enumerate(self.workload.jobs)]
         self.now_s = 0.0
         self.decisions = 0
         self.completed = 0
+        self.cancelled = 0
+        self._nodes = NodeBooks(self.pools, cluster, self.cluster)
         self._colocation = colocation or UtilisationModel()
         self._progress = progress or silent
+        self._recorder = recorder
+        self._costs = policy.costs
+        # What a policy does not override is not called: these are asked at each event.
+        self._chooses_pool = type(policy).pool_of is not Policy.pool_of
+        self._asks_for_wakes = type(policy).next_change_s is not Policy.next_change_s
+        self._learns = type(policy).observe_end is not Policy.observe_end
         self._rank = {pool: i for i, pool in enumerate(self.pools.values())}
         self._changed: dict[NodePool, None] = {}
         self._wakes: dict[NodePool, float] = {}
-        self._snapshot = Snapshot(self.pools)
+        self._snapshot = Snapshot(self.pools, forecast=forecast)
         self._ended_in_profiling: set[int] = set()
+        self._submitted = 0  # jobs are sorted by submission: these have been, the others are to come
         # (time, kind, sequence, subject, version of the job when the event was foreseen)
-        self._events: list[tuple[float, int, int, Any, int]] = [
-            (view.submit_time_s, int(EventKind.SUBMIT), view.index, view, 0) for view in self.jobs
-        ]
-        heapify(self._events)
-        self._sequence = len(self.jobs)
+        self._events: list[tuple[float, int, int, Any, int]] = []
+        self._sequence = 0
+        for change in sorted(changes, key=lambda change: change.at_s):
+            self._push(change.at_s, EventKind.CLUSTER, change, 0)
+        for view in self.jobs:
+            if view.job.cancel_time_s is not None:
+                self._push(max(view.job.cancel_time_s, view.submit_time_s), EventKind.CANCEL, view, 0)
         self._cpu_s = process_time() - began
 
     # -- running ---------------------------------------------------------------------------------------------
 
-    def run(self, until_s: float | None = None) -> None:
+    def _next_s(self) -> float:
+        """When something happens next; infinity when nothing will."""
+        next_s = self.jobs[self._submitted].submit_time_s if self._submitted < len(self.jobs) else inf
+        return min(next_s, self._events[0][0]) if self._events else next_s
+
+    def run(self, until_s: float = inf) -> None:
         """Run to the end, or until the next moment lies after `until_s`."""
         began = process_time()
-        while self._events and (until_s is None or self._events[0][0] <= until_s):
-            self.step()
+        while self.step(until_s):
+            pass
         self._cpu_s += process_time() - began
 
-    def step(self) -> None:
-        """Let everything of the next moment happen, and let the policy decide."""
-        events = self._events
-        now = self.now_s = events[0][0]
+    def step(self, until_s: float = inf) -> bool:
+        """Let everything of the next moment happen, and let the policy decide.
+
+        Does nothing and returns False when all jobs are done, or when nothing happens until `until_s`.
+        """
+        now = self._next_s()
+        if now > until_s or now == inf or self.completed + self.cancelled == len(self.jobs):
+            return False
+        self.now_s = now
+        events, jobs = self._events, self.jobs
         for _ in range(MAX_DECISIONS_AT_ONE_MOMENT):
             while events and events[0][0] == now:
                 _, kind, _, subject, version = heappop(events)
-                if kind == EventKind.SUBMIT:
-                    self._enqueue(subject)
-                elif kind == EventKind.WAKE:
-                    if self._wakes.get(subject) == now:
-                        del self._wakes[subject]
-                        self._changed[subject] = None
-                elif subject.version == version:
-                    if kind == EventKind.COMPLETE:
+                if kind == _COMPLETE:
+                    if subject.version == version:
                         self._complete(subject)
-                    else:
-                        self._stop_at_limit(subject)
+                else:
+                    self._happen(kind, subject, version)
+            at = self._submitted
+            while at < len(jobs) and jobs[at].submit_time_s == now:
+                if jobs[at].state is RunState.SUBMITTED:
+                    self._enqueue(jobs[at])
+                at += 1
+            self._submitted = at
             if self._changed:
                 self._decide()
             if not events or events[0][0] != now:
-                return
+                return True
         raise PolicyError(f"{self.name} made {MAX_DECISIONS_AT_ONE_MOMENT} decisions at {now} s without end.")
+
+    def _happen(self, kind: int, subject: Any, version: int) -> None:
+        """Let one of the rarer events happen."""
+        if kind == EventKind.WAKE:
+            if self._wakes.get(subject) == self.now_s:
+                del self._wakes[subject]
+                self._changed[subject] = None
+        elif kind == EventKind.CANCEL:
+            self._cancel(subject)
+        elif kind == EventKind.CLUSTER:
+            self._change_cluster(subject)
+        elif subject.version == version:
+            if kind == EventKind.LIMIT:
+                self._stop_at_limit(subject)
+            else:
+                self._change_phase(subject)
 
     def _decide(self) -> None:
         now = self.now_s
         policy = self.policy
-        if policy.round_s is not None and now % policy.round_s:
+        round_s = policy.round_s
+        if round_s is not None and now % round_s:
             for pool in self._changed:
                 self._wake(pool, now)
             self._changed.clear()
@@ -136,11 +183,17 @@ class Simulation:
         snapshot.changed = changed
         self.decisions += 1
         for action in policy.decide(snapshot):
-            self._apply(action)
-        for pool in changed:
-            later = policy.next_change_s(pool, now)
-            if later is not None:
-                self._wake(pool, later)
+            if type(action) is Start:
+                self._start(action)
+            else:
+                self._apply(action)
+        if self._asks_for_wakes:
+            for pool in changed:
+                later = policy.next_change_s(pool, now)
+                if later is not None:
+                    self._wake(pool, later)
+        if self._recorder is not None:
+            self._recorder.decided(now, changed)
 
     def _wake(self, pool: NodePool, at_s: float) -> None:
         """Decide again in a pool at `at_s`, or at the first round from then on, but later than now."""
@@ -156,14 +209,19 @@ class Simulation:
             self._wakes[pool] = at_s
             self._push(at_s, EventKind.WAKE, pool, 0)
 
-    def _push(self, at_s: float, kind: EventKind, subject: Any, version: int) -> None:
+    def _push(self, at_s: float, kind: int, subject: Any, version: int) -> None:
         self._sequence += 1
         heappush(self._events, (at_s, int(kind), self._sequence, subject, version))
 
     # -- what happens to a job -------------------------------------------------------------------------------
 
     def _enqueue(self, view: JobView) -> None:
-        name = self.policy.pool_of(view)
+        if not view.job.gpus:
+            name = cpu_pool(view.job.virtual_cluster)
+        elif self._chooses_pool:
+            name = self.policy.pool_of(view)
+        else:
+            name = view.job.virtual_cluster
         pool = self.pools.get(name)
         if pool is None:
             raise PolicyError(f"{self.name} sends job {view.job.job_id!r} to {name!r}, which does not exist.")
@@ -172,6 +230,8 @@ class Simulation:
         view.queued_since_s = self.now_s
         pool.queue.add(self.policy.priority(view), view)
         self._changed[pool] = None
+        if self._recorder is not None:
+            self._recorder.queued(self.now_s, view, pool)
 
     def _settle(self, view: JobView) -> None:
         """Write down a running job's progress as of now."""
@@ -186,11 +246,18 @@ class Simulation:
     def _foresee(self, view: JobView) -> None:
         """Put the end of a job's present run, as it looks now, into the event heap."""
         view.version += 1
-        end_s = self.now_s + view.remaining_s / view.speed + self.policy.costs.completion_s
+        end_s = self.now_s + view.remaining_s / view.speed + self._costs.completion_s
+        kind = _COMPLETE
         if view.run_limit_s is not None and view.start_time_s + view.run_limit_s < end_s:
-            self._push(view.start_time_s + view.run_limit_s, EventKind.LIMIT, view, view.version)
-        else:
-            self._push(end_s, EventKind.COMPLETE, view, view.version)
+            end_s = view.start_time_s + view.run_limit_s
+            kind = EventKind.LIMIT
+        self._sequence += 1
+        heappush(self._events, (end_s, kind, self._sequence, view, view.version))
+        phase = view.job.phase
+        if phase is not None and not view.unstable:
+            to_go_s = max(0.0, phase[0] - (view.job.duration_s - view.remaining_s)) / view.speed
+            if self.now_s + to_go_s < end_s:
+                self._push(self.now_s + to_go_s, EventKind.PHASE, view, view.version)
 
     def _begin(self, view: JobView, pool: NodePool) -> None:
         now = self.now_s
@@ -202,10 +269,12 @@ class Simulation:
         if view.first_start_time_s is None:
             view.first_start_time_s = now
 
-    def _leave(self, view: JobView) -> None:
+    def _leave(self, view: JobView, reason: StopReason) -> None:
         """Take a job off its GPUs; they are free unless a partner stays, who then runs at full speed."""
         self._settle(view)
         pool = self.pools[view.pool]
+        if self._recorder is not None:
+            self._recorder.stopped(self.now_s, view, pool, reason)
         del pool.running[view]
         self._changed[pool] = None
         partner = view.partner
@@ -224,34 +293,88 @@ class Simulation:
 
     def _complete(self, view: JobView) -> None:
         bounded = view.run_limit_s is not None
-        self._leave(view)
+        self._leave(view, "completed")
         view.state = RunState.COMPLETED
-        view.overhead_s += self.policy.costs.completion_s
+        view.overhead_s += self._costs.completion_s
         view.end_time_s = self.now_s
         view.remaining_s = 0.0
         if bounded:
             self._ended_in_profiling.add(view.index)
         self.completed += 1
+        if self._learns:
+            self.policy.observe_end(view, self.now_s)
         if self.completed % PROGRESS_EVERY == 0:
             self._progress(self.completed, len(self.jobs), self.name)
 
+    def _lose_progress(self, view: JobView) -> None:
+        """Have a job start again from zero: all that it held GPUs for is lost, its overheads included."""
+        view.lost_s = view.attained_s
+        view.overhead_s = 0.0
+        view.remaining_s = view.job.duration_s
+        view.profile = view.job.profile
+
     def _stop_at_limit(self, view: JobView) -> None:
         """End a bounded run: its progress is lost, and the job queues again."""
-        self._leave(view)
-        view.lost_s += self.now_s - view.start_time_s
-        view.remaining_s = view.job.duration_s
+        self._leave(view, "limit")
+        self._lose_progress(view)
         view.profiled = True
         self._enqueue(view)
+
+    def _change_phase(self, view: JobView) -> None:
+        """A job's needs change, and so do the speeds of a pair that it is in."""
+        phase = view.job.phase
+        assert phase is not None  # noqa: S101
+        view.unstable = True
+        view.profile = phase[1]
+        self._settle(view)
+        partner = view.partner
+        if partner is not None:
+            self._settle(partner)
+            view.speed, partner.speed = self._colocation.speeds(view.profile, partner.profile)
+            self._foresee(partner)
+        self._foresee(view)
+        self._changed[self.pools[view.pool]] = None
+
+    def _cancel(self, view: JobView) -> None:
+        """A user withdraws a job; nothing happens to one that has ended."""
+        if view.state is RunState.PENDING:
+            pool = self.pools[view.pool]
+            pool.queue.remove(view)
+            view.queuing_delay_s += self.now_s - view.queued_since_s
+            self._changed[pool] = None
+            if self._recorder is not None:
+                self._recorder.stopped(self.now_s, view, pool, "cancelled")
+        elif view.state is RunState.RUNNING:
+            self._leave(view, "cancelled")
+        elif view.state is not RunState.SUBMITTED:
+            return
+        view.state = RunState.CANCELLED
+        view.end_time_s = self.now_s
+        self.cancelled += 1
+
+    def _change_cluster(self, change: ClusterChange | Repair) -> None:
+        """Nodes come, leave, fail or are repaired; the jobs of a failed node start again from zero."""
+        affected = self._nodes.apply(change, self.now_s)
+        for pool in affected.pools:
+            self._changed[pool] = None
+        for view in affected.killed:
+            view.profiled = view.profiled and view.run_limit_s is None  # a killed profiling run shows nothing
+            self._leave(view, "failed")
+            self._lose_progress(view)
+            view.failures += 1
+            self._enqueue(view)
+        if affected.repair is not None:
+            self._push(affected.repair.at_s, EventKind.CLUSTER, affected.repair, 0)
 
     # -- what a policy asks for ------------------------------------------------------------------------------
 
     def _apply(self, action: Action) -> None:
-        if isinstance(action, Start):
-            self._start(action)
-        elif isinstance(action, Preempt):
+        if isinstance(action, Preempt):
             self._preempt(action)
         elif isinstance(action, Colocate):
             self._colocate(action)
+        elif isinstance(action, Loan | Reclaim):
+            self._move_node(action)
         else:
             raise PolicyError(f"{self.name} asked for {action!r}, which is not an action.")
 
@@ -308,39 +431,73 @@ class Simulation:
         view = action.job
         if view.state is not RunState.RUNNING or view.run_limit_s is not None:
             raise PolicyError(f"{self.name} preempts {view!r}, which is not a running job without a limit.")
-        self._leave(view)
         # The policy is deciding right now; a preemption is its own doing, not news to it.
-        overhead_s = self.policy.costs.preemption_of(view.gpus, self.cluster.gpus_per_node)
-        view.remaining_s += overhead_s
-        view.overhead_s += overhead_s
+        pool = self.pools[view.pool]
+        was_news = pool in self._changed
+        if action.keeps_progress:
+            self._leave(view, "preempted")
+            overhead_s = self._costs.preemption_of(view.gpus, self.cluster.gpus_per_node)
+            view.remaining_s += overhead_s
+            view.overhead_s += overhead_s
+        else:
+            self._leave(view, "evicted")
+            self._lose_progress(view)
         view.preemptions += 1
         self._enqueue(view)
-        del self._changed[self.pools[view.pool]]
+        if not was_news:
+            self._changed.pop(pool, None)
+
+    def _move_node(self, action: Loan | Reclaim) -> None:
+        try:
+            if isinstance(action, Loan):
+                action.borrower.borrow(action.lender, action.node)
+            else:
+                # The home's own jobs may be waiting for the node.
+                self._changed[action.borrower.give_back(action.node)] = None
+        except ValueError as error:
+            raise PolicyError(f"{self.name} moves a node that it cannot have: {error}.") from error
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     def result(self) -> SimulationResult:
         """Return the schedule; raises PolicyError when a job never completed."""
-        if self.completed != len(self.jobs):
-            left = [view for view in self.jobs if view.state is not RunState.COMPLETED]
+        left = [view for view in self.jobs if view.state is not RunState.COMPLETED]
+        lost = [view for view in left if view.state is not RunState.CANCELLED and not self._outgrown(view)]
+        if lost:
             raise PolicyError(
-                f"{self.name} left {len(left)} of {len(self.jobs)} jobs incomplete, the first: {left[0]!r}."
+                f"{self.name} left {len(lost)} of {len(self.jobs)} jobs incomplete, the first: {lost[0]!r}."
             )
         jobs = job_rows(self.jobs, frozenset(self._ended_in_profiling))
         # Colocated jobs hold their GPUs together: each second of the pair counts once.
-        held_gpu_s = sum(view.gpus * (view.attained_s - view.colocated_s / 2) for view in self.jobs)
+        held_gpu_s = sum(view.job.gpus * (view.attained_s - view.colocated_s / 2) for view in self.jobs)
+        ended = np.array([view.end_time_s is not None for view in self.jobs], dtype=bool)
+        on_cpus = np.array([not view.job.gpus for view in self.jobs], dtype=bool)
+        replayed = jobs if ended.all() and not on_cpus.any() else jobs[ended & ~on_cpus]
+        mean_gpus = self._nodes.mean_gpus(float(replayed["end_time_s"].max()) if len(replayed) else 0.0)
         summary: dict[str, Any] = {
             "policy": self.name,
             "rules": self.rules.name,
             "oracle": self.policy.oracle,
-            **schedule_summary(jobs, total_gpus=self.cluster.total_gpus, held_gpu_s=held_gpu_s),
+            **schedule_summary(replayed, total_gpus=mean_gpus, held_gpu_s=held_gpu_s),
             "profiling_nodes": sum(self.cluster.partitions.values()),
+            "outgrown_jobs": len(left) - self.cancelled,
+            "cpu_jobs": int(on_cpus.sum()),
+            "cpu_jobs_mean_queuing_delay_s": mean(jobs["queuing_delay_s"].to_numpy()[on_cpus]),
+            "node_failures_suffered": sum(view.failures for view in self.jobs),
             "skipped": {rule: count for rule, count in self.workload.skipped.items() if count},
             "decisions": self.decisions,
             "cpu_s": self._cpu_s,
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
         return SimulationResult(jobs, summary, self.workload.origin)
+
+    def _outgrown(self, view: JobView) -> bool:
+        """Whether a job waits in vain, because its virtual cluster has shrunk below its demand."""
+        return (
+            view.state is RunState.PENDING
+            and view.gpus > self.pools[view.pool].total_gpus
+            and view.job.virtual_cluster in self._nodes.resized
+        )
 
 
 def simulate(
@@ -351,13 +508,18 @@ def simulate(
     rules: Rules | str = "default",
     settings: Mapping[str, Any] | None = None,
     colocation: ColocationModel | None = None,
+    changes: Sequence[ClusterChange] = (),
+    forecast: ThroughputForecast | None = None,
+    recorder: Recorder | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Replay a workload under a policy.
 
     A policy given by name runs with the rule set's settings for it, changed by `settings`; a policy given as
-    an object runs as it is. `colocation` says how fast jobs run that share GPUs. Jobs that could never start
-    are left out and counted in `summary["skipped"]`. Raises PolicyError when the policy breaks the rules.
+    an object runs as it is. `colocation` says how fast jobs run that share GPUs, `changes` what happens to
+    the nodes, `forecast` what may be known of the load to come; `recorder` watches. Jobs that could never
+    start are left out and counted in `summary["skipped"]`. Raises PolicyError when the policy breaks the
+    rules.
     """
     chosen = load_rules(rules) if isinstance(rules, str) else rules
     name: str | None = None
@@ -367,7 +529,16 @@ def simulate(
     elif settings:
         raise BadInputError("Settings were given for a policy that is already made.")
     simulation = Simulation(
-        workload, cluster, policy, name=name, rules=chosen, colocation=colocation, progress=progress
+        workload,
+        cluster,
+        policy,
+        name=name,
+        rules=chosen,
+        colocation=colocation,
+        changes=changes,
+        forecast=forecast,
+        recorder=recorder,
+        progress=progress,
     )
     simulation.run()
     if progress is not None:
@@ -383,6 +554,8 @@ def run_policies(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     rules: Rules | str = "default",
     colocation: ColocationModel | None = None,
+    changes: Sequence[ClusterChange] = (),
+    forecast: ThroughputForecast | None = None,
     progress: Progress | None = None,
 ) -> dict[str, SimulationResult]:
     """Replay the same workload under each policy by name; `settings` by policy name. Rows align."""
@@ -394,6 +567,8 @@ def run_policies(
             rules=rules,
             settings=(settings or {}).get(name),
             colocation=colocation,
+            changes=changes,
+            forecast=forecast,
             progress=progress,
         )
         for name in policies

@@ -8,7 +8,8 @@ Rules (Lucid section 3.2, Helios section 4.2.2; the tie-breaks are those of the 
 
 Nodes are kept in buckets by their number of free GPUs; a bucket is one integer whose bit *i* stands for node
 *i*. Finding the fullest node that fits looks at no more buckets than a node has GPUs, whatever the cluster's
-size, and a copy to plan on costs little.
+size, and a copy to plan on costs little. Nodes can leave and come back (drained, failed, lent): a withdrawn
+node is in no bucket.
 """
 
 from typing import Literal
@@ -44,13 +45,54 @@ class FreeGpus:
         return other
 
     def on_node(self, node: int) -> int:
-        """Return the free GPUs of a node."""
-        return self._free[node]
+        """Return the free GPUs of a node, withdrawn or not."""
+        free = self._free[node]
+        return free if free >= 0 else free + self.gpus_per_node + 1
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """How many nodes there are, withdrawn ones included."""
         return len(self._free)
+
+    def idle_nodes(self) -> list[int]:
+        """Return the nodes that are present and wholly idle, lowest index first."""
+        bucket = self._buckets[self.gpus_per_node]
+        found = []
+        while bucket:
+            lowest = bucket & -bucket
+            found.append(lowest.bit_length() - 1)
+            bucket ^= lowest
+        return found
+
+    # -- nodes that leave and come back ----------------------------------------------------------------------
+    # A withdrawn node's count is kept below zero: -1 is idle, -1 - n has n GPUs in use.
+
+    def is_present(self, node: int) -> bool:
+        """Whether a node's free GPUs are on offer."""
+        return self._free[node] >= 0
+
+    def withdraw(self, node: int) -> None:
+        """Offer a node's free GPUs no more; those in use come back to it unoffered. Idempotent."""
+        free = self._free[node]
+        if free >= 0:
+            self._buckets[free] ^= 1 << node
+            self.total -= free
+            self._free[node] = free - self.gpus_per_node - 1
+
+    def restore(self, node: int) -> None:
+        """Offer a withdrawn node again. Idempotent."""
+        if self._free[node] < 0:
+            free = self.on_node(node)
+            self._buckets[free] |= 1 << node
+            self.total += free
+            self._free[node] = free
+
+    def add_node(self) -> int:
+        """Add an idle node, and return its index."""
+        node = len(self._free)
+        self._free.append(-1)
+        self.restore(node)
+        return node
 
     def find(self, gpus: int) -> Placement | None:
         """Return where a gang of `gpus` would go, or None when it does not fit now; takes nothing."""
@@ -108,7 +150,11 @@ class FreeGpus:
         free, buckets = self._free, self._buckets
         for node, gpus in placement:
             had = free[node]
-            if had + gpus > self.gpus_per_node:
+            if had < 0 and had + gpus < 0:  # withdrawn: not on offer
+                free[node] = had + gpus
+                continue
+            if had < 0 or had + gpus > self.gpus_per_node:
+                had = self.on_node(node)
                 raise ValueError(f"node {node} has {had} free GPUs and cannot get {gpus} more")
             bit = 1 << node
             buckets[had] ^= bit

@@ -6,13 +6,14 @@ queue. `docs/simulator_fidelity.md` lists the rules that policies share.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
+from simulator.placement import FreeGpus
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 
@@ -64,28 +65,41 @@ class Policy(ABC):
         """Rank a job when it starts to wait: lower is served earlier; ties go by who waits longest."""
 
     @abstractmethod
-    def decide(self, snapshot: Snapshot) -> list[Action]:
+    def decide(self, snapshot: Snapshot) -> Sequence[Action]:
         """Say what to do now, in the pools of `snapshot.changed`. Actions are applied in order."""
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """When `decide` could answer differently in a pool although nothing happens there; None: never."""
         return None
 
+    def observe_end(self, job: JobView, now_s: float) -> None:  # noqa: B027  (most policies do not learn)
+        """Learn from a job that has just completed; its true duration may be known from now on."""
 
-def start_from_front(pool: NodePool) -> list[Action]:
+
+def start_from_front(pool: NodePool) -> list[Start]:
     """Start queued jobs in the queue's order and stop at the first that does not fit.
 
     The rule that Lucid's and Helios' non-preemptive baselines share (Helios, Algorithm 1): a job is never
     overtaken by a later one, even when only fragmentation keeps it waiting.
     """
-    queue = pool.queue
-    if not len(queue) or pool.free.find(queue.first.gpus) is None:
-        return []
-    plan = pool.plan()
-    actions: list[Action] = []
-    for job in queue:
-        placement = plan.place(job.gpus)
+    free = pool.free
+    actions: list[Start] = []
+    left = free.total
+    plan: FreeGpus | None = None
+    for job in pool.queue:
+        gpus = job.gpus
+        if gpus > left:
+            break
+        # The first placement needs no plan, and often there is no second.
+        if not actions:
+            placement = free.find(gpus)
+        else:
+            if plan is None:
+                plan = free.copy()
+                plan.take(actions[0].placement)
+            placement = plan.place(gpus)
         if placement is None:
             break
         actions.append(Start(job, placement))
+        left -= gpus
     return actions

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from simulator.forecast import Throughput, ThroughputForecast
 from simulator.job_queue import JobQueue
 from simulator.placement import FreeGpus, Placement
 from simulator.workload import Job, JobProfile
@@ -21,6 +22,7 @@ class RunState(Enum):
     PENDING = "pending"
     RUNNING = "running"
     COMPLETED = "completed"
+    CANCELLED = "cancelled"  # withdrawn by its user
 
 
 class JobView:
@@ -34,6 +36,7 @@ class JobView:
         "attained_s",
         "colocated_s",
         "end_time_s",
+        "failures",
         "first_start_time_s",
         "gpus",
         "index",
@@ -44,6 +47,7 @@ class JobView:
         "placement",
         "pool",
         "preemptions",
+        "profile",
         "profiled",
         "queue_entry",
         "queued_since_s",
@@ -55,6 +59,7 @@ class JobView:
         "start_time_s",
         "state",
         "submit_time_s",
+        "unstable",
         "version",
         "was_colocated",
     )
@@ -62,7 +67,10 @@ class JobView:
     def __init__(self, job: Job, index: int) -> None:
         self.job = job
         self.index = index  # position in the workload
-        self.gpus = job.gpus
+        self.gpus = job.gpus or job.cpus  # what its pool serves: GPUs, or CPU cores for a CPU job
+        # What is measured of it, as a value; a policy decides from when on it may know it.
+        self.profile: JobProfile | None = job.profile
+        self.unstable = False  # its utilisation has been seen to change
         self.submit_time_s = job.submit_time_s
         self.remaining_s = job.duration_s  # at full speed, overheads included, as of run_since_s
         self.attained_s = 0.0  # seconds for which it held its GPUs, as of run_since_s
@@ -79,6 +87,7 @@ class JobView:
         self.first_start_time_s: float | None = None
         self.end_time_s: float | None = None
         self.preemptions = 0
+        self.failures = 0  # times that its node failed under it
         self.profiled = False
         self.was_colocated = False
         self.colocated_s = 0.0
@@ -89,11 +98,6 @@ class JobView:
 
     def __repr__(self) -> str:
         return f"<{self.job.job_id} {self.gpus} GPUs {self.state.value}>"
-
-    @property
-    def profile(self) -> JobProfile | None:
-        """What is measured of it, as a value; a policy decides from when on it may know it."""
-        return self.job.profile
 
     @property
     def estimate_s(self) -> float:
@@ -119,18 +123,78 @@ class JobView:
 class NodePool:
     """Nodes with the queue and the running jobs that they serve."""
 
-    __slots__ = ("free", "name", "queue", "running", "total_gpus")
+    __slots__ = ("_closed", "free", "guests", "name", "queue", "running", "total_gpus")
 
     def __init__(self, name: str, free: FreeGpus) -> None:
         self.name = name
         self.free = free
-        self.total_gpus = free.total
+        self.total_gpus = free.total  # of the nodes that are present
         self.queue = JobQueue()
         self.running: dict[JobView, None] = {}  # in the order of their (present) start
+        # Nodes on loan from other pools: own index -> (home, index there).
+        self.guests: dict[int, tuple[NodePool, int]] = {}
+        self._closed: dict[int, set[str]] = {}  # node -> why it is not on offer
+
+    def __repr__(self) -> str:
+        return f"<pool {self.name}: {self.free.total} of {self.total_gpus} free, {len(self.queue)} queued>"
 
     def plan(self) -> FreeGpus:
         """Return a copy of the free GPUs to try placements on."""
         return self.free.copy()
+
+    def own_nodes(self) -> list[int]:
+        """Return the nodes that belong here, on offer, lent or closed, in the order of their indices."""
+        vacant = {node for node, reasons in self._closed.items() if VACANT in reasons}
+        return [n for n in range(self.free.nodes) if n not in self.guests and n not in vacant]
+
+    def close(self, node: int, reason: str) -> None:
+        """Take a node off the offer; it stays off until every reason is gone. Its jobs run on."""
+        reasons = self._closed.setdefault(node, set())
+        if not reasons:
+            self.free.withdraw(node)
+            self.total_gpus -= self.free.gpus_per_node
+        reasons.add(reason)
+
+    def reopen(self, node: int, reason: str) -> None:
+        """Take back one reason for which a node is off the offer."""
+        reasons = self._closed.get(node, set())
+        reasons.discard(reason)
+        if not reasons and self._closed.pop(node, None) is not None:
+            self.free.restore(node)
+            self.total_gpus += self.free.gpus_per_node
+
+    def borrow(self, lender: "NodePool", node: int) -> int:
+        """Take over another pool's node and return its index here; raises ValueError if it is not idle."""
+        if not lender.free.is_present(node) or lender.free.on_node(node) != lender.free.gpus_per_node:
+            raise ValueError(f"node {node} of {lender.name!r} is not idle")
+        if lender.free.gpus_per_node != self.free.gpus_per_node:
+            raise ValueError(f"nodes of {lender.name!r} and {self.name!r} differ in size")
+        lender.close(node, LENT)
+        guest = next((i for i in sorted(self._closed) if self._closed[i] == {VACANT}), None)
+        if guest is None:
+            guest = self.free.add_node()
+            self.total_gpus += self.free.gpus_per_node
+        else:
+            self.reopen(guest, VACANT)
+        self.guests[guest] = (lender, node)
+        return guest
+
+    def give_back(self, guest: int) -> "NodePool":
+        """Return an idle guest node; return its home. Raises ValueError if it is not one."""
+        if guest not in self.guests or self.free.on_node(guest) != self.free.gpus_per_node:
+            raise ValueError(f"node {guest} of {self.name!r} is not an idle guest")
+        home, node = self.guests.pop(guest)
+        self.close(guest, VACANT)
+        self._closed[guest] = {VACANT}  # what else closed the node goes home with it
+        home.reopen(node, LENT)
+        return home
+
+
+# Why a node is not on offer.
+LENT = "lent"
+VACANT = "vacant"  # the place of a guest that went home
+FAILED = "failed"
+GONE = "gone"  # the virtual cluster has shrunk
 
 
 @dataclass(slots=True)
@@ -141,3 +205,9 @@ class Snapshot:
     now_s: float = 0.0
     # The pools in which something happened since the last decision, in the order of the cluster.
     changed: Collection[NodePool] = field(default_factory=tuple)
+    forecast: ThroughputForecast | None = None
+
+    @property
+    def throughput(self) -> Throughput | None:
+        """The load now and as predicted; None without a forecast."""
+        return None if self.forecast is None else self.forecast.at(self.now_s)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange, SizeChange
 
 # Why a row is left out; the names are the keys of `Workload.skipped`.
 CPU_JOB = "cpu_job"  # it asks for no GPU, so it never waits for one
@@ -52,7 +53,13 @@ class JobProfile:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job to replay. `duration_s` is the truth; `estimated_duration_s` is what a policy may believe."""
+    """One job to replay. `duration_s` is the truth; `estimated_duration_s` is what a policy may believe.
+
+    A CPU job has no GPUs and some `cpus`. `template` says what recurs: jobs with equal templates run the same
+    program. At `cancel_time_s` its user withdraws the job, pending or running. After `phase[0]` seconds of
+    progress its needs become `phase[1]`: its utilisation is not stable. `long_cold_start`: it needs longer
+    before it shows what it consumes (Lucid, section 3.2).
+    """
 
     job_id: str
     virtual_cluster: str
@@ -63,6 +70,11 @@ class Job:
     estimated_duration_s: float | None = None
     order: int = 0  # breaks ties between jobs that were submitted in the same second
     profile: JobProfile | None = None
+    cpus: int = 0
+    template: str | None = None
+    cancel_time_s: float | None = None
+    phase: tuple[float, JobProfile] | None = None
+    long_cold_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,11 @@ class Workload:
     def __post_init__(self) -> None:
         previous = (-float("inf"), 0)
         for job in self.jobs:
-            if job.gpus < 1 or not isfinite(job.submit_time_s) or not isfinite(job.duration_s):
+            if (
+                (job.gpus < 1 and job.cpus < 1)
+                or not isfinite(job.submit_time_s)
+                or not isfinite(job.duration_s)
+            ):
                 raise BadInputError(f"Job {job.job_id!r} cannot be replayed: {job}.")
             if job.duration_s < 0:
                 raise BadInputError(f"Job {job.job_id!r} has a duration of {job.duration_s} s.")
@@ -184,15 +200,24 @@ class Workload:
         jobs = tuple(replace(job, virtual_cluster=name, order=i) for i, job in enumerate(self.jobs))
         return replace(self, jobs=jobs)
 
-    def that_fit(self, cluster: ClusterSpec) -> "Workload":
-        """Leave out, and count, the jobs that could never start on this cluster."""
+    def that_fit(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> "Workload":
+        """Leave out, and count, the jobs that could never start on this cluster as it changes."""
         skipped = dict(self.skipped)
+        # (from when, nodes) of each virtual cluster, in the order of time
+        largest = {name: [(-float("inf"), nodes)] for name, nodes in cluster.virtual_clusters.items()}
+        for change in sorted(changes, key=lambda change: change.at_s):
+            if isinstance(change, SizeChange) and change.virtual_cluster in largest:
+                largest[change.virtual_cluster].append((change.at_s, change.nodes))
         kept = []
         for i, job in enumerate(self.jobs):
-            nodes = cluster.virtual_clusters.get(job.virtual_cluster)
-            if nodes is None:
+            sizes = largest.get(job.virtual_cluster)
+            if sizes is None:
                 rule = UNKNOWN_VIRTUAL_CLUSTER
-            elif job.gpus > nodes * cluster.gpus_per_node:
+            elif not job.gpus and not cluster.cpu_cores_per_node:
+                rule = CPU_JOB
+            elif (job.gpus or job.cpus) > _largest_from(sizes, job.submit_time_s) * (
+                cluster.gpus_per_node if job.gpus else cluster.cpu_cores_per_node
+            ):
                 rule = BIGGER_THAN_VIRTUAL_CLUSTER
             else:
                 kept.append(i)
@@ -202,6 +227,16 @@ class Workload:
             return self
         rows = None if self.rows is None else self.rows[kept]
         return replace(self, jobs=tuple(self.jobs[i] for i in kept), skipped=skipped, rows=rows)
+
+
+def _largest_from(sizes: Sequence[tuple[float, int]], since_s: float) -> int:
+    """Return the most nodes that a virtual cluster has at `since_s` or later; `sizes` as (from, nodes)."""
+    most = 0
+    for at_s, nodes in reversed(sizes):
+        most = max(most, nodes)
+        if at_s <= since_s:
+            break
+    return most
 
 
 def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:

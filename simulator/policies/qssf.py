@@ -1,5 +1,6 @@
 """Quasi-shortest service first (Helios, SC '21, section 4.2, Algorithm 1)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
@@ -47,7 +48,7 @@ class Qssf(Policy):
         """Start from the front of each changed queue."""
         return list(chain.from_iterable(self._decide(pool, snapshot.now_s) for pool in snapshot.changed))
 
-    def _decide(self, pool: NodePool, now_s: float) -> list[Action]:
+    def _decide(self, pool: NodePool, now_s: float) -> Sequence[Action]:
         if self.settings.fresh_queue == "gpus" and all(job.submit_time_s == now_s for job in pool.queue):
             plan = pool.plan()
             actions: list[Action] = []

@@ -1,0 +1,153 @@
+"""The nodes of a running simulation: which pool has them, and what takes them off the offer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
+from simulator.placement import FreeGpus, Remainder
+from simulator.snapshot import FAILED, GONE, JobView, NodePool
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A failed node comes back."""
+
+    at_s: float
+    home: NodePool
+    node: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Affected:
+    """What a change of the cluster touches: pools to decide in, jobs that are killed, a repair to come."""
+
+    pools: tuple[NodePool, ...] = ()
+    killed: tuple[JobView, ...] = ()
+    repair: Repair | None = None
+
+
+def cpu_pool(virtual_cluster: str) -> str:
+    """Name the pool of a virtual cluster's CPU jobs."""
+    return f"{virtual_cluster}:cpu"
+
+
+def make_pools(cluster: ClusterSpec, cpu_cores_per_node: int, remainder: Remainder) -> dict[str, NodePool]:
+    """Make the pools of a cluster: its virtual clusters, its partitions, and pools of cores for CPU jobs.
+
+    Cores are served like GPUs: a CPU job of at most a node's cores stays on one node.
+    """
+    sizes = (*cluster.virtual_clusters.items(), *cluster.partitions.items())
+    pools = {name: NodePool(name, FreeGpus(nodes, cluster.gpus_per_node, remainder)) for name, nodes in sizes}
+    if cpu_cores_per_node:
+        for name, nodes in cluster.virtual_clusters.items():
+            pools[cpu_pool(name)] = NodePool(cpu_pool(name), FreeGpus(nodes, cpu_cores_per_node, remainder))
+    return pools
+
+
+class NodeBooks:
+    """Applies cluster changes to pools, and integrates the GPUs that there were over time.
+
+    A virtual cluster's nodes are counted as its own, in the order of their indices, whether they are lent or
+    not; nodes that a policy set aside are taken off its size, and do not fail.
+    """
+
+    def __init__(self, pools: Mapping[str, NodePool], given: ClusterSpec, prepared: ClusterSpec) -> None:
+        self._pools = pools
+        self._set_aside = {
+            name: nodes - prepared.virtual_clusters[name] for name, nodes in given.virtual_clusters.items()
+        }
+        self.resized: set[str] = set()  # virtual clusters whose size has changed
+        self._failures = 0
+        self._gpus = prepared.total_gpus
+        self._changed_s = 0.0
+        self._gpu_s = 0.0
+
+    def mean_gpus(self, until_s: float) -> float:
+        """Return how many GPUs the cluster has offered on average from second 0 to `until_s`."""
+        if not self._changed_s:
+            return self._gpus
+        return self._gpu_s_until(until_s) / until_s
+
+    def _gpu_s_until(self, now_s: float) -> float:
+        return self._gpu_s + self._gpus * (now_s - self._changed_s)
+
+    def apply(self, change: ClusterChange | Repair, now_s: float) -> Affected:
+        """Apply a change; raises UnknownNameError for a virtual cluster that does not exist."""
+        if isinstance(change, Repair):
+            return self._repair(change, now_s)
+        if change.virtual_cluster not in self._set_aside:
+            raise UnknownNameError("virtual cluster", change.virtual_cluster, self._set_aside)
+        pool = self._pools[change.virtual_cluster]
+        if isinstance(change, SizeChange):
+            nodes = max(0, change.nodes - self._set_aside[pool.name])
+            self.resized.add(pool.name)
+            affected = [pool]
+            if cpu_pool(pool.name) in self._pools:
+                affected.append(self._pools[cpu_pool(pool.name)])
+            for each in affected:
+                self._resize(each, nodes, now_s)
+            return Affected(tuple(affected))
+        return self._fail(change, pool, now_s)
+
+    def _resize(self, pool: NodePool, nodes: int, now_s: float) -> None:
+        own = pool.own_nodes()
+        before = pool.total_gpus
+        for node in own[:nodes]:
+            pool.reopen(node, GONE)
+        for node in own[nodes:]:
+            pool.close(node, GONE)
+        for _ in range(nodes - len(own)):
+            pool.free.add_node()
+            pool.total_gpus += pool.free.gpus_per_node
+        if pool.name in self._set_aside:
+            self._count(pool.total_gpus - before, now_s)
+
+    def _count(self, gpus: int, now_s: float) -> None:
+        self._gpu_s = self._gpu_s_until(now_s)
+        self._gpus += gpus
+        self._changed_s = now_s
+
+    def _fail(self, failure: NodeFailure, pool: NodePool, now_s: float) -> Affected:
+        own = pool.own_nodes()
+        if failure.node >= len(own) + self._set_aside[pool.name]:
+            raise BadInputError(
+                f"Node {failure.node} of {pool.name!r} fails at {failure.at_s} s, and it has "
+                f"{len(own) + self._set_aside[pool.name]} nodes.",
+                remedy="Nodes are counted from 0.",
+            )
+        if failure.node >= len(own):
+            return Affected()
+        node = own[failure.node]
+        self._failures += 1
+        reason = f"{FAILED} {self._failures}"
+        places = self._places(pool, node)
+        killed = tuple(
+            job
+            for place, at in places
+            for job in place.running
+            if any(used == at for used, _ in job.placement or ())
+        )
+        before = pool.total_gpus
+        for place, at in places:
+            place.close(at, reason)
+        self._count(pool.total_gpus - before, now_s)
+        repair = Repair(failure.at_s + failure.down_s, pool, node, reason)
+        return Affected(tuple(place for place, _ in places), killed, repair)
+
+    def _repair(self, repair: Repair, now_s: float) -> Affected:
+        before = repair.home.total_gpus
+        places = self._places(repair.home, repair.node)
+        for place, at in places:
+            place.reopen(at, repair.reason)
+        self._count(repair.home.total_gpus - before, now_s)
+        return Affected(tuple(place for place, _ in places))
+
+    def _places(self, home: NodePool, node: int) -> list[tuple[NodePool, int]]:
+        """Return the pools in which a node has an index: its home, and the borrower if it is lent."""
+        found = [(home, node)]
+        for pool in self._pools.values():
+            found += [(pool, guest) for guest, origin in pool.guests.items() if origin == (home, node)]
+        return found

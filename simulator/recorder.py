@@ -1,0 +1,28 @@
+"""What can be watched while a simulation runs."""
+
+from collections.abc import Collection
+from typing import Literal, Protocol
+
+from simulator.snapshot import JobView, NodePool
+
+StopReason = Literal["completed", "preempted", "evicted", "limit", "failed", "cancelled"]
+
+
+class Recorder(Protocol):
+    """Told of everything that happens to jobs, in order. It must not change what it is shown.
+
+    A job that runs again is queued, started and stopped again. At `stopped` the job still shows its
+    placement and partner.
+    """
+
+    def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
+        """A job begins to wait in a pool; it is in the queue already."""
+
+    def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
+        """A job begins to run, alone or on its partner's GPUs."""
+
+    def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
+        """A job's run ends; a job that was cancelled while it waited had none."""
+
+    def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
+        """The policy decided for these pools and its actions were applied; waiting jobs wait on."""
