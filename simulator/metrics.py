@@ -64,7 +64,7 @@ def starved(queuing_delay_s: ArrayLike, duration_s: ArrayLike) -> NDArray[np.boo
     return waits
 
 
-def schedule_summary(jobs: pd.DataFrame, *, total_gpus: int, held_gpu_s: float) -> dict[str, Any]:
+def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float) -> dict[str, Any]:
     """Summarise a table of jobs that left the cluster (`simulator.result.JOB_COLUMNS`).
 
     JCT and slowdown are of the jobs that completed; queuing is of all, for a job that was cancelled while it
