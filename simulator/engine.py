@@ -4,6 +4,7 @@ Time jumps from event to event. At each moment the engine first applies everythi
 order of `EventKind`, and then asks the policy once. A running job costs nothing between its events.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
@@ -85,6 +86,7 @@ class Simulation:
         self._progress = progress or silent
         self._recorder = recorder
         self._costs = policy.costs
+        self._completion_s = policy.costs.completion_s
         # What a policy does not override is not called: these are asked at each event.
         self._chooses_pool = type(policy).pool_of is not Policy.pool_of
         self._asks_for_wakes = type(policy).next_change_s is not Policy.next_change_s
@@ -107,47 +109,53 @@ class Simulation:
 
     # -- running ---------------------------------------------------------------------------------------------
 
-    def _next_s(self) -> float:
-        """When something happens next; infinity when nothing will."""
-        next_s = self.jobs[self._submitted].submit_time_s if self._submitted < len(self.jobs) else inf
-        return min(next_s, self._events[0][0]) if self._events else next_s
-
     def run(self, until_s: float = inf) -> None:
         """Run to the end, or until the next moment lies after `until_s`."""
-        began = process_time()
-        while self.step(until_s):
-            pass
-        self._cpu_s += process_time() - began
+        self._advance(until_s, moments=sys.maxsize)
 
     def step(self, until_s: float = inf) -> bool:
         """Let everything of the next moment happen, and let the policy decide.
 
         Does nothing and returns False when all jobs are done, or when nothing happens until `until_s`.
         """
-        now = self._next_s()
-        if now > until_s or now == inf or self.completed + self.cancelled == len(self.jobs):
-            return False
-        self.now_s = now
+        return self._advance(until_s, moments=1) > 0
+
+    def _advance(self, until_s: float, moments: int) -> int:
+        """Take up to so many moments that lie not after `until_s`; return how many there were."""
+        began = process_time()
         events, jobs = self._events, self.jobs
-        for _ in range(MAX_DECISIONS_AT_ONE_MOMENT):
-            while events and events[0][0] == now:
-                _, kind, _, subject, version = heappop(events)
-                if kind == _COMPLETE:
-                    if subject.version == version:
+        count, at = len(jobs), self._submitted
+        taken = 0
+        while taken < moments and self.completed + self.cancelled < count:
+            now = jobs[at].submit_time_s if at < count else inf
+            if events and events[0][0] < now:
+                now = events[0][0]
+            if now > until_s or now == inf:
+                break
+            self.now_s = now
+            taken += 1
+            for _ in range(MAX_DECISIONS_AT_ONE_MOMENT):
+                while events and events[0][0] == now:
+                    _, kind, _, subject, version = heappop(events)
+                    if kind:
+                        self._happen(kind, subject, version)
+                    elif subject.version == version:
                         self._complete(subject)
-                else:
-                    self._happen(kind, subject, version)
-            at = self._submitted
-            while at < len(jobs) and jobs[at].submit_time_s == now:
-                if jobs[at].state is RunState.SUBMITTED:
-                    self._enqueue(jobs[at])
-                at += 1
-            self._submitted = at
-            if self._changed:
-                self._decide()
-            if not events or events[0][0] != now:
-                return True
-        raise PolicyError(f"{self.name} made {MAX_DECISIONS_AT_ONE_MOMENT} decisions at {now} s without end.")
+                while at < count and jobs[at].submit_time_s == now:
+                    at += 1
+                    self._submitted = at
+                    if jobs[at - 1].state is RunState.SUBMITTED:
+                        self._enqueue(jobs[at - 1])
+                if self._changed:
+                    self._decide()
+                if not events or events[0][0] != now:
+                    break
+            else:
+                raise PolicyError(
+                    f"{self.name} made {MAX_DECISIONS_AT_ONE_MOMENT} decisions at {now} s without end."
+                )
+        self._cpu_s += process_time() - began
+        return taken
 
     def _happen(self, kind: int, subject: Any, version: int) -> None:
         """Let one of the rarer events happen."""
@@ -237,7 +245,8 @@ class Simulation:
         """Write down a running job's progress as of now."""
         elapsed = self.now_s - view.run_since_s
         if elapsed:
-            view.remaining_s = max(0.0, view.remaining_s - elapsed * view.speed)
+            remaining_s = view.remaining_s - elapsed * view.speed
+            view.remaining_s = remaining_s if remaining_s > 0 else 0.0
             view.attained_s += elapsed
             if view.partner is not None:
                 view.colocated_s += elapsed
@@ -246,7 +255,7 @@ class Simulation:
     def _foresee(self, view: JobView) -> None:
         """Put the end of a job's present run, as it looks now, into the event heap."""
         view.version += 1
-        end_s = self.now_s + view.remaining_s / view.speed + self._costs.completion_s
+        end_s = self.now_s + view.remaining_s / view.speed + self._completion_s
         kind = _COMPLETE
         if view.run_limit_s is not None and view.start_time_s + view.run_limit_s < end_s:
             end_s = view.start_time_s + view.run_limit_s
@@ -271,15 +280,15 @@ class Simulation:
 
     def _leave(self, view: JobView, reason: StopReason) -> None:
         """Take a job off its GPUs; they are free unless a partner stays, who then runs at full speed."""
-        self._settle(view)
         pool = self.pools[view.pool]
+        partner = view.partner
+        placement = view.placement
+        assert placement is not None  # noqa: S101
+        self._settle(view)
         if self._recorder is not None:
             self._recorder.stopped(self.now_s, view, pool, reason)
         del pool.running[view]
         self._changed[pool] = None
-        partner = view.partner
-        placement = view.placement
-        assert placement is not None  # noqa: S101
         if partner is None:
             pool.free.give(placement)
         else:
@@ -295,7 +304,7 @@ class Simulation:
         bounded = view.run_limit_s is not None
         self._leave(view, "completed")
         view.state = RunState.COMPLETED
-        view.overhead_s += self._costs.completion_s
+        view.overhead_s += self._completion_s
         view.end_time_s = self.now_s
         view.remaining_s = 0.0
         if bounded:
@@ -383,21 +392,20 @@ class Simulation:
         if view.state is not RunState.PENDING:
             raise PolicyError(f"{self.name} starts job {view.job.job_id!r}, which is {view.state.value}.")
         pool = self.pools[view.pool]
-        placed = 0
-        for _, gpus in action.placement:
-            placed += gpus
+        placement = action.placement
+        placed = placement[0][1] if len(placement) == 1 else sum(gpus for _, gpus in placement)
         if placed != view.gpus:
             raise PolicyError(
                 f"{self.name} gives job {view.job.job_id!r} {placed} GPUs; it needs all of its {view.gpus}."
             )
         try:
-            pool.free.take(action.placement)
+            pool.free.take(placement)
         except (ValueError, IndexError) as error:
             raise PolicyError(
                 f"{self.name} places job {view.job.job_id!r} on taken GPUs of {pool.name!r}: {error}."
             ) from error
         self._begin(view, pool)
-        view.placement = action.placement
+        view.placement = placement
         view.run_limit_s = action.limit_s
         if action.limit_s is not None:
             view.profiled = True
