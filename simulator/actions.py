@@ -42,7 +42,10 @@ class Preempt:
 
 @dataclass(slots=True)
 class Loan:
-    """Hand an idle node of one pool to another, until the borrower gives it back (`Reclaim`)."""
+    """Hand an idle node of one pool to another, until the borrower gives it back (`Reclaim`).
+
+    After either the policy is asked again, at the same moment, in the pool that gained the node.
+    """
 
     lender: NodePool
     borrower: NodePool

@@ -9,7 +9,7 @@ A policy passes when, on workloads of several shapes,
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from random import Random
@@ -18,6 +18,7 @@ import pandas as pd
 
 from cluster_logs.errors import LucidError
 from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.colocation import ColocationModel
 from simulator.engine import Simulation
 from simulator.policies.registry import load_policy
@@ -27,7 +28,7 @@ from simulator.rules import DEFAULT, Rules
 from simulator.snapshot import JobView, RunState
 from simulator.workload import Job, JobProfile, Workload
 
-SHAPES = ("quiet", "loaded", "burst", "gangs")
+SHAPES = ("quiet", "loaded", "burst", "gangs", "churn")
 TOLERANCE_S = 1e-6
 
 
@@ -101,9 +102,12 @@ def audited(
     name: str,
     rules: Rules = DEFAULT,
     colocation: ColocationModel | None = None,
+    changes: Sequence[ClusterChange] = (),
 ) -> SimulationResult:
     """Simulate under audit; raises ConformanceError or PolicyError."""
-    simulation = AuditedSimulation(workload, cluster, policy, name=name, rules=rules, colocation=colocation)
+    simulation = AuditedSimulation(
+        workload, cluster, policy, name=name, rules=rules, colocation=colocation, changes=changes
+    )
     simulation.run()
     result = simulation.result()
     check_work(simulation.jobs, name)
@@ -130,10 +134,15 @@ def check_work(jobs: list[JobView], name: str) -> None:
 
 
 def sample_workload(shape: str, seed: int, jobs: int = 120) -> tuple[Workload, ClusterSpec]:
-    """Make a small workload of a shape, with profiles and noisy estimates; the same for the same seed."""
+    """Make a small workload of a shape, with profiles and noisy estimates; the same for the same seed.
+
+    In "churn" users withdraw jobs, some jobs need CPU cores only and some change their needs;
+    `sample_changes` has the nodes that come, leave and fail meanwhile.
+    """
+    churn = shape == "churn"
     random = Random(f"{shape} {seed}")  # noqa: S311  (not for secrets)
-    cluster = ClusterSpec({"a": 12, "b": 8, "c": 1}, 8)
-    gap_s = {"quiet": 600, "loaded": 20, "burst": 1, "gangs": 60}[shape]
+    cluster = ClusterSpec({"a": 12, "b": 8, "c": 1}, 8, cpu_cores_per_node=8 if churn else 0)
+    gap_s = {"quiet": 600, "loaded": 20, "burst": 1, "gangs": 60, "churn": 40}[shape]
     sizes = (8, 16, 20, 32, 40) if shape == "gangs" else (1, 1, 1, 2, 3, 4, 8, 8, 16)
     now_s = 0
     rows = []
@@ -160,21 +169,59 @@ def sample_workload(shape: str, seed: int, jobs: int = 120) -> tuple[Workload, C
                 estimated_duration_s=float(max(1, int(duration_s * random.lognormvariate(0, 1)))),
                 order=i,
                 profile=profile if random.random() < 0.9 else None,
+                template=profile.job_type,
             )
         )
+        if churn:
+            rows[-1] = _unruly(rows[-1], random)
     first_s = rows[0].submit_time_s
     return Workload(
         tuple(replace(row, submit_time_s=row.submit_time_s - first_s) for row in rows), {}
     ), cluster
 
 
+def _unruly(job: Job, random: Random) -> Job:
+    """Have a job withdrawn, need CPU cores only, or change its needs, at random."""
+    draw = random.random()
+    if draw < 0.2:
+        return replace(job, cancel_time_s=job.submit_time_s + random.randint(0, 2_000))
+    if draw < 0.35:
+        return replace(job, gpus=0, cpus=random.randint(1, 8), profile=None)
+    if draw < 0.6 and job.profile is not None:
+        later = replace(job.profile, gpu_util_pct=random.uniform(5, 100))
+        return replace(job, phase=(random.uniform(0, 1.2) * job.duration_s, later))
+    return replace(job, long_cold_start=draw > 0.95)
+
+
+def sample_changes(shape: str, seed: int, cluster: ClusterSpec) -> tuple[ClusterChange, ...]:
+    """Make what happens to the nodes under `sample_workload` of the same shape and seed."""
+    if shape != "churn":
+        return ()
+    random = Random(f"changes {seed}")  # noqa: S311  (not for secrets)
+    changes: list[ClusterChange] = []
+    for virtual_cluster, nodes in cluster.virtual_clusters.items():
+        for _ in range(random.randint(0, 4)):
+            at_s = float(random.randint(0, 5_000))
+            changes.append(
+                NodeFailure(at_s, virtual_cluster, random.randrange(nodes), random.randint(1, 3_000))
+            )
+        for _ in range(random.randint(0, 2)):
+            size = random.randint(nodes, 2 * nodes) if random.random() < 0.5 else random.randint(1, nodes)
+            changes.append(SizeChange(float(random.randint(0, 5_000)), virtual_cluster, size))
+    return tuple(change for change in changes if isinstance(change, SizeChange)) + tuple(
+        change for change in changes if isinstance(change, NodeFailure)
+    )
+
+
 def check_policy(make: Callable[[], Policy], name: str, *, rules: Rules = DEFAULT) -> Iterator[str]:
     """Yield the name of each check that a policy passed; raises at the first that it does not."""
     for shape in SHAPES:
         workload, cluster = sample_workload(shape, seed=1)
-        first = audited(workload, cluster, make(), name=name, rules=rules).jobs
+        changes = sample_changes(shape, 1, cluster)
+        first = audited(workload, cluster, make(), name=name, rules=rules, changes=changes).jobs
         yield f"{shape}: capacity, gangs, conservation"
-        pd.testing.assert_frame_equal(first, audited(workload, cluster, make(), name=name, rules=rules).jobs)
+        again = audited(workload, cluster, make(), name=name, rules=rules, changes=changes).jobs
+        pd.testing.assert_frame_equal(first, again)
         yield f"{shape}: the same schedule twice"
         if not make().oracle:
             check_causality(workload, cluster, make, name=name, rules=rules)

@@ -148,7 +148,7 @@ class Simulation:
                         self._enqueue(jobs[at - 1])
                 if self._changed:
                     self._decide()
-                if not events or events[0][0] != now:
+                if not self._changed and (not events or events[0][0] != now):
                     break
             else:
                 raise PolicyError(
@@ -294,8 +294,14 @@ class Simulation:
         else:
             self._settle(partner)
             view.partner = partner.partner = None
-            partner.speed = view.speed = 1.0
-            self._foresee(partner)
+            if partner.joined and not self.rules.restores_partner:
+                partner.stranded = True
+            else:
+                partner.speed = 1.0
+                self._foresee(partner)
+            view.joined = partner.joined = False
+        view.speed = 1.0
+        view.stranded = False
         view.placement = None
         view.run_limit_s = None
         view.version += 1
@@ -417,6 +423,7 @@ class Simulation:
             view.state is RunState.PENDING
             and partner.state is RunState.RUNNING
             and partner.partner is None
+            and not partner.stranded
             and partner.gpus == view.gpus
             and partner.pool == view.pool
             and partner.run_limit_s is None
@@ -430,6 +437,7 @@ class Simulation:
         self._begin(view, self.pools[view.pool])
         view.placement = partner.placement
         view.partner, partner.partner = partner, view
+        view.joined = True
         view.was_colocated = partner.was_colocated = True
         view.speed, partner.speed = self._colocation.speeds(view.profile, partner.profile)
         self._foresee(view)
@@ -456,11 +464,12 @@ class Simulation:
             self._changed.pop(pool, None)
 
     def _move_node(self, action: Loan | Reclaim) -> None:
+        """Move a node; the policy is asked again at once in the pool that gains it."""
         try:
             if isinstance(action, Loan):
                 action.borrower.borrow(action.lender, action.node)
+                self._changed[action.borrower] = None
             else:
-                # The home's own jobs may be waiting for the node.
                 self._changed[action.borrower.give_back(action.node)] = None
         except ValueError as error:
             raise PolicyError(f"{self.name} moves a node that it cannot have: {error}.") from error

@@ -1,0 +1,243 @@
+"""Nodes that come, leave, fail and are lent; jobs that are withdrawn, that need CPUs only, that change."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.actions import Colocate, Loan, Preempt, Reclaim
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.colocation import UtilisationModel
+from simulator.conformance import AuditedSimulation, check_work, sample_changes, sample_workload
+from simulator.engine import PolicyError, simulate
+from simulator.forecast import ThroughputForecast
+from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policy import Policy, start_from_front
+from simulator.workload import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB, Job, JobProfile, Workload
+
+
+def workload(*jobs: Job) -> Workload:
+    return Workload(tuple(jobs), {})
+
+
+def job(i: int, submit_s: float, gpus: int, duration_s: float, **others) -> Job:
+    return Job(f"j{i}", "vc", "u", gpus, submit_s, duration_s, duration_s, order=i, **others)
+
+
+def ends(result) -> list[float]:
+    return result.jobs["end_time_s"].tolist()
+
+
+def test_a_failed_node_kills_its_jobs_and_comes_back():
+    jobs = workload(job(0, 0, 8, 100), job(1, 0, 8, 300))
+    result = simulate(
+        jobs, ClusterSpec({"vc": 2}), "fifo", changes=[NodeFailure(50, "vc", node=0, down_s=1_000)]
+    )
+    # The killed job starts again, from zero, on the other node when that is free: 300 + 100.
+    assert ends(result) == [400, 300]
+    assert result.jobs["lost_s"].tolist() == [50, 0]
+    assert result.jobs["queuing_delay_s"].tolist() == [250, 0]
+    assert result.summary["node_failures_suffered"] == 1
+    repaired = simulate(
+        jobs, ClusterSpec({"vc": 2}), "fifo", changes=[NodeFailure(50, "vc", node=0, down_s=20)]
+    )
+    assert ends(repaired) == [170, 300]
+
+
+def test_two_failures_of_one_node_overlap():
+    result = simulate(
+        workload(job(0, 0, 8, 100)),
+        ClusterSpec({"vc": 1}),
+        "fifo",
+        changes=[NodeFailure(10, "vc", 0, 100), NodeFailure(20, "vc", 0, 500)],
+    )
+    assert ends(result) == [620]
+
+
+def test_a_shrinking_virtual_cluster_drains_and_a_growing_one_serves():
+    jobs = workload(job(0, 0, 8, 100), job(1, 0, 8, 100), job(2, 10, 8, 50), job(3, 10, 8, 50))
+    shrunk = simulate(jobs, ClusterSpec({"vc": 2}), "fifo", changes=[SizeChange(5, "vc", 1)])
+    assert ends(shrunk) == [100, 100, 150, 200]  # nobody is killed, and one node serves what comes later
+    grown = simulate(jobs, ClusterSpec({"vc": 2}), "fifo", changes=[SizeChange(20, "vc", 4)])
+    assert ends(grown) == [100, 100, 70, 70]
+    assert grown.summary["utilisation_pct"] == pytest.approx(100 * 8 * 300 / (16 * 20 + 32 * 80))
+
+
+def test_a_job_that_fits_only_later_waits_and_one_that_never_fits_is_counted():
+    jobs = workload(job(0, 0, 16, 100), job(1, 0, 64, 100))
+    result = simulate(jobs, ClusterSpec({"vc": 1}), "fifo", changes=[SizeChange(500, "vc", 2)])
+    assert ends(result) == [600]
+    assert result.summary["skipped"] == {BIGGER_THAN_VIRTUAL_CLUSTER: 1}
+
+
+def test_a_job_that_its_virtual_cluster_outgrows_is_counted_and_not_lost():
+    jobs = workload(job(0, 0, 8, 100), job(1, 0, 16, 100))
+    result = simulate(jobs, ClusterSpec({"vc": 2}), "fifo", changes=[SizeChange(50, "vc", 1)])
+    assert result.jobs["state"].tolist() == ["completed", "pending"]
+    assert (result.summary["jobs"], result.summary["outgrown_jobs"]) == (1, 1)
+
+
+def test_withdrawn_jobs_leave_the_queue_or_their_gpus():
+    jobs = workload(
+        job(0, 0, 8, 100, cancel_time_s=60.0),
+        job(1, 0, 8, 100, cancel_time_s=30.0),
+        job(2, 0, 8, 100, cancel_time_s=900.0),
+    )
+    result = simulate(jobs, ClusterSpec({"vc": 1}), "fifo")
+    assert result.jobs["state"].tolist() == ["cancelled", "cancelled", "completed"]
+    assert ends(result) == [60, 30, 160]
+    assert result.jobs["queuing_delay_s"].tolist() == [0, 30, 60]
+    assert (result.summary["completed_jobs"], result.summary["cancelled_jobs"]) == (1, 2)
+
+
+def test_cpu_jobs_are_served_from_the_cores_set_aside():
+    jobs = workload(job(0, 0, 8, 100), job(1, 0, 0, 50, cpus=4), job(2, 0, 0, 50, cpus=4))
+    result = simulate(jobs, ClusterSpec({"vc": 1}, cpu_cores_per_node=4), "fifo")
+    assert ends(result) == [100, 50, 100]
+    assert (result.summary["jobs"], result.summary["cpu_jobs"]) == (1, 2)
+    assert result.summary["cpu_jobs_mean_queuing_delay_s"] == 25
+    without = simulate(jobs, ClusterSpec({"vc": 1}), "fifo")
+    assert without.summary["skipped"] == {CPU_JOB: 2}
+
+
+def test_a_change_of_needs_is_seen_and_slows_the_pair():
+    calm, wild = JobProfile(30, 10, 1_000, sharing_score=0), JobProfile(100, 10, 1_000, sharing_score=2)
+    jobs = workload(job(0, 0, 8, 1_000, profile=calm, phase=(500.0, wild)), job(1, 0, 8, 1_000, profile=wild))
+    seen = []
+
+    class Pack(Policy):
+        def priority(self, job):
+            return job.submit_time_s
+
+        def decide(self, snapshot):
+            pool = snapshot.pools["vc"]
+            seen.extend((snapshot.now_s, one.job.job_id, one.unstable) for one in pool.running)
+            actions = list(start_from_front(pool))
+            started = [action.job for action in actions]
+            return [*actions, *(Colocate(one, started[0]) for one in pool.queue if one not in started)]
+
+    result = simulate(jobs, ClusterSpec({"vc": 1}), Pack(), colocation=UtilisationModel())
+    # 30 % + 100 %: both at 1/1.3 until the first has done 500 s of work; then 200 %: both at 1/2.
+    change_s = 500 * 1.3
+    assert (pytest.approx(change_s), "j0", True) in seen
+    assert ends(result) == pytest.approx([change_s + 2 * 500, change_s + 2 * 500])
+
+
+class Borrower(Policy):
+    """Serves `b` with an idle node of `a`, and gives it back when `a` has jobs waiting."""
+
+    def priority(self, job):
+        return job.submit_time_s
+
+    def decide(self, snapshot):
+        a, b = snapshot.pools["a"], snapshot.pools["b"]
+        moves = []
+        if len(a.queue):
+            moves = [Reclaim(b, guest) for guest in b.guests if b.free.on_node(guest) == 8]
+        elif len(b.queue) and b.free.find(b.queue.first.gpus) is None:
+            moves = [Loan(a, b, node) for node in a.free.idle_nodes()[:1]]
+        return moves or [*start_from_front(a), *start_from_front(b)]
+
+
+def test_a_borrowed_node_serves_and_goes_home():
+    jobs = (
+        Job("b0", "b", None, 8, 0.0, 100.0),
+        Job("b1", "b", None, 8, 1.0, 100.0, order=1),
+        Job("a0", "a", None, 8, 50.0, 100.0, order=2),
+    )
+    simulation = AuditedSimulation(Workload(jobs, {}), ClusterSpec({"a": 1, "b": 1}), Borrower(), name="b")
+    simulation.run()
+    assert ends(simulation.result()) == [100, 101, 201]  # a0 waits for its node until b1 has left it
+    assert not simulation.pools["b"].guests
+    assert simulation.pools["a"].total_gpus == simulation.pools["b"].total_gpus == 8
+
+
+def test_a_lent_node_that_fails_takes_the_guest_with_it():
+    jobs = (Job("b0", "b", None, 8, 0.0, 100.0), Job("b1", "b", None, 8, 1.0, 100.0, order=1))
+    result = simulate(
+        Workload(jobs, {}),
+        ClusterSpec({"a": 1, "b": 1}),
+        Borrower(),
+        changes=[NodeFailure(50, "a", 0, 10)],
+    )
+    assert result.jobs["lost_s"].tolist() == [0, 49]
+    assert ends(result) == [100, 160]  # repaired at 60, still on loan
+
+
+def test_an_evicted_job_starts_from_zero():
+    class EvictOnce(Policy):
+        evicted = False
+
+        def priority(self, job):
+            return job.submit_time_s
+
+        def decide(self, snapshot):
+            pool = snapshot.pools["vc"]
+            if snapshot.now_s == 40 and not self.evicted:
+                self.evicted = True
+                return [Preempt(next(iter(pool.running)), keeps_progress=False)]
+            return start_from_front(pool)
+
+        def next_change_s(self, pool, now_s):
+            return 40.0 if now_s < 40 else now_s + 10 if len(pool.queue) else None
+
+    result = simulate(workload(job(0, 0, 8, 100)), ClusterSpec({"vc": 1}), EvictOnce())
+    assert ends(result) == [150]
+    assert result.jobs["lost_s"].tolist() == [40]
+    assert result.jobs["overhead_s"].tolist() == [0]
+
+
+def test_what_cannot_be_is_refused():
+    jobs = workload(job(0, 0, 8, 100))
+    with pytest.raises(UnknownNameError, match="nowhere"):
+        simulate(jobs, ClusterSpec({"vc": 1}), "fifo", changes=[SizeChange(5, "nowhere", 1)])
+    with pytest.raises(BadInputError, match="it has 1 nodes"):
+        simulate(jobs, ClusterSpec({"vc": 1}), "fifo", changes=[NodeFailure(5, "vc", 3, 10)])
+    with pytest.raises(BadInputError, match="no node failure"):
+        NodeFailure(5, "vc", 0, 0)
+
+    class LendsBusyNodes(Borrower):
+        def decide(self, snapshot):
+            a, b = snapshot.pools["a"], snapshot.pools["b"]
+            return [*start_from_front(a), Loan(a, b, 0)]
+
+    with pytest.raises(PolicyError, match="not idle"):
+        simulate(
+            Workload((Job("a0", "a", None, 1, 0.0, 10.0),), {}),
+            ClusterSpec({"a": 1, "b": 1}),
+            LendsBusyNodes(),
+        )
+
+
+def test_a_forecast_is_looked_up_by_time():
+    forecast = ThroughputForecast(600, [1, 2], [3, 4], [5, 6], [7, 8])
+    assert forecast.at(599).jobs_per_hour == 1
+    assert forecast.at(600) == (2, 4, 6, 8)
+    assert forecast.at(1e9) == (2, 4, 6, 8)
+    with pytest.raises(BadInputError, match="bins"):
+        ThroughputForecast(600, [1], [1, 2], [1], [1])
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_every_policy_keeps_its_books_while_nodes_come_and_go(name, seed):
+    jobs, cluster = sample_workload("churn", seed, jobs=40)
+    simulation = AuditedSimulation(
+        jobs,
+        cluster,
+        load_policy(name),
+        name=name,
+        colocation=UtilisationModel(),
+        changes=sample_changes("churn", seed, cluster),
+    )
+    simulation.run()
+    result = simulation.result()
+    check_work(simulation.jobs, name)
+    summary = result.summary
+    counted = summary["completed_jobs"] + summary["cancelled_jobs"] + summary["cpu_jobs"]
+    cpu_cancelled = ((result.jobs["gpus"] == 0) & (result.jobs["state"] == "cancelled")).sum()
+    assert counted + summary["outgrown_jobs"] == len(result.jobs)
+    assert cpu_cancelled <= summary["cpu_jobs"]
+    assert len(result.jobs) + sum(summary["skipped"].values()) == len(jobs)
