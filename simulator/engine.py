@@ -416,6 +416,8 @@ class Simulation:
         if action.limit_s is not None:
             view.profiled = True
         self._foresee(view)
+        if self._recorder is not None:
+            self._recorder.started(self.now_s, view, pool)
 
     def _colocate(self, action: Colocate) -> None:
         view, partner = action.job, action.partner
@@ -442,6 +444,8 @@ class Simulation:
         view.speed, partner.speed = self._colocation.speeds(view.profile, partner.profile)
         self._foresee(view)
         self._foresee(partner)
+        if self._recorder is not None:
+            self._recorder.started(self.now_s, view, self.pools[view.pool])
 
     def _preempt(self, action: Preempt) -> None:
         view = action.job
