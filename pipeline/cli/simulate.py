@@ -8,6 +8,7 @@ import typer
 from cluster_logs.errors import BadInputError
 from pipeline.cli.options import GpusPerNodeOption, existing_file, parse_time, setting_value
 from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, say, show
+from pipeline.cli.variadic import names_of, variadic
 
 SHOWN_COLUMNS = (
     "policy",
@@ -28,7 +29,9 @@ def simulate(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Receives jobs_POLICY.csv, summary.json and plots.")
     ],
-    policy: Annotated[list[str], typer.Option(metavar="P", help="A policy's name; may be repeated.")],
+    policy: Annotated[
+        list[str], typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
+    ],
     nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes.")] = None,
     gpus: Annotated[
         int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs for every job.")
@@ -76,7 +79,7 @@ def simulate(
             start=parse_time(start, "--start"),
             end=parse_time(end, "--end"),
             time_zone=time_zone,
-            policies=policy,
+            policies=names_of(policy),
             settings=parse_settings(setting or []),
             rules=rules,
             singles_path=existing_file(singles, "--singles") if singles else None,
@@ -112,4 +115,4 @@ def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command()(simulate)
+    app.command(cls=variadic("--policy", "--setting"))(simulate)
