@@ -110,7 +110,7 @@ def read_inputs(
             remedy="Hold out more days, or give the virtual clusters' nodes (`lucid ingest --nodes`).",
         )
     measured = _measured(lake_uri, cluster, said)
-    profiles = _profiles(replayed, measured, job_types, seed, said)
+    profiles = profiles_of_jobs(replayed, measured, job_types, seed, said)
     return ReplayInputs(
         window,
         jobs[submit < window.warm_up_start].reset_index(drop=True),
@@ -162,9 +162,13 @@ def _measured(lake_uri: str, cluster: str, said: list[str]) -> ProfileSet:
     return measured
 
 
-def _profiles(
+def profiles_of_jobs(
     jobs: pd.DataFrame, measured: ProfileSet, job_types: JobTypes, seed: int, said: list[str]
 ) -> tuple[JobProfile | None, ...]:
+    """Return each row's profile, not yet scored: the log's own, that of its job type, or a drawn one.
+
+    `job_types` as in `GateSettings`; what the log did not say is added to `said`.
+    """
     util, mem_util, mem = (
         jobs[name].to_numpy(dtype=np.float64, na_value=np.nan)
         for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
