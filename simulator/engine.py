@@ -7,7 +7,7 @@ order of `EventKind`, and then asks the policy once. A running job costs nothing
 import sys
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from math import inf
+from math import ceil, inf
 from time import process_time
 from typing import Any
 
@@ -23,6 +23,7 @@ from simulator.event_kinds import EventKind
 from simulator.forecast import ThroughputForecast
 from simulator.metrics import mean, schedule_summary
 from simulator.node_books import NodeBooks, Repair, cpu_pool, make_pools
+from simulator.pair_speed_rules import under_rules
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.recorder import Recorder, StopReason
@@ -33,6 +34,7 @@ from simulator.workload import Workload
 
 PROGRESS_EVERY = 1000  # completed jobs
 _COMPLETE = int(EventKind.COMPLETE)
+STEP_TOLERANCE = 1e-6  # of a step: what rounding leaves over is not work
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped
 
 
@@ -82,11 +84,12 @@ class Simulation:
         self.completed = 0
         self.cancelled = 0
         self._nodes = NodeBooks(self.pools, cluster, self.cluster)
-        self._colocation = colocation or UtilisationModel()
+        self._colocation = under_rules(colocation or UtilisationModel(), self.rules)
         self._progress = progress or silent
         self._recorder = recorder
         self._costs = policy.costs
         self._completion_s = policy.costs.completion_s
+        self._step_s = self.rules.step_s
         # What a policy does not override is not called: these are asked at each event.
         self._chooses_pool = type(policy).pool_of is not Policy.pool_of
         self._asks_for_wakes = type(policy).next_change_s is not Policy.next_change_s
@@ -255,7 +258,10 @@ class Simulation:
     def _foresee(self, view: JobView) -> None:
         """Put the end of a job's present run, as it looks now, into the event heap."""
         view.version += 1
-        end_s = self.now_s + view.remaining_s / view.speed + self._completion_s
+        end_s = self.now_s + view.remaining_s / view.speed
+        if self._step_s is not None:
+            end_s = ceil(end_s / self._step_s - STEP_TOLERANCE) * self._step_s
+        end_s += self._completion_s
         kind = _COMPLETE
         if view.run_limit_s is not None and view.start_time_s + view.run_limit_s < end_s:
             end_s = view.start_time_s + view.run_limit_s
@@ -298,10 +304,12 @@ class Simulation:
                 partner.stranded = True
             else:
                 partner.speed = 1.0
-                self._foresee(partner)
+                if partner.remaining_s:  # else its work is done and its end stands
+                    self._foresee(partner)
             view.joined = partner.joined = False
         view.speed = 1.0
-        view.stranded = False
+        if reason != "completed":
+            view.stranded = False
         view.placement = None
         view.run_limit_s = None
         view.version += 1
@@ -549,9 +557,10 @@ def simulate(
         policy = load_policy(name, {**chosen.policy_settings.get(name, {}), **(settings or {})})
     elif settings:
         raise BadInputError("Settings were given for a policy that is already made.")
+    stage = policy.stage_before(workload, cluster, chosen)
     simulation = Simulation(
-        workload,
-        cluster,
+        stage.workload if stage else workload,
+        stage.cluster if stage else cluster,
         policy,
         name=name,
         rules=chosen,
@@ -561,10 +570,12 @@ def simulate(
         recorder=recorder,
         progress=progress,
     )
+    if stage:
+        stage.mark(simulation.jobs)
     simulation.run()
     if progress is not None:
         progress(simulation.completed, len(simulation.jobs), simulation.name)
-    return simulation.result()
+    return stage.joined(simulation.result()) if stage else simulation.result()
 
 
 def run_policies(

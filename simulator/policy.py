@@ -8,13 +8,18 @@ queue. `docs/simulator_fidelity.md` lists the rules that policies share.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
 from simulator.placement import FreeGpus
 from simulator.snapshot import JobView, NodePool, Snapshot
+
+if TYPE_CHECKING:
+    from simulator.earlier_stage import EarlierStage
+    from simulator.rules import Rules
+    from simulator.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class RunCosts:
     preemption_s: float = 0.0  # checkpoint and restore of a job on one node
     preemption_multi_node_s: float | None = None  # of a larger job; None: the same
     completion_s: float = 0.0  # between the end of the work and the release of the GPUs
+    preemption_single_gpu_s: float | None = None  # of a job on one GPU; None: as on one node
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -34,6 +40,8 @@ class RunCosts:
         """Return the overhead that one preemption costs a job of this size."""
         if gpus > gpus_per_node and self.preemption_multi_node_s is not None:
             return self.preemption_multi_node_s
+        if gpus == 1 and self.preemption_single_gpu_s is not None:
+            return self.preemption_single_gpu_s
         return self.preemption_s
 
 
@@ -70,6 +78,12 @@ class Policy(ABC):
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """When `decide` could answer differently in a pool although nothing happens there; None: never."""
+        return None
+
+    def stage_before(
+        self, workload: "Workload", cluster: ClusterSpec, rules: "Rules"
+    ) -> "EarlierStage | None":
+        """Play a stage before the simulation proper, as some authors' simulators do; None: there is none."""
         return None
 
     def observe_end(self, job: JobView, now_s: float) -> None:  # noqa: B027  (most policies do not learn)

@@ -27,14 +27,15 @@ class PreemptionSettings:
 
     `selection` is "fit" (preempt only what makes room for a job that then starts) or "quota" (hand out the
     number of GPUs by priority, preempt whoever gets none, and only then look whether the others can be
-    placed: the Lucid artifact's way). `preemption_multi_node_s` is the cost for jobs larger than a node;
-    None: the same.
+    placed: the Lucid artifact's way). `preemption_multi_node_s` is the cost for jobs larger than a node,
+    `preemption_single_gpu_s` for those on one GPU; None: the same.
     """
 
     selection: Selection = "fit"
     preemption_s: float = PREEMPTION_OVERHEAD_S
     preemption_multi_node_s: float | None = None
     completion_s: float = 0.0
+    preemption_single_gpu_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.selection not in SELECTIONS:
@@ -45,7 +46,12 @@ class PreemptionSettings:
 
     def costs(self) -> RunCosts:
         """Return the costs; raises BadInputError for one that is negative or infinite."""
-        return RunCosts(self.preemption_s, self.preemption_multi_node_s, self.completion_s)
+        return RunCosts(
+            preemption_s=self.preemption_s,
+            preemption_single_gpu_s=self.preemption_single_gpu_s,
+            preemption_multi_node_s=self.preemption_multi_node_s,
+            completion_s=self.completion_s,
+        )
 
 
 def preempt_to_fit(pool: NodePool, rank: Callable[[JobView], Any]) -> list[Action]:

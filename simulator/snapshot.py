@@ -41,6 +41,7 @@ class JobView:
         "gpus",
         "index",
         "job",
+        "joined",
         "lost_s",
         "overhead_s",
         "partner",
@@ -58,6 +59,7 @@ class JobView:
         "speed",
         "start_time_s",
         "state",
+        "stranded",
         "submit_time_s",
         "unstable",
         "version",
@@ -80,6 +82,8 @@ class JobView:
         self.pool = ""
         self.placement: Placement | None = None
         self.partner: JobView | None = None
+        self.joined = False  # it came to its partner's GPUs, and not its partner to its
+        self.stranded = False  # its partner has gone and it is slow still (`Rules.restores_partner`)
         self.start_time_s = 0.0  # of the present run
         self.run_limit_s: float | None = None  # of the present run
         self.queued_since_s = job.submit_time_s

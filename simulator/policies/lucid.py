@@ -10,16 +10,28 @@ from dataclasses import dataclass
 
 from simulator.actions import Action, Colocate, Start
 from simulator.cluster import ClusterSpec
-from simulator.policy import Policy
+from simulator.earlier_stage import EarlierStage
+from simulator.policy import Policy, RunCosts
+from simulator.rules import Rules
 from simulator.snapshot import JobView, NodePool, Snapshot
 from simulator.stages.binder import AffineJobpairBinder, BinderSettings
+from simulator.stages.first_fit_packing import FirstFitSettings, FirstPartnerBinder, pack_before_idle
 from simulator.stages.profiler import PROFILER, ProfilerSettings, SpaceAwareProfiler
 from simulator.stages.strategy import SharingStrategy, StrategySettings
+from simulator.workload import Workload
 
 
 @dataclass(frozen=True)
-class LucidSettings(StrategySettings, BinderSettings, ProfilerSettings):
-    """All settings of Lucid: those of its profiler, its binder and its sharing strategy."""
+class LucidSettings(FirstFitSettings, StrategySettings, BinderSettings, ProfilerSettings):
+    """All settings of Lucid: those of its profiler, its binder and its sharing strategy.
+
+    Off by default, and there to compare with the authors' simulator (`--rules lucid-artifact`): what
+    FirstFitSettings holds; `free_profiling`, as if profiling took no time; `completion_s`, for which jobs
+    hold their GPUs after the end of their work.
+    """
+
+    free_profiling: bool = False
+    completion_s: float = 0.0
 
 
 class Lucid(Policy):
@@ -31,12 +43,24 @@ class Lucid(Policy):
     def __init__(self, settings: LucidSettings | None = None) -> None:
         self.settings = settings or LucidSettings()
         self.profiler = SpaceAwareProfiler(self.settings)
-        self.binder = AffineJobpairBinder(self.settings)
+        self.costs = RunCosts(completion_s=self.settings.completion_s)
+        binder = FirstPartnerBinder if self.settings.first_partner else AffineJobpairBinder
+        self.binder = binder(self.settings)
         self.strategy = SharingStrategy(self.settings)
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Set the profiler's nodes aside."""
+        if self.settings.free_profiling:
+            return cluster
         return self.profiler.prepare(cluster, largest_job)
+
+    def stage_before(self, workload: Workload, cluster: ClusterSpec, rules: Rules) -> EarlierStage | None:
+        """Play the profiler first, if its time is not to count."""
+        if not self.settings.free_profiling:
+            return None
+        from simulator.free_profiling import FreeProfiling  # it is a simulation of its own
+
+        return FreeProfiling(workload, cluster, self.settings, rules)
 
     def pool_of(self, job: JobView) -> str:
         """Send jobs that are small enough to the profiler first."""
@@ -67,6 +91,8 @@ class Lucid(Policy):
         A packed job is slower than one that has its GPUs for itself, so packing on an idle cluster gains
         nothing. With sharing, a job that finds neither GPUs nor a partner does not hold up later ones.
         """
+        if self.settings.packs_before_idle and capacity is not None:
+            return pack_before_idle(pool, self.binder, capacity, now_s)
         actions: list[Action] = []
         plan = pool.plan()
         partners: dict[int, list[JobView]] | None = None

@@ -15,11 +15,13 @@ class BinderSettings(StageSettings):
     - `partner_min_remaining_s`: a running job that is believed to end sooner is no partner.
     - `priority_ratio_max`: a job is not packed with one that is expected to need so many times less service,
       since long packing blocks the head of the line (section 3.1, inter-module dependence 3).
+    - `packs_unmeasured`: jobs that were never profiled are packed too (the authors' simulator does).
     """
 
     gpu_memory_mib: float = 24_576.0
     partner_min_remaining_s: float = 300.0
     priority_ratio_max: float = 2.0
+    packs_unmeasured: bool = False
 
 
 class AffineJobpairBinder:
@@ -27,6 +29,10 @@ class AffineJobpairBinder:
 
     def __init__(self, settings: BinderSettings) -> None:
         self.settings = settings
+
+    def is_measured(self, job: JobView) -> bool:
+        """Say whether a job's profile may be used."""
+        return job.profiled or self.settings.packs_unmeasured
 
     def partners(self, pool: NodePool, capacity: int, now_s: float) -> dict[int, list[JobView]]:
         """Return the running jobs that may share, by GPU demand, in the order of their start.
@@ -39,12 +45,13 @@ class AffineJobpairBinder:
             profile = job.profile
             if (
                 job.partner is None
+                and not job.stranded
                 and profile is not None
                 and profile.sharing_score is not None
                 and profile.sharing_score <= capacity
                 and job.placement is not None
                 and len(job.placement) == 1
-                and job.profiled
+                and self.is_measured(job)
                 and job.estimate_s - job.attained_at(now_s) >= self.settings.partner_min_remaining_s
             ):
                 found.setdefault(job.gpus, []).append(job)
@@ -53,7 +60,7 @@ class AffineJobpairBinder:
     def best(self, job: JobView, candidates: Sequence[JobView], capacity: int) -> JobView | None:
         """Return the partner with the lowest sharing score that no packing rule forbids, if there is one."""
         mine = job.profile
-        if mine is None or mine.sharing_score is None or not job.profiled:
+        if mine is None or mine.sharing_score is None or not self.is_measured(job):
             return None
         memory_mib = self.settings.gpu_memory_mib - mine.gpu_mem_mib
         ratio_max = self.settings.priority_ratio_max

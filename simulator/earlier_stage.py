@@ -1,0 +1,22 @@
+"""A stage that some simulators play to its end before the simulation proper, as if it took no time."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from simulator.cluster import ClusterSpec
+from simulator.result import SimulationResult
+from simulator.snapshot import JobView
+from simulator.workload import Workload
+
+
+class EarlierStage(Protocol):
+    """A stage that has been played; `workload` and `cluster` are what it leaves for the simulation proper."""
+
+    workload: Workload
+    cluster: ClusterSpec
+
+    def mark(self, views: Iterable[JobView]) -> None:
+        """Note on the later simulation's jobs, in the order of `workload`, what is known from the start."""
+
+    def joined(self, later: SimulationResult) -> SimulationResult:
+        """Return the schedule of the whole workload from that of the simulation that came after."""

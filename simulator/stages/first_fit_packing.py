@@ -1,0 +1,96 @@
+"""How the Lucid artifact's simulator packs jobs, for `--rules lucid-artifact`: before it looks for idle GPUs.
+
+Its walk and its choice of a partner are settings of Lucid, off by default.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.actions import Action, Colocate, Start
+from simulator.snapshot import JobView, NodePool
+from simulator.stages.binder import AffineJobpairBinder
+from simulator.stages.settings import StageSettings
+
+
+@dataclass(frozen=True)
+class FirstFitSettings(StageSettings):
+    """What the artifact does differently when it packs.
+
+    - `packs_before_idle`: a job is packed, if a partner is allowed, before idle GPUs are tried.
+    - `first_partner`: the partner is the first that is allowed, in the order of starts, however little run
+      time it is believed to have left.
+    """
+
+    packs_before_idle: bool = False
+    first_partner: bool = False
+
+
+def may_share(binder: AffineJobpairBinder, job: JobView) -> bool:
+    """Say whether a job may share its GPUs at all."""
+    profile = job.profile
+    return (
+        job.partner is None
+        and not job.stranded
+        and profile is not None
+        and profile.sharing_score is not None
+        and binder.is_measured(job)
+    )
+
+
+def pack_before_idle(
+    pool: NodePool, binder: AffineJobpairBinder, capacity: int, now_s: float
+) -> list[Action]:
+    """Pack each waiting job if a partner is allowed, else start it on idle GPUs; go on past failures.
+
+    A job that starts in this very walk may be the partner of a later one.
+    """
+    actions: list[Action] = []
+    plan = pool.plan()
+    partners = binder.partners(pool, capacity, now_s)
+    for job in pool.queue:
+        candidates = partners.get(job.gpus)
+        partner = binder.best(job, candidates, capacity) if candidates else None
+        if candidates and partner is not None:
+            actions.append(Colocate(job, partner))
+            candidates.remove(partner)
+            continue
+        placement = plan.place(job.gpus)
+        if placement is None:
+            continue
+        actions.append(Start(job, placement))
+        if len(placement) == 1 and may_share(binder, job):
+            partners.setdefault(job.gpus, []).append(job)
+    return actions
+
+
+class FirstPartnerBinder(AffineJobpairBinder):
+    """The first running job, in the order of starts, that memory, sharing scores and priorities allow."""
+
+    def partners(self, pool: NodePool, capacity: int, now_s: float) -> dict[int, list[JobView]]:
+        """Return the running jobs that may share, by GPU demand, in the order of their start."""
+        found: dict[int, list[JobView]] = {}
+        for job in pool.running:
+            if job.placement is not None and len(job.placement) == 1 and may_share(self, job):
+                found.setdefault(job.gpus, []).append(job)
+        return found
+
+    def best(self, job: JobView, candidates: Sequence[JobView], capacity: int) -> JobView | None:
+        """Return the first candidate that no rule forbids."""
+        mine = job.profile
+        if mine is None or mine.sharing_score is None or not self.is_measured(job):
+            return None
+        memory_mib = self.settings.gpu_memory_mib - mine.gpu_mem_mib
+        score = capacity - mine.sharing_score
+        ratio_max = self.settings.priority_ratio_max
+        needed_estimate_s = job.estimate_s / ratio_max if ratio_max else 0.0
+        for candidate in candidates:
+            theirs = candidate.profile
+            if (
+                theirs is not None
+                and theirs.sharing_score is not None
+                and theirs.sharing_score <= score
+                and theirs.gpu_mem_mib < memory_mib
+                and candidate.estimate_s >= needed_estimate_s
+            ):
+                return candidate
+        return None
