@@ -107,12 +107,6 @@ FRESH_QUEUE_BY_GPUS = Fault(
     "QSSF orders a queue in which every job arrived this very second by GPUs alone.",
     {"qssf": {"fresh_queue": "gpus"}},
 )
-QUOTA_WALK = Fault(
-    "quota_walk",
-    "SRTF and Tiresias hand out the number of GPUs by priority, whether or not gangs then find a place, and "
-    "preempt whoever gets none.",
-    {"srtf": {"selection": "quota"}, "tiresias": {"selection": "quota"}},
-)
 FREEST_REMAINDER = Fault(
     "freest_remainder",
     "The remainder of a job larger than a node goes to the node with most free GPUs, an idle one if there is "
@@ -121,10 +115,19 @@ FREEST_REMAINDER = Fault(
 )
 
 
+def _quota_walk(*policies: str) -> Fault:
+    return Fault(
+        "quota_walk",
+        "Preemptive policies hand out the number of GPUs by priority, whether or not gangs then fit, and "
+        "preempt whoever gets none.",
+        {policy: {"selection": "quota"} for policy in policies},
+    )
+
+
 def _late_completion(*policies: str) -> Fault:
     return Fault(
         "late_completion",
-        "The jobs of " + ", ".join(policies) + " hold their GPUs for a second after their work is done.",
+        f"Jobs of {' and '.join(policies)} hold their GPUs for a second after their work is done.",
         {policy: {"completion_s": 1.0} for policy in policies},
     )
 
@@ -154,7 +157,7 @@ LUCID_SIMULATOR = Artifact(
     ),
     (
         FRESH_QUEUE_BY_GPUS,
-        QUOTA_WALK,
+        _quota_walk("srtf", "tiresias"),
         FREEST_REMAINDER,
         _late_completion("srtf", "tiresias", "lucid"),
         Fault(
@@ -201,7 +204,7 @@ LUCID_SIMULATOR = Artifact(
 # The Helios artifact's simulator (its QSSF service), with its consolidated placement.
 HELIOS_SIMULATOR = Artifact(
     Rules("helios-artifact", step_s=1.0, policy_settings={"srtf": _HELIOS_PREEMPTION}),
-    (FRESH_QUEUE_BY_GPUS, QUOTA_WALK, FREEST_REMAINDER, _late_completion("srtf")),
+    (FRESH_QUEUE_BY_GPUS, _quota_walk("srtf"), FREEST_REMAINDER, _late_completion("srtf")),
 )
 
 LUCID_ARTIFACT = LUCID_SIMULATOR.rules()
