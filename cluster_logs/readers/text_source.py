@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.progress import Progress, silent
+from cluster_logs.progress import Progress, Work, silent
 from cluster_logs.storage import locate
 
 BLOCK_BYTES = 8 * 1024 * 1024
@@ -78,7 +78,7 @@ class TextSource:
                     ) from error
                 if not data:
                     break
-                self.progress(raw.tell(), info.size, f"reading {self.name}")
+                self.progress(raw.tell(), info.size, Work(f"reading {self.name}", "bytes"))
                 if first:
                     self._check_encoding(data)
                     data = data.removeprefix(_BYTE_ORDER_MARK)

@@ -2,18 +2,15 @@
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
-from cluster_logs.progress import Progress
+from cluster_logs.progress import Progress, reporting
 from pipeline.plain_values import plain as plain
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -88,43 +85,11 @@ def say(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
-def _lines_reporter() -> Progress:
-    last = time.monotonic()
-
-    def report(done: int, total: int | None, what: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < SECONDS_BETWEEN_LINES:
-            return
-        last = now
-        say(f"{what}: {done:,}" + (f" of {total:,}" if total is not None else ""))
-
-    return report
-
-
 @contextmanager
 def progress_reporter() -> Iterator[Progress]:
-    """Yield a `Progress`: a bar on a terminal, a line now and then elsewhere; always on standard error."""
-    if not sys.stderr.isatty():
-        yield _lines_reporter()
-        return
-    bar = ProgressBar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    tasks: dict[str, Any] = {}
-    with bar:
-
-        def report(done: int, total: int | None, what: str) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield report
+    """Yield a `Progress` on standard error: one line on a terminal, lines now and then elsewhere."""
+    with reporting(sys.stderr) as progress:
+        yield progress
 
 
 def show(document: Any, *, as_json: bool, people: Callable[[], None]) -> None:

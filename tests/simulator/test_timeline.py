@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -79,7 +80,7 @@ def check_format(trace):
     assert {pid for pid, _ in tracks} <= set(processes)
     for track in tracks.values():
         track.sort()
-        for (_, end), (start, _) in zip(track, track[1:], strict=False):
+        for (_, end), (start, _) in pairwise(track):
             assert end <= start, "slices of one thread must nest; ours follow one another"
     return processes, names
 
@@ -88,7 +89,7 @@ def check_format(trace):
 @pytest.mark.parametrize("shape", ["burst", "gangs"])
 def test_every_run_is_there_once_and_adds_up_to_the_jobs_table(policy, shape):
     workload, cluster = sample_workload(shape, seed=2, jobs=90)
-    trace, result, recorder, simulation = recorded(workload, cluster, policy)
+    trace, result, recorder, _ = recorded(workload, cluster, policy)
     check_format(trace)
     shown, held_us = Counter(), Counter()
     for event in slices(trace):

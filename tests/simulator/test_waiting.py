@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster_logs.errors import UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.waiting import CAUSE_COLUMNS, WaitCause, WaitRecorder
+from simulator.waiting_text import explain_wait, in_words, rows_of_job
 from simulator.workload import Job, Workload
 
 CAUSES = list(CAUSE_COLUMNS.values())
@@ -193,3 +195,43 @@ def test_a_job_that_is_cancelled_while_it_waits_has_waited():
     row = recorder.table(result).iloc[1]
     assert row["queuing_delay_s"] == row["waited_for_gpus_s"] == 90.0
     assert row["waits"] == 1
+
+
+def test_it_reads_as_plain_language():
+    rows = [(0, 4, 100), (0, 4, 300), (10, 8, 50), (20, 2, 10)]
+    assert explain_wait(one("fifo", rows, ClusterSpec({"vc": 2}, 4), "j3").to_dict() | {"job_id": "j3"}) == [
+        "j3 (2 GPUs, virtual cluster vc) waited 5 min 30 s.",
+        "  3 min 20 s (61 %): it would have fitted, but others were ahead of it in the policy's order",
+        "  2 min 10 s (39 %): too few GPUs were free in its virtual cluster",
+        "  When it joined the queue 1 job for 8 GPUs was ahead of it; 0 GPUs were free.",
+        "  It could start when j2 ended.",
+    ]
+    assert explain_wait(one("fifo", rows, ClusterSpec({"vc": 2}, 4), "j0").to_dict() | {"job_id": "j0"}) == [
+        "j0 (4 GPUs, virtual cluster vc) did not wait."
+    ]
+    overtaken = one("sjf", rows, ClusterSpec({"vc": 2}, 4), "j2").to_dict() | {"job_id": "j2"}
+    assert "  1 job submitted later started before it." in explain_wait(overtaken)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.4, "0.4 s"),
+        (59.6, "1 min"),
+        (3_725, "1 h 2 min"),
+        (3_600, "1 h"),
+        (90_061, "1 d 1 h"),
+        (86_460, "1 d"),
+    ],
+)
+def test_durations_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+def test_a_job_that_was_not_replayed_is_an_error_that_names_others():
+    recorder, result = watched(jobs_of([(0, 1, 10)]), ClusterSpec({"vc": 1}, 4), "fifo")
+    waits = recorder.table(result)
+    assert [row["job_id"] for row in rows_of_job(waits, "j0")] == ["j0"]
+    with pytest.raises(UnknownNameError, match="j0"):
+        rows_of_job(waits, "j1")

@@ -1,14 +1,11 @@
 """What all operators share: errors that Airflow understands, progress in the task's log, settings."""
 
-import time
 from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from cluster_logs.progress import Progress
+from cluster_logs.progress import Progress, lines
 from lucid_airflow.errors import as_airflow_errors
-
-SECONDS_BETWEEN_LINES = 10.0
 
 
 class LucidOperator(BaseOperator):
@@ -24,13 +21,5 @@ class LucidOperator(BaseOperator):
         raise NotImplementedError(f"{type(self).__name__} must say what it does in run().")
 
     def log_progress(self) -> Progress:
-        """Return a progress callback that writes to the task's log every few seconds."""
-        last_s = time.monotonic()
-
-        def report(done: int, total: int | None, what: str) -> None:
-            nonlocal last_s
-            if time.monotonic() - last_s >= SECONDS_BETWEEN_LINES:
-                last_s = time.monotonic()
-                self.log.info("%s: %s of %s", what, f"{done:,}", "?" if total is None else f"{total:,}")
-
-        return report
+        """Return a progress callback that writes a line to the task's log now and then."""
+        return lines(lambda line: self.log.info("%s", line))
