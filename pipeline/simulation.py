@@ -1,5 +1,6 @@
 """What `lucid simulate` does: a log, a cluster's size and policies' names in; tables and plots out."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,9 +20,17 @@ from pipeline.replay_inputs import profiles_by_type
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.engine import run_policies
+from simulator.pair_speed_rules import PairsInOrder
 from simulator.policies.registry import policy_class
+from simulator.published_packing import (
+    PAIRS_FILE,
+    SINGLES_FILE,
+    has_labels,
+    read_labelled_profiles,
+    read_published_pairs,
+)
 from simulator.report import write_results
-from simulator.rules import load_rules
+from simulator.rules import DEFAULT, Rules, load_rules
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload
 
@@ -83,7 +92,7 @@ def simulate_log(
     estimates get the log's own where it has them, else Tsafrir's user-history estimate. Raises BadInputError
     for an input that cannot be used, UnknownNameError for a format, policy, setting or rule set.
     """
-    load_rules(rules)
+    chosen_rules = load_rules(rules)
     classes = [policy_class(policy) for policy in policies]  # an unknown name is an error before long work
     cluster = (
         ClusterSpec.from_nodes(read_nodes_file(str(nodes_path), gpus_per_node=gpus_per_node))
@@ -97,7 +106,10 @@ def simulate_log(
         reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
         remarks.append(f"Rows of the log that are not replayed: {reasons}.")
     jobs = within(frame, start, end, zone).reset_index(drop=True)
-    profiles, colocation = measured_colocation(singles_path, pairs_path, seed)
+    if chosen_rules.labelled_scores and singles_path is None and "lucid" in policies:
+        singles_path, pairs_path, said = reference_measurements()
+        remarks.append(said)
+    profiles, colocation = measured_colocation(singles_path, pairs_path, seed, chosen_rules)
     workload = Workload.from_jobs(jobs, profiles=profiles)
     if nodes_path is None:
         workload = workload.in_one_virtual_cluster(EVERYONE)
@@ -140,12 +152,26 @@ def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np
     return np.where(np.isnan(seconds), unwaited, seconds)
 
 
+def reference_measurements() -> tuple[Path | None, Path | None, str]:
+    """Return the artifact's own measurements, if the reference data are there, and what to say of it."""
+    folder = os.environ.get("LUCID_REFERENCE_DATA")
+    packing = Path(folder) / "data" / "packing" if folder else None
+    if packing is None or not (packing / SINGLES_FILE).is_file() or not (packing / PAIRS_FILE).is_file():
+        return None, None, "Nobody shares GPUs: give the measured --singles and --pairs."
+    return packing / SINGLES_FILE, packing / PAIRS_FILE, f"Pairs were measured: {packing / PAIRS_FILE}."
+
+
 def measured_colocation(
-    singles_path: Path | None, pairs_path: Path | None, seed: int
+    singles_path: Path | None, pairs_path: Path | None, seed: int, rules: Rules = DEFAULT
 ) -> tuple[dict[str, JobProfile] | None, ColocationModel | None]:
-    """Return profiles by job type, scored by the packing model, and the measured pairs' speeds."""
+    """Return profiles by job type, scored by the packing model, and the measured pairs' speeds.
+
+    Rules with labelled scores take the published tables as they are, their labels being the scores.
+    """
     if singles_path is None or pairs_path is None:
         return None, None
+    if rules.labelled_scores and has_labels(singles_path):
+        return read_labelled_profiles(singles_path), PairsInOrder(read_published_pairs(pairs_path))
     from lucid_models.packing import PackingAnalyzeModel, PackingSettings
     from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 

@@ -45,7 +45,11 @@ def simulate(
         str | None, typer.Option(metavar="ZONE", help="Zone of naive times in the log.")
     ] = None,
     rules: Annotated[
-        str, typer.Option(help="default, or a reference simulator's rules by name.")
+        str,
+        typer.Option(
+            help="default, or a reference simulator's: lucid-artifact, helios-artifact, or without some of "
+            "its faults, as in lucid-artifact-without:lost_partner,free_profiling (all: without any)."
+        ),
     ] = "default",
     setting: Annotated[
         list[str] | None,
