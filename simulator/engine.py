@@ -459,7 +459,8 @@ class Simulation:
         view = action.job
         if view.state is not RunState.RUNNING or view.run_limit_s is not None:
             raise PolicyError(f"{self.name} preempts {view!r}, which is not a running job without a limit.")
-        # The policy is deciding right now; a preemption is its own doing, not news to it.
+        # The policy is deciding right now; a preemption is its own doing, not news to it. Evicted jobs queue
+        # like new ones, and the policy is asked again at once.
         pool = self.pools[view.pool]
         was_news = pool in self._changed
         if action.keeps_progress:
@@ -472,7 +473,7 @@ class Simulation:
             self._lose_progress(view)
         view.preemptions += 1
         self._enqueue(view)
-        if not was_news:
+        if action.keeps_progress and not was_news:
             self._changed.pop(pool, None)
 
     def _move_node(self, action: Loan | Reclaim) -> None:
