@@ -107,7 +107,7 @@ def rolling_estimates_s(inputs: ReplayInputs) -> Floats:
 
 def user_estimates_s(inputs: ReplayInputs) -> Floats:
     """Tsafrir's estimate of each replayed job."""
-    workload = Workload.from_jobs(inputs.replayed)
+    workload = Workload.from_jobs(inputs.replayed, withdrawn_jobs=False)
     origin = pd.Timestamp(inputs.replayed["submit_time"].iloc[0])
     ends_s = known_from_s(inputs.replayed) - origin.timestamp()
     rows = np.arange(len(workload)) if workload.rows is None else workload.rows
@@ -147,6 +147,7 @@ def replay_contender(
         estimated_duration_s=contender.estimated_duration_s,
         profiles=list(inputs.profiles),
         sharing_scores=contender.sharing_scores,
+        withdrawn_jobs=False,  # nobody completes them: there is no JCT to judge by
     )
     return simulate(
         workload,

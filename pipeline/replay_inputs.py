@@ -140,7 +140,7 @@ def _that_fit(
     """The rows that can be replayed at all; the others are counted by the simulator's rules."""
     if not len(replayed):
         return replayed, judged
-    workload = Workload.from_jobs(replayed).that_fit(spec)
+    workload = Workload.from_jobs(replayed, withdrawn_jobs=False).that_fit(spec)
     for rule, count in workload.skipped.items():
         if count:
             said.append(f"{count:,} jobs are left out of the replay: {rule.replace('_', ' ')}.")

@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.errors import BadInputError
+from cluster_logs.job_table import JobState
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
+from simulator.job_family import job_templates
 
 # Why a row is left out; the names are the keys of `Workload.skipped`.
 CPU_JOB = "cpu_job"  # it asks for no GPU, so it never waits for one
@@ -118,15 +120,22 @@ class Workload:
         estimated_duration_s: np.ndarray | None = None,
         profiles: Mapping[str, JobProfile] | Sequence[JobProfile | None] | None = None,
         sharing_scores: np.ndarray | None = None,
+        cpu_jobs: bool = False,
+        withdrawn_jobs: bool = True,
     ) -> "Workload":
         """Make a workload from a job table.
 
         `start` and `end` keep the jobs submitted in [start, end). `estimated_duration_s` (seconds; default:
         the table's own column, where it has one) and `sharing_scores` (0, 1, 2) hold one value a row of
-        `frame`; a NaN means none. `profiles` gives
-        measured figures by job type, or one a row; without it the table's own `gpu_util_pct`,
-        `gpu_mem_util_pct` and `gpu_mem_mib` columns are used where they are set. CPU jobs and jobs
-        without a usable duration are left out and counted.
+        `frame`; a NaN means none. `profiles` gives measured figures by job type, or one a row; without it
+        the table's own `gpu_util_pct`, `gpu_mem_util_pct` and `gpu_mem_mib` columns are used where they are
+        set. Jobs without a usable duration are left out and counted, and so are
+
+        - CPU jobs, unless `cpu_jobs` (for a cluster with `cpu_cores_per_node`) and the table says how many
+          cores they need;
+        - jobs that were cancelled while they waited, unless `withdrawn_jobs`: these wait until the moment of
+          their cancellation, and leave. How long they would have run is unknown; one that a policy starts
+          earlier than the log's scheduler would run until that moment.
         """
         _require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"))
         if estimated_duration_s is None and "estimated_duration_s" in frame.columns:
@@ -148,10 +157,16 @@ class Workload:
 
         gpus = pd.to_numeric(frame["gpus"]).fillna(0).to_numpy(dtype=np.int64)
         duration = pd.to_numeric(frame["duration_s"], errors="coerce").to_numpy(dtype=np.float64)
+        instants = submit.to_numpy(dtype="datetime64[us]").astype(np.int64)
+        waited_s = _waited_until_cancelled_s(frame, instants)
+        withdrawn = np.isfinite(waited_s)
+        duration = np.where(withdrawn, waited_s if withdrawn_jobs else np.nan, duration)
+        cpus = _floats(frame, "cpus")
+        needs_cpus = (gpus < 1) & (cpus >= 1) & cpu_jobs
         skipped = dict.fromkeys(SKIP_RULES, 0)
         keep = inside.copy()
         for rule, broken in (
-            (CPU_JOB, gpus < 1),
+            (CPU_JOB, (gpus < 1) & ~needs_cpus),
             (UNKNOWN_DURATION, ~np.isfinite(duration)),
             (NEGATIVE_DURATION, duration < 0),
         ):
@@ -160,7 +175,6 @@ class Workload:
 
         stated = "order_in_vc" in frame.columns and bool(frame["order_in_vc"].notna().all())
         given = frame["order_in_vc"].to_numpy() if stated else np.arange(len(frame))
-        instants = submit.to_numpy(dtype="datetime64[us]").astype(np.int64)
         rows = np.flatnonzero(keep)
         rows = rows[np.lexsort((given[rows], instants[rows]))]
         origin = pd.Timestamp(int(instants[rows[0]]), unit="us", tz="UTC") if len(rows) else None
@@ -169,6 +183,8 @@ class Workload:
         ids = frame["job_id"].astype(str).to_numpy()
         clusters = frame["virtual_cluster"].astype(str).to_numpy()
         users = _strings_or_none(frame, "user")
+        templates = job_templates(_strings_or_none(frame, "job_type"), users, _strings_or_none(frame, "name"))
+        cold = _flags(frame, "long_cold_start")
         jobs = tuple(
             Job(
                 job_id=str(ids[row]),
@@ -180,6 +196,10 @@ class Workload:
                 estimated_duration_s=_estimate(estimated_duration_s, int(row)),
                 order=int(given[row]),
                 profile=measured[i],
+                cpus=int(cpus[row]) if needs_cpus[row] else 0,
+                template=templates[row],
+                cancel_time_s=float(seconds[i] + duration[row]) if withdrawn[row] else None,
+                long_cold_start=bool(cold[row]),
             )
             for i, row in enumerate(rows)
         )
@@ -287,6 +307,26 @@ def _floats(frame: pd.DataFrame, column: str) -> np.ndarray:
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
     return pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
+
+
+def _flags(frame: pd.DataFrame, column: str) -> np.ndarray:
+    if column not in frame.columns:
+        return np.zeros(len(frame), dtype=bool)
+    return frame[column].fillna(False).astype(bool).to_numpy()
+
+
+def _waited_until_cancelled_s(frame: pd.DataFrame, submitted_us: np.ndarray) -> np.ndarray:
+    """For how long a job waited that was cancelled before it started; NaN for all others."""
+    waited_s = np.full(len(frame), np.nan)
+    if not {"state", "start_time", "end_time"} <= set(frame.columns):
+        return waited_s
+    cancelled = (frame["state"] == JobState.CANCELLED.value).to_numpy(dtype=bool, na_value=False)
+    pending = cancelled & frame["start_time"].isna().to_numpy() & frame["end_time"].notna().to_numpy()
+    rows = np.flatnonzero(pending)
+    ends = _instants(frame["end_time"].iloc[rows]).to_numpy(dtype="datetime64[us]").astype(np.int64)
+    waits = (ends - submitted_us[rows]) / 1e6
+    waited_s[rows[waits >= 0]] = waits[waits >= 0]
+    return waited_s
 
 
 def _profiles(

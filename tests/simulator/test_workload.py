@@ -8,6 +8,8 @@ import pytest
 
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
+from simulator.engine import simulate
+from simulator.job_family import name_family
 from simulator.workload import JobProfile, Workload
 
 
@@ -116,3 +118,98 @@ def test_a_bad_node_table_is_named(names, nodes, named):
 def test_times_that_cannot_be_read_are_named(times):
     with pytest.raises(BadInputError, match="submit_time"):
         Workload.from_jobs(table(submit_time=times))
+
+
+def log(**columns):
+    """Four jobs of a log: one ran, one was cancelled while it waited, one while it ran, one needs CPUs."""
+    base = {
+        "job_id": ["ran", "left", "killed", "cpu"],
+        "virtual_cluster": ["x"] * 4,
+        "user": ["u", "u", "v", None],
+        "name": ["train_2020-09-01_3", "train_2020-10-11_12", "train_2020-10-11_12", None],
+        "gpus": [4, 4, 1, 0],
+        "cpus": [8, 8, 8, 6],
+        "state": ["COMPLETED", "CANCELLED", "CANCELLED", "COMPLETED"],
+        "submit_time": [
+            "2024-01-01T00:00:00",
+            "2024-01-01T00:01:00",
+            "2024-01-01T00:02:00",
+            "2023-12-31T00:00:00",
+        ],
+        "start_time": ["2024-01-01T00:00:10", None, "2024-01-01T00:02:30", "2023-12-31T00:00:00"],
+        "end_time": [
+            "2024-01-01T01:00:10",
+            "2024-01-01T00:11:00",
+            "2024-01-01T00:03:00",
+            "2023-12-31T00:10:00",
+        ],
+        "duration_s": [3600.0, np.nan, 30.0, 600.0],
+    }
+    return pd.DataFrame({**base, **columns})
+
+
+def test_a_job_cancelled_while_it_waited_waits_until_then():
+    workload = Workload.from_jobs(log())
+    jobs = {job.job_id: job for job in workload.jobs}
+    assert (jobs["left"].cancel_time_s, jobs["left"].duration_s) == (660.0, 600.0)
+    assert jobs["ran"].cancel_time_s is None
+    assert jobs["killed"].cancel_time_s is None, "it ran, for as long as its log says"
+    result = simulate(workload, ClusterSpec({"x": 1}, 4), "fifo").jobs.set_index("job_id")
+    assert result.loc["left", "state"] == "cancelled"
+    assert result.loc["left", "end_time_s"] == 660.0
+    assert result.loc["left", "queuing_delay_s"] == 600.0
+    assert result["state"].drop("left").eq("completed").all()
+    # What an elapsed time of 0 says of it does not matter; where it is unwanted it is counted.
+    assert Workload.from_jobs(log(duration_s=[3600.0, 0.0, 30.0, 600.0])).jobs == workload.jobs
+    without = Workload.from_jobs(log(), withdrawn_jobs=False)
+    assert [job.job_id for job in without.jobs] == ["ran", "killed"]
+    assert without.skipped["unknown_duration"] == 1
+
+
+def test_cpu_jobs_need_a_cluster_that_sets_cores_aside():
+    frame = log()
+    without = Workload.from_jobs(frame)
+    assert without.skipped["cpu_job"] == 1
+    assert without.origin == pd.Timestamp("2024-01-01", tz="UTC"), "a job left out does not move second 0"
+    workload = Workload.from_jobs(frame, cpu_jobs=True)
+    first = workload.jobs[0]
+    assert (first.job_id, first.gpus, first.cpus) == ("cpu", 0, 6)
+    assert all(job.cpus == 0 for job in workload.jobs[1:]), "a GPU job's cores are not what it waits for"
+    assert workload.that_fit(ClusterSpec({"x": 1}, 4)).skipped["cpu_job"] == 1
+    fits = workload.that_fit(ClusterSpec({"x": 1}, 4, cpu_cores_per_node=8))
+    assert len(fits) == 4
+    unknown = Workload.from_jobs(log(cpus=[8, 8, 8, None]), cpu_jobs=True)
+    assert unknown.skipped["cpu_job"] == 1
+    for kept in (without, workload, fits, unknown):
+        assert len(kept) + sum(kept.skipped.values()) == len(frame)
+
+
+def test_a_template_is_the_job_type_or_the_users_family_of_names():
+    named = [job.template for job in Workload.from_jobs(log()).jobs]
+    assert named == ["u/train_#", "u/train_#", "v/train_#"]
+    typed = Workload.from_jobs(log(job_type=["VGG/CIFAR-10/32/1", None, None, None])).jobs
+    assert [job.template for job in typed] == ["VGG/CIFAR-10/32/1", "u/train_#", "v/train_#"]
+    nameless = Workload.from_jobs(log().drop(columns="name")).jobs
+    assert [job.template for job in nameless] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("train_2020-09-01_lr0.1", "train_#_lr#"),
+        ("train_2020-10-11_lr0.02", "train_#_lr#"),
+        ("Eval-3fa9c1b2", "eval-#"),
+        ("eval-3FA9C1B2D4", "eval-#"),
+        ("defaced_facade", "defaced_facade"),
+        ("resnet50", "resnet#"),
+        ("job 17/24", "job #"),
+        ("", ""),
+    ],
+)
+def test_what_differs_from_run_to_run_is_masked(name, family):
+    assert name_family(name) == family
+
+
+def test_a_column_may_say_that_a_job_has_a_long_cold_start():
+    jobs = Workload.from_jobs(log(long_cold_start=[True, None, False, False])).jobs
+    assert [job.long_cold_start for job in jobs] == [True, False, False]

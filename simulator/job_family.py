@@ -1,0 +1,41 @@
+"""What recurs in a log: jobs of one family run the same program again."""
+
+import re
+from collections.abc import Iterable
+
+# A run of hexadecimal digits with a decimal one in it, as in commit and container ids; then other numbers.
+_HASH = re.compile(r"(?<![0-9a-z])(?=[0-9a-f]*[0-9])[0-9a-f]{7,}(?![0-9a-z])")
+_NUMBER = re.compile(r"[0-9]+")
+MASK = "#"
+
+
+def name_family(name: str) -> str:
+    """Return a job's name with what differs from run to run masked.
+
+    Numbers (dates, counters, array tasks, process ids) and hashes become one `#`, runs of `#` with only
+    punctuation between them one: `train_2020-09-01_lr0.1` and `train_2020-10-11_lr0.02` are one family.
+    """
+    masked = _NUMBER.sub(MASK, _HASH.sub(MASK, name.lower()))
+    return re.sub(r"#(?:[-_.:/ ]*#)+", MASK, masked).strip()
+
+
+def job_templates(
+    job_types: Iterable[str | None], users: Iterable[str | None], names: Iterable[str | None]
+) -> list[str | None]:
+    """Return what recurs, one a job: its job type, else its user's family of names; None if neither is known.
+
+    Names are one user's own: `train` of two users is two programs.
+    """
+    families: dict[str, str] = {}
+    found: list[str | None] = []
+    for job_type, user, name in zip(job_types, users, names, strict=True):
+        if job_type is not None:
+            found.append(job_type)
+        elif name is None:
+            found.append(None)
+        else:
+            family = families.get(name)
+            if family is None:
+                family = families[name] = name_family(name)
+            found.append(f"{user or ''}/{family}")
+    return found
