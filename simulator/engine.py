@@ -29,6 +29,7 @@ from simulator.policy import Policy
 from simulator.recorder import Recorder, StopReason
 from simulator.result import SimulationResult, job_rows
 from simulator.rules import Rules, load_rules
+from simulator.running_order import RunningOrder
 from simulator.snapshot import JobView, NodePool, RunState, Snapshot
 from simulator.workload import Workload
 
@@ -93,6 +94,10 @@ class Simulation:
         # What a policy does not override is not called: these are asked at each event.
         self._chooses_pool = type(policy).pool_of is not Policy.pool_of
         self._asks_for_wakes = type(policy).next_change_s is not Policy.next_change_s
+        self._keeps_order = type(policy).running_key is not Policy.running_key
+        if self._keeps_order:
+            for pool in self.pools.values():
+                pool.running_order = RunningOrder(policy.running_key)
         self._learns = type(policy).observe_end is not Policy.observe_end
         self._rank = {pool: i for i, pool in enumerate(self.pools.values())}
         self._changed: dict[NodePool, None] = {}
@@ -268,6 +273,8 @@ class Simulation:
             kind = EventKind.LIMIT
         self._sequence += 1
         heappush(self._events, (end_s, kind, self._sequence, view, view.version))
+        if self._keeps_order:
+            self.pools[view.pool].running_order.put(view, self.now_s)  # type: ignore[union-attr]
         phase = view.job.phase
         if phase is not None and not view.unstable:
             to_go_s = max(0.0, phase[0] - (view.job.duration_s - view.remaining_s)) / view.speed
@@ -294,6 +301,8 @@ class Simulation:
         if self._recorder is not None:
             self._recorder.stopped(self.now_s, view, pool, reason)
         del pool.running[view]
+        if pool.running_order is not None:
+            pool.running_order.remove(view)
         self._changed[pool] = None
         if partner is None:
             pool.free.give(placement)

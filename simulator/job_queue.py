@@ -1,67 +1,80 @@
-"""A queue that stays sorted by the policy's priority."""
+"""A queue that stays sorted by the policy's priority, whatever its length."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
+from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simulator.snapshot import JobView
 
-# Served jobs leave a gap at the front; it is closed once it is this long and longer than what is left.
-COMPACT_AFTER = 256
+# Entries in a block before it is halved: moving so many pointers costs less than a binary search.
+BLOCK = 1024
+
+# (priority, arrival, job): arrivals differ, so two jobs are never compared.
+Entry = tuple[Any, int, "JobView"]
 
 
 class JobQueue:
     """Jobs in the order of (priority, arrival in this queue).
 
-    A sorted array with a moving head: taking from the front is O(1), inserting a binary search and one block
-    move. That beats a heap here, because policies walk the queue past its first job.
+    A sorted array in blocks of bounded length. Adding at the end and taking from the front cost the same at
+    any length, anything else two binary searches and a move within one block. That beats a heap here, because
+    policies walk the queue past its first job.
     """
 
-    __slots__ = ("_arrivals", "_by_gpus", "_entries", "_head", "_newcomers", "gpus")
+    __slots__ = ("_arrivals", "_blocks", "_by_gpus", "_length", "_newcomers", "gpus")
 
     def __init__(self) -> None:
-        self._entries: list[Any] = []
-        self._head = 0
+        self._blocks: list[list[Entry]] = [[]]  # none is empty unless it is the only one
+        self._length = 0
         self._arrivals = 0  # breaks ties: who waits longest goes first
         self._by_gpus: dict[int, JobQueue] | None = None
-        self._newcomers: list[JobView] = []
+        self._newcomers: list[JobView] | None = None  # kept from the first call of take_newcomers on
         self.gpus = 0  # what its jobs ask for, together
 
     def __len__(self) -> int:
-        return len(self._entries) - self._head
+        return self._length
 
     def __iter__(self) -> "Iterator[JobView]":
-        entries = self._entries
-        for i in range(self._head, len(entries)):
-            yield entries[i][2]
+        for block in self._blocks:
+            for entry in block:
+                yield entry[2]
+
+    def entries(self) -> Iterator[Entry]:
+        """Iterate over (priority, arrival, job)."""
+        return chain.from_iterable(self._blocks)
 
     @property
     def first(self) -> "JobView":
         """The job with the lowest priority value; raises IndexError when the queue is empty."""
-        job: JobView = self._entries[self._head][2]
-        return job
+        return self._blocks[0][0][2]
 
     def add(self, priority: Any, job: "JobView") -> None:
         """Insert a job; a lower priority value is served earlier."""
-        self._arrivals += 1
-        entry = (priority, self._arrivals, job)
-        job.queue_entry = entry
+        self._arrivals = arrival = self._arrivals + 1
+        job.queue_entry = entry = (priority, arrival, job)
         self._insert(entry)
         if self._by_gpus is not None:
             part = self._by_gpus.get(job.gpus)
             if part is None:
                 part = self._by_gpus[job.gpus] = JobQueue()
             part._insert(entry)
+        if self._newcomers is not None:
             self._newcomers.append(job)
 
     def remove(self, job: "JobView") -> None:
         """Take a job out; raises ValueError when it is not queued here."""
-        self._take_out(job)
+        entry = job.queue_entry
+        if entry is None:
+            raise ValueError(f"{job!r} is not in this queue")
+        self._take_out(entry)
         if self._by_gpus is not None:
             part = self._by_gpus[job.gpus]
-            part._take_out(job)
-            if not len(part):
+            part._take_out(entry)
+            if not part._length:
                 del self._by_gpus[job.gpus]
         job.queue_entry = None
 
@@ -73,45 +86,97 @@ class JobQueue:
         """
         if self._by_gpus is None:
             self._by_gpus = {}
-            for i in range(self._head, len(self._entries)):
-                job = self._entries[i][2]
-                self._by_gpus.setdefault(job.gpus, JobQueue())._insert(self._entries[i])
-                self._newcomers.append(job)
+            for entry in self.entries():
+                self._by_gpus.setdefault(entry[2].gpus, JobQueue())._insert(entry)
         return self._by_gpus
+
+    def walk(self) -> "QueueWalk":
+        """Return a walk in the queue's order that can leave out jobs by their demand."""
+        return QueueWalk(self.by_gpus())
 
     def take_newcomers(self) -> "list[JobView]":
         """Return the jobs that were added since the last call (all of them at the first), and forget them.
 
         They may have left the queue meanwhile. For a policy that remembers what it has looked at.
         """
-        self.by_gpus()
-        newcomers = self._newcomers
-        if newcomers:
+        newcomers = list(self) if self._newcomers is None else self._newcomers
+        if newcomers or self._newcomers is None:
             self._newcomers = []
         return newcomers
 
-    def _insert(self, entry: Any) -> None:
+    def _insert(self, entry: Entry) -> None:
+        self._length += 1
         self.gpus += entry[2].gpus
-        entries = self._entries
-        if not entries or entries[-1] < entry:
-            entries.append(entry)
+        blocks = self._blocks
+        block = blocks[-1]
+        if not block or block[-1] < entry:
+            block.append(entry)
         else:
-            insort(entries, entry, lo=self._head)
+            if len(blocks) > 1:
+                block = blocks[self._block_of(entry)]
+            insort(block, entry)
+        if len(block) > BLOCK:
+            at = self._block_of(entry)
+            blocks.insert(at + 1, block[BLOCK // 2 :])
+            del block[BLOCK // 2 :]
 
-    def _take_out(self, job: "JobView") -> None:
-        entry = job.queue_entry
-        entries = self._entries
-        head = self._head
-        at = head
-        if at >= len(entries) or entries[at] is not entry:
-            at = -1 if entry is None else bisect_left(entries, entry, lo=head)
-            if at < 0 or at >= len(entries) or entries[at] is not entry:
-                raise ValueError(f"{job!r} is not in this queue")
-            del entries[at]
+    def _take_out(self, entry: Entry) -> None:
+        blocks = self._blocks
+        block = blocks[0]
+        if block and block[0] is entry:
+            del block[0]
         else:
-            entries[at] = None
-            self._head = head = head + 1
-            if head == len(entries) or (head > COMPACT_AFTER and head > len(entries) // 2):
-                del entries[:head]
-                self._head = 0
-        self.gpus -= job.gpus
+            block = blocks[self._block_of(entry)]
+            position = bisect_left(block, entry)
+            if position == len(block) or block[position] is not entry:
+                raise ValueError(f"{entry[2]!r} is not in this queue")
+            del block[position]
+        self._length -= 1
+        self.gpus -= entry[2].gpus
+        if not block and len(blocks) > 1:
+            blocks.remove(block)
+
+    def _block_of(self, entry: Entry) -> int:
+        """Return the index of the block in which an entry lies or belongs."""
+        blocks = self._blocks
+        low, high = 0, len(blocks) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if blocks[middle][-1] < entry:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class QueueWalk:
+    """A walk along a queue in its order, past the jobs that ask for `below` GPUs or more.
+
+    `below` may be lowered on the way. A step costs the logarithm of the number of distinct demands, however
+    many jobs are left out. The queue must not change meanwhile.
+    """
+
+    __slots__ = ("_heads", "below")
+
+    def __init__(self, parts: Mapping[int, JobQueue]) -> None:
+        self.below: float = inf
+        heads = []
+        for gpus, part in parts.items():
+            rest = part.entries()
+            heads.append((next(rest), gpus, rest))
+        heapify(heads)
+        self._heads = heads
+
+    def __iter__(self) -> Iterator[Entry]:
+        heads = self._heads
+        while heads:
+            entry, gpus, rest = heads[0]
+            if gpus >= self.below:
+                heappop(heads)
+                continue
+            yield entry
+            following = next(rest, None)
+            if following is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, (following, gpus, rest))

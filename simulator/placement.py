@@ -49,6 +49,10 @@ class FreeGpus:
         free = self._free[node]
         return free if free >= 0 else free + self.gpus_per_node + 1
 
+    def per_node(self) -> list[int]:
+        """Return a new list of each node's free GPUs; below zero for a withdrawn node."""
+        return self._free[:]
+
     @property
     def nodes(self) -> int:
         """How many nodes there are, withdrawn ones included."""

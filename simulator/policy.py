@@ -14,6 +14,7 @@ from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
 from simulator.placement import FreeGpus
+from simulator.running_order import RunningKey
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ class Policy(ABC):
     ) -> "EarlierStage | None":
         """Play a stage before the simulation proper, as some authors' simulators do; None: there is none."""
         return None
+
+    def running_key(self, job: JobView, now_s: float) -> RunningKey:
+        """Rank a job that runs, lower first, by something that stands still meanwhile (`RunningKey`).
+
+        A policy that overrides this finds its running jobs sorted in `NodePool.running_order`. It is asked at
+        each start, when a job's speed or remaining time changes, and when the key expires.
+        """
+        raise NotImplementedError(f"{type(self).__name__} ranks no running jobs")
 
     def observe_end(self, job: JobView, now_s: float) -> None:  # noqa: B027  (most policies do not learn)
         """Learn from a job that has just completed; its true duration may be known from now on."""

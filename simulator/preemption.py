@@ -3,15 +3,18 @@
 Both answer with Preempt and Start actions.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from math import inf
 from typing import Any, Literal
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Preempt, Start
+from simulator.job_queue import Entry
 from simulator.placement import FreeGpus, Placement
 from simulator.policy import RunCosts
+from simulator.running_order import RunningOrder
 from simulator.snapshot import JobView, NodePool
 
 Selection = Literal["fit", "quota"]
@@ -54,107 +57,200 @@ class PreemptionSettings:
         )
 
 
-def preempt_to_fit(pool: NodePool, rank: Callable[[JobView], Any]) -> list[Action]:
+def preempt_to_fit(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any]) -> list[Action]:
     """Start waiting jobs by priority, on free GPUs or on those of running jobs of strictly lower priority.
 
     Nobody is preempted for a job that does not start for it. Victims go lowest priority first (on ties, who
     started last), and a victim whose GPUs turn out not to be needed stays. A job that cannot start does not
     hold up later ones: it can preempt them as soon as that lets it start.
 
-    `rank` gives a job's priority value now, waiting or running: lower is served earlier. The queue's order
-    must be the order of `rank`.
+    `limit_of` turns a waiting job's priority into the running key (`Policy.running_key`) that stands for the
+    same rank now; the two orders must agree.
     """
-    plan = pool.plan()
+    order = _order(pool)
+    plan = pool.free
     actions: list[Action] = []
-    victims: list[JobView] | None = None  # lower in priority than the first job that found no GPUs
-    ranks: list[Any] = []
-    hopeless = plan.gpus_per_node * plan.nodes + 1  # demands from here on up find no room
-    for job in pool.queue:
-        if job.gpus >= hopeless:
-            continue
-        placement = plan.place(job.gpus)
-        if placement is not None:
-            actions.append(Start(job, placement))
-            continue
-        mine = rank(job)
-        if victims is None:
-            ranked = [(theirs, other) for other in pool.running if (theirs := rank(other)) > mine]
-            ranked.sort(key=itemgetter(0))
-            victims = [other for _, other in ranked]
-            ranks = [theirs for theirs, _ in ranked]
-        chosen, found = _make_room(plan, job.gpus, mine, victims, ranks)
+    victims: list[Entry] | None = None  # lower in priority than the first job that found no GPUs
+    walk = pool.queue.walk()
+    for priority, _, job in walk:
+        gpus = job.gpus
+        found = plan.find(gpus)
         if found is None:
-            # Later jobs have no higher priority, hence no more victims: as large a demand cannot fit either.
-            hopeless = job.gpus
-            if hopeless == 1:
-                break
-            continue
-        actions.extend(Preempt(victims[i]) for i in chosen)
-        for i in sorted(chosen, reverse=True):
-            del victims[i], ranks[i]
+            limit = limit_of(priority)
+            if victims is None:
+                victims = order.after(limit, now_s)
+            chosen, found = _make_room(plan, gpus, limit, victims)
+            if found is None:
+                # Later jobs have no higher priority, hence no more victims: as large a demand cannot fit.
+                walk.below = gpus
+                continue
+            if plan is pool.free:
+                plan = pool.plan()
+            for i in chosen:
+                victim = victims[i][2]
+                actions.append(Preempt(victim))
+                plan.give(_placement(victim))
+            for i in sorted(chosen, reverse=True):
+                del victims[i]
+        elif plan is pool.free:
+            plan = pool.plan()
         plan.take(found)
         actions.append(Start(job, found))
     return actions
 
 
 def _make_room(
-    plan: FreeGpus, gpus: int, mine: Any, victims: Sequence[JobView], ranks: Sequence[Any]
+    plan: FreeGpus, gpus: int, limit: Any, victims: Sequence[Entry]
 ) -> tuple[list[int], Placement | None]:
-    """Choose victims, from the end of the list, until a gang fits; free their GPUs in the plan.
+    """Choose victims, from the end of the list, until a gang that does not fit now does.
 
-    Returns their positions and the gang's place; no position and None, with the plan as it was, if even all
-    victims of lower priority than `mine` are not enough.
+    Returns their positions and the gang's place; no position and None if even all victims whose key is
+    greater than `limit` are not enough.
     """
-    chosen: list[int] = []
-    found = None
+    if not victims or not victims[-1][0] > limit:
+        return [], None
+    if gpus > plan.gpus_per_node:
+        return _make_room_on_many(plan, gpus, limit, victims)
+    free = plan.per_node()
     for i in range(len(victims) - 1, -1, -1):
-        if not ranks[i] > mine:
+        key, _, job = victims[i]
+        if not key > limit:
             break
-        plan.give(_placement(victims[i]))
-        chosen.append(i)
-        found = plan.find(gpus)
-        if found is not None:
+        fits = False
+        for node, held in _placement(job):
+            free[node] = had = free[node] + held
+            fits = fits or had >= gpus
+        if fits:
+            # Where consolidated placement would put it: the fullest node that fits, the lowest on ties.
+            _, chosen = min((free[node], node) for node, _ in _placement(job) if free[node] >= gpus)
+            needed = [
+                at
+                for at in range(len(victims) - 1, i - 1, -1)
+                if any(node == chosen for node, _ in _placement(victims[at][2]))
+            ]
+            return needed, ((chosen, gpus),)
+    return [], None
+
+
+def _make_room_on_many(
+    plan: FreeGpus, gpus: int, limit: Any, victims: Sequence[Entry]
+) -> tuple[list[int], Placement | None]:
+    """The same for a gang that needs more than one node."""
+    size = plan.gpus_per_node
+    whole = gpus // size
+    free = plan.per_node()
+    idle = free.count(size)
+    trial: FreeGpus | None = None
+    for i in range(len(victims) - 1, -1, -1):
+        key, _, job = victims[i]
+        if not key > limit:
             break
-    nodes = {node for node, _ in found or ()}
-    needed = []
-    for i in chosen:
-        placement = _placement(victims[i])
-        if nodes.isdisjoint([node for node, _ in placement]):
-            plan.take(placement)
+        for node, held in _placement(job):
+            free[node] = had = free[node] + held
+            idle += had == size
+        if idle < whole:
+            continue
+        if trial is None:
+            trial = plan.copy()
+            for _, _, victim in victims[i:]:
+                trial.give(_placement(victim))
         else:
-            needed.append(i)
-    return needed, found
+            trial.give(_placement(job))
+        found = trial.find(gpus)
+        if found is not None:
+            nodes = {node for node, _ in found}
+            needed = [
+                at
+                for at in range(len(victims) - 1, i - 1, -1)
+                if not nodes.isdisjoint([node for node, _ in _placement(victims[at][2])])
+            ]
+            return needed, found
+    return [], None
 
 
-def quota_walk(pool: NodePool, ordered: Iterable[JobView]) -> list[Action]:
+def quota_walk(
+    pool: NodePool, now_s: float, limit_of: Callable[[Any], Any], *, waiting_first: bool
+) -> list[Action]:
     """Hand out the pool's number of GPUs in order, ignoring fragmentation; preempt, then place.
 
     A job over the quota is skipped if it waits and preempted if it runs; the walk goes on. The waiting jobs
     that got a share are then placed in order, past failures; one that cannot be placed keeps its share.
+    `waiting_first` says who goes first on ties; `limit_of` is as for `preempt_to_fit`.
+
+    Most running jobs keep their share without being looked at: with `slack` GPUs that nobody holds or was
+    promised (below zero: promised twice), the quota left at a place in the order is `slack` and the GPUs of
+    the running jobs from there on, so only the end of the order, where that is little, matters.
     """
-    quota = pool.total_gpus
+    order = _order(pool)
+    running = order.at(now_s)
+    slack = pool.total_gpus - order.gpus
+    ends = [0]  # GPUs of the last 0, 1, 2 ... running jobs, as far as they were needed
+    count = len(running)
+    settled = 0  # running jobs before it have been looked at
     chosen: list[JobView] = []
+    preempted: list[JobView] = []
+    walk = pool.queue.walk()
+    for priority, _, job in walk:
+        limit = limit_of(priority)
+        # A shorter tuple comes before, and (limit, inf) after, all entries of that key.
+        place = bisect_left(running, (limit,) if waiting_first else (limit, inf))
+        after = count - place
+        gpus = job.gpus
+        while len(ends) <= after and ends[-1] + slack < gpus:
+            ends.append(ends[-1] + running[-len(ends)][2].gpus)
+        quota = slack + (ends[after] if after < len(ends) else ends[-1])
+        if quota < 0:
+            slack = _skip_running(running, settled, place, ends, slack, preempted)
+            settled = place
+            quota = slack + ends[after]
+        if gpus <= quota:
+            slack -= gpus
+            chosen.append(job)
+        elif quota:
+            walk.below = gpus  # the quota only falls
+        else:
+            break
+    if slack < 0:
+        _skip_running(running, settled, count, ends, slack, preempted)
+    plan = pool.free
     actions: list[Action] = []
-    running = pool.running
-    left = len(running)
-    plan = pool.plan()
-    for job in ordered:
-        runs = job in running
-        left -= runs
-        if job.gpus <= quota:
-            quota -= job.gpus
-            if not runs:
-                chosen.append(job)
-        elif runs:
+    if preempted:
+        plan = pool.plan()
+        for job in preempted:
             actions.append(Preempt(job))
             plan.give(_placement(job))
-        if not quota and not left:
-            break
     for job in chosen:
-        placement = plan.place(job.gpus)
+        placement = plan.find(job.gpus)
         if placement is not None:
+            if plan is pool.free:
+                plan = pool.plan()
+            plan.take(placement)
             actions.append(Start(job, placement))
     return actions
+
+
+def _skip_running(
+    running: Sequence[Entry], start: int, stop: int, ends: list[int], slack: int, preempted: list[JobView]
+) -> int:
+    """Preempt those of running[start:stop] who are over the quota; return the slack afterwards."""
+    count = len(running)
+    while ends[-1] + slack < 0 or len(ends) <= count - stop:
+        ends.append(ends[-1] + running[-len(ends)][2].gpus)
+    # A job keeps its share when what comes after it covers the GPUs promised twice.
+    for i in range(max(start, count - bisect_left(ends, -slack)), stop):
+        if ends[count - i - 1] + slack < 0:
+            job = running[i][2]
+            slack += job.gpus
+            preempted.append(job)
+    return slack
+
+
+def _order(pool: NodePool) -> RunningOrder:
+    if pool.running_order is None:
+        raise ValueError(
+            f"pool {pool.name!r} keeps no order of running jobs: the policy declares no running_key"
+        )
+    return pool.running_order
 
 
 def _placement(job: JobView) -> Placement:

@@ -12,6 +12,7 @@ from enum import Enum
 from simulator.forecast import Throughput, ThroughputForecast
 from simulator.job_queue import JobQueue
 from simulator.placement import FreeGpus, Placement
+from simulator.running_order import RunningOrder
 from simulator.workload import Job, JobProfile
 
 
@@ -127,7 +128,7 @@ class JobView:
 class NodePool:
     """Nodes with the queue and the running jobs that they serve."""
 
-    __slots__ = ("_closed", "free", "guests", "name", "queue", "running", "total_gpus")
+    __slots__ = ("_closed", "free", "guests", "name", "queue", "running", "running_order", "total_gpus")
 
     def __init__(self, name: str, free: FreeGpus) -> None:
         self.name = name
@@ -135,6 +136,7 @@ class NodePool:
         self.total_gpus = free.total  # of the nodes that are present
         self.queue = JobQueue()
         self.running: dict[JobView, None] = {}  # in the order of their (present) start
+        self.running_order: RunningOrder | None = None  # kept when the policy declares a running_key
         # Nodes on loan from other pools: own index -> (home, index there).
         self.guests: dict[int, tuple[NodePool, int]] = {}
         self._closed: dict[int, set[str]] = {}  # node -> why it is not on offer

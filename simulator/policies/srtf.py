@@ -1,11 +1,12 @@
 """Shortest remaining time first, with perfect knowledge and preemption."""
 
-from heapq import merge
+from math import inf
 
 from simulator.actions import Action
 from simulator.policy import Policy
 from simulator.preemption import PreemptionSettings, preempt_to_fit, quota_walk
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.running_order import RunningKey
+from simulator.snapshot import JobView, Snapshot
 
 
 class Srtf(Policy):
@@ -22,25 +23,25 @@ class Srtf(Policy):
         """Order by the true remaining run time; it stands still while a job waits."""
         return job.remaining_s
 
+    def running_key(self, job: JobView, now_s: float) -> RunningKey:
+        """Order running jobs by their expected end: the same order, and it stands still while they run."""
+        return job.run_since_s + job.remaining_s / job.speed, None
+
     def decide(self, snapshot: Snapshot) -> list[Action]:
         """Give the GPUs of each changed pool to the shortest jobs."""
-        return [
-            action
-            for pool in snapshot.changed
-            if len(pool.queue)
-            for action in self._decide(pool, snapshot.now_s)
-        ]
-
-    def _decide(self, pool: NodePool, now_s: float) -> list[Action]:
-        if self.settings.selection == "fit":
-            # JobView.remaining_at at full speed, without its calls: this is asked for each running job.
-            return preempt_to_fit(
-                pool,
-                lambda job: (
-                    job.remaining_s if job.placement is None else job.remaining_s - (now_s - job.run_since_s)
-                ),
-            )
-        # A job's expected end orders running jobs as their remaining time does, and needs no arithmetic here.
-        running = sorted(pool.running, key=lambda job: job.run_since_s + job.remaining_s)
-        # Ties: waiting jobs come first.
-        return quota_walk(pool, merge(pool.queue, running, key=lambda job: job.remaining_at(now_s)))
+        now_s = snapshot.now_s
+        actions: list[Action] = []
+        for pool in snapshot.changed:
+            if not len(pool.queue):
+                continue
+            if self.settings.selection == "fit":
+                actions += preempt_to_fit(pool, now_s, now_s.__add__)
+            else:
+                # A job with nothing left to do goes before those that only hold on to their GPUs.
+                actions += quota_walk(
+                    pool,
+                    now_s,
+                    lambda remaining_s: now_s + remaining_s if remaining_s else -inf,
+                    waiting_first=True,
+                )
+        return actions

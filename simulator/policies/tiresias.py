@@ -1,12 +1,12 @@
 """Tiresias' discretised least attained service (Gu et al., NSDI '19), as Lucid runs it beside itself."""
 
 from dataclasses import dataclass
-from heapq import merge
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action
 from simulator.policy import Policy
 from simulator.preemption import PreemptionSettings, preempt_to_fit, quota_walk
+from simulator.running_order import RunningKey
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 
@@ -43,42 +43,37 @@ class Tiresias(Policy):
         self.costs = self.settings.costs()
         self.round_s = self.settings.round_s
 
-    def _rank(self, job: JobView, now_s: float) -> tuple[bool, float]:
-        lower = job.attained_at(now_s) * job.gpus > self.settings.threshold_gpu_s
-        return (lower, job.submit_time_s)
-
     def priority(self, job: JobView) -> tuple[bool, float]:
         """Order by queue, then by submission; attained service stands still while a job waits."""
         return (job.attained_s * job.gpus > self.settings.threshold_gpu_s, job.submit_time_s)
 
+    def running_key(self, job: JobView, now_s: float) -> RunningKey:
+        """The same order; a running job moves to the lower queue when its service exceeds the threshold."""
+        threshold = self.settings.threshold_gpu_s
+        if job.attained_at(now_s) * job.gpus > threshold:
+            return (True, job.submit_time_s), None
+        return (False, job.submit_time_s), job.run_since_s + threshold / job.gpus - job.attained_s
+
     def decide(self, snapshot: Snapshot) -> list[Action]:
         """Give the GPUs of each changed pool to the upper queue, then to the lower."""
-        return [
-            action
-            for pool in snapshot.changed
-            if len(pool.queue)
-            for action in self._decide(pool, snapshot.now_s)
-        ]
-
-    def _decide(self, pool: NodePool, now_s: float) -> list[Action]:
-        def rank(job: JobView) -> tuple[bool, float]:
-            return self._rank(job, now_s)
-
-        if self.settings.selection == "fit":
-            return preempt_to_fit(pool, rank)
-        # Ties: running jobs come first.
-        return quota_walk(pool, merge(sorted(pool.running, key=rank), pool.queue, key=rank))
+        now_s = snapshot.now_s
+        actions: list[Action] = []
+        for pool in snapshot.changed:
+            if not len(pool.queue):
+                continue
+            if self.settings.selection == "fit":
+                actions += preempt_to_fit(pool, now_s, _same)
+            else:
+                actions += quota_walk(pool, now_s, _same, waiting_first=False)
+        return actions
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """Look again when a running job of the upper queue has used up its service, if anybody waits."""
-        if not len(pool.queue):
+        if not len(pool.queue) or pool.running_order is None:
             return None
-        threshold = self.settings.threshold_gpu_s
-        return min(
-            (
-                job.run_since_s + threshold / job.gpus - job.attained_s
-                for job in pool.running
-                if job.attained_at(now_s) * job.gpus <= threshold
-            ),
-            default=None,
-        )
+        pool.running_order.at(now_s)
+        return pool.running_order.next_change_s()
+
+
+def _same(priority: tuple[bool, float]) -> tuple[bool, float]:
+    return priority
