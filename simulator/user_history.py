@@ -23,6 +23,40 @@ LAST_JOBS = 2
 NOTHING_KNOWN_S = 3600.0
 
 
+class UserHistory:
+    """What has ended so far, and what follows from it for a user's next job."""
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, deque[float]] = {}
+        self._by_gpus: dict[int, tuple[float, int]] = {}
+        self._total_s, self._count = 0.0, 0
+
+    def ended(self, user: str | None, virtual_cluster: str, gpus: int, duration_s: float) -> None:
+        """Learn that a job has ended, having run for `duration_s`."""
+        self._learn(_user_key(user, virtual_cluster, gpus), gpus, duration_s)
+
+    def _learn(self, key: Hashable, gpus: int, duration_s: float) -> None:
+        self._last.setdefault(key, deque(maxlen=LAST_JOBS)).append(duration_s)
+        sum_s, jobs = self._by_gpus.get(gpus, (0.0, 0))
+        self._by_gpus[gpus] = (sum_s + duration_s, jobs + 1)
+        self._total_s, self._count = self._total_s + duration_s, self._count + 1
+
+    def of_user(self, user: str | None, virtual_cluster: str, gpus: int) -> float | None:
+        """Return the mean run time (s) of the user's last two ended jobs; None before the first has ended."""
+        mine = self._last.get(_user_key(user, virtual_cluster, gpus))
+        return sum(mine) / len(mine) if mine else None
+
+    def estimate_s(self, user: str | None, virtual_cluster: str, gpus: int) -> float:
+        """Return the estimated run time (s) of a job, by the rule or its fall-backs."""
+        mine = self.of_user(user, virtual_cluster, gpus)
+        if mine is not None:
+            return mine
+        if gpus in self._by_gpus:
+            sum_s, jobs = self._by_gpus[gpus]
+            return sum_s / jobs
+        return self._total_s / self._count if self._count else NOTHING_KNOWN_S
+
+
 def user_history_estimates(
     workload: Workload, *, history: pd.DataFrame | None = None, ends_s: np.ndarray | None = None
 ) -> np.ndarray:
@@ -48,27 +82,14 @@ def user_history_estimates(
             ended.append((end_s, 1, i, key, job.gpus, job.duration_s))
     ended.sort(key=lambda row: row[:3])
 
-    last: dict[Hashable, deque[float]] = {}
-    by_gpus: dict[int, tuple[float, int]] = {}
-    total, count = 0.0, 0
+    past = UserHistory()
     estimates = np.empty(len(workload))
     known = 0
     for i, job in enumerate(workload.jobs):
         while known < len(ended) and ended[known][0] <= job.submit_time_s:
-            _, _, _, key, gpus, duration_s = ended[known]
-            last.setdefault(key, deque(maxlen=LAST_JOBS)).append(duration_s)
-            sum_s, jobs = by_gpus.get(gpus, (0.0, 0))
-            by_gpus[gpus] = (sum_s + duration_s, jobs + 1)
-            total, count = total + duration_s, count + 1
+            past._learn(*ended[known][3:])
             known += 1
-        mine = last.get(_user_key(job.user, job.virtual_cluster, job.gpus))
-        if mine:
-            estimates[i] = sum(mine) / len(mine)
-        elif job.gpus in by_gpus:
-            sum_s, jobs = by_gpus[job.gpus]
-            estimates[i] = sum_s / jobs
-        else:
-            estimates[i] = total / count if count else NOTHING_KNOWN_S
+        estimates[i] = past.estimate_s(job.user, job.virtual_cluster, job.gpus)
     return estimates
 
 

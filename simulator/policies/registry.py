@@ -25,6 +25,9 @@ BUILT_IN: Mapping[str, str] = {
     "qssf": "Qssf",
     "tiresias": "Tiresias",
     "lucid": "Lucid",
+    "fair_share": "FairShare",
+    "easy": "Easy",
+    "tsafrir_easy": "TsafrirEasy",
 }
 
 

@@ -1,0 +1,52 @@
+"""Service that users got, worth half as much after each half-life (Slurm's PriorityDecayHalfLife).
+
+All usage decays alike, so instead of letting the old fade, the new is counted dearer: a GPU second at time t
+weighs 2^(t / half-life). Who has used more is then seen without touching anybody's past, and a running job
+costs nothing between its start and its end.
+"""
+
+from collections.abc import Callable, Hashable
+from math import log
+
+REBASE_HALF_LIVES = 200.0  # 2^200 is far from what a float holds, and so is 2^-200 from what matters
+
+
+class DecayedUsage:
+    """Decayed GPU seconds by user; jobs that run count as they run."""
+
+    def __init__(self, half_life_s: float) -> None:
+        self.half_life_s = half_life_s
+        self._origin_s = 0.0
+        self._past: dict[Hashable, float] = {}  # plus `_gpus` times the integral: weighted GPU-s
+        self._gpus: dict[Hashable, int] = {}  # in use
+
+    def _weighted_s(self, at_s: float) -> float:
+        """The integral of 2^(t / half-life), in seconds of the origin's worth."""
+        return self.half_life_s / log(2) * 2 ** ((at_s - self._origin_s) / self.half_life_s)
+
+    def start(self, user: Hashable, gpus: int, at_s: float) -> None:
+        """Count from `at_s` on that the user holds so many more GPUs."""
+        if (at_s - self._origin_s) / self.half_life_s > REBASE_HALF_LIVES:
+            shrink = 2 ** ((self._origin_s - at_s) / self.half_life_s)
+            self._past = {name: past * shrink for name, past in self._past.items()}
+            self._origin_s = at_s
+        self._past[user] = self._past.get(user, 0.0) - gpus * self._weighted_s(at_s)
+        self._gpus[user] = self._gpus.get(user, 0) + gpus
+
+    def stop(self, user: Hashable, gpus: int, at_s: float) -> None:
+        """Count from `at_s` on that the user holds so many GPUs fewer."""
+        self._past[user] += gpus * self._weighted_s(at_s)
+        self._gpus[user] -= gpus
+
+    def comparable(self, now_s: float) -> Callable[[Hashable], float]:
+        """Return a function of the user that is proportional to their usage at `now_s`."""
+        past, gpus, weight_s = self._past, self._gpus, self._weighted_s(now_s)
+
+        def used(user: Hashable) -> float:
+            return max(0.0, past.get(user, 0.0) + gpus.get(user, 0) * weight_s)
+
+        return used
+
+    def of(self, user: Hashable, now_s: float) -> float:
+        """Return a user's usage (GPU-s), decayed until now."""
+        return self.comparable(now_s)(user) * 2 ** ((self._origin_s - now_s) / self.half_life_s)

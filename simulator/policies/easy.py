@@ -1,0 +1,34 @@
+"""EASY backfilling: first come, first served, and short jobs around the first that waits.
+
+Lifka, "The ANL/IBM SP scheduling system" (JSSPP '95); `simulator/backfill.py` has the rule. How long a job
+will run is what came with it (`estimated_duration_s`): the time limit that its user gave, as on Slurm sites,
+or an estimate. Unlike a time limit, an estimate that is outlived does not kill the job: it is doubled.
+"""
+
+from collections.abc import Mapping
+
+from simulator.actions import Action
+from simulator.backfill import Backfill
+from simulator.cluster import ClusterSpec
+from simulator.policy import Policy
+from simulator.snapshot import JobView, Snapshot
+
+
+class Easy(Policy):
+    """First come, first served, with EASY backfilling by the given estimates."""
+
+    needs_estimates = True
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin with an empty cluster."""
+        self._backfill = Backfill(lambda job: job.estimate_s)
+        return cluster
+
+    def priority(self, job: JobView) -> float:
+        """Order by submission."""
+        self._backfill.arrived(job)
+        return job.submit_time_s
+
+    def decide(self, snapshot: Snapshot) -> list[Action]:
+        """Start from the front of each changed queue, then backfill."""
+        return [action for pool in snapshot.changed for action in self._backfill.decide(pool, snapshot.now_s)]

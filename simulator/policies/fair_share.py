@@ -1,0 +1,107 @@
+"""Fair share: who has used least of what is theirs goes first, as on Slurm sites.
+
+Slurm's multifactor priority with its fair-share factor 2^(-usage / share): a user's usage are the GPU seconds
+of their jobs, running ones included, decayed with a half-life. A virtual cluster is an account with nodes of
+its own, so users compete inside it, and only the order of their factors matters: that is the order of usage /
+share, in the classic algorithm as in Slurm's fair tree. A user's own jobs are served in the order of
+submission. Gaps are backfilled by EASY (`simulator/backfill.py`), as Slurm does by default.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+
+from cluster_logs.errors import BadInputError
+from simulator.actions import Action
+from simulator.backfill import Backfill
+from simulator.cluster import ClusterSpec
+from simulator.decayed_usage import DecayedUsage
+from simulator.policy import Policy
+from simulator.snapshot import JobView, NodePool, Snapshot
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class FairShareSettings:
+    """Settings of fair share.
+
+    `half_life_s`: after so long, usage counts half (Slurm's PriorityDecayHalfLife, 7 days by default).
+    `shares`: the shares of users who have others than 1, by name.
+    """
+
+    half_life_s: float = 7 * DAY_S
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.half_life_s < float("inf"):
+            raise BadInputError(f"half_life_s is {self.half_life_s!r}.", remedy="Use a positive number of s.")
+        for user, share in self.shares.items():
+            if not 0 < share < float("inf"):
+                raise BadInputError(f"The share of {user!r} is {share!r}.", remedy="Use a positive number.")
+
+
+class FairShare(Policy):
+    """The user with the least decayed usage per share first, with EASY backfilling; no preemption."""
+
+    needs_estimates = True
+    Settings = FairShareSettings
+
+    def __init__(self, settings: FairShareSettings | None = None) -> None:
+        self.settings = settings or FairShareSettings()
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin with an empty cluster and without usage."""
+        self._backfill = Backfill(lambda job: job.estimate_s, group_of=lambda job: job.job.user)
+        self._usage = DecayedUsage(self.settings.half_life_s)
+        self._charged: dict[str, dict[JobView, None]] = {}
+        return cluster
+
+    def priority(self, job: JobView) -> float:
+        """Order by submission; users are ranked when a decision is due."""
+        self._backfill.arrived(job)
+        return job.submit_time_s
+
+    def observe_end(self, job: JobView, now_s: float) -> None:
+        """Stop counting a job's GPUs."""
+        if job in self._charged.get(job.pool, {}):
+            self._stop(job, now_s)
+
+    def decide(self, snapshot: Snapshot) -> list[Action]:
+        """Start the jobs of whoever used least, then backfill, in each changed pool."""
+        actions: list[Action] = []
+        for pool in snapshot.changed:
+            self._follow(pool, snapshot.now_s)
+            starts = self._backfill.decide(pool, snapshot.now_s, self._rank(pool, snapshot.now_s))
+            for start in starts:
+                self._start(start.job, snapshot.now_s)
+            actions += starts
+        return actions
+
+    def _rank(self, pool: NodePool, now_s: float) -> Callable[[Hashable], float]:
+        """Rank the users of a pool: usage per share; those who never ran are equal, and first."""
+        used = self._usage.comparable(now_s)
+        shares = self.settings.shares
+        return lambda user: used((pool.name, user)) / shares.get(str(user), 1.0)
+
+    def _follow(self, pool: NodePool, now_s: float) -> None:
+        """Count what runs, however it came to run or stopped."""
+        charged = self._charged.setdefault(pool.name, {})
+        if len(charged) != len(pool.running):
+            for job in [job for job in charged if job not in pool.running]:
+                self._stop(job, now_s)
+            for job in pool.running:
+                if job not in charged:
+                    self._start(job, job.start_time_s)
+
+    def _start(self, job: JobView, at_s: float) -> None:
+        self._charged[job.pool][job] = None
+        self._usage.start(_account(job), job.gpus, at_s)
+
+    def _stop(self, job: JobView, at_s: float) -> None:
+        del self._charged[job.pool][job]
+        self._usage.stop(_account(job), job.gpus, at_s)
+
+
+def _account(job: JobView) -> tuple[str, str | None]:
+    """A user in a pool; jobs of unknown users share one account."""
+    return (job.pool, job.job.user)

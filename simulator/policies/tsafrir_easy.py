@@ -1,0 +1,79 @@
+"""EASY backfilling by the user's history (Tsafrir, Etsion, Feitelson, TPDS '07): no model, hard to beat.
+
+A job is believed to run as long as the mean of its user's last two jobs that had ended when it was submitted,
+but no longer than what came with it (`estimated_duration_s`, where there is one: the user's request). A job
+that outlives this is corrected step by step, up to the request first. The queue is served in the order of
+submission; the gaps around its head go to the job that is believed to be shortest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simulator.actions import Action
+from simulator.backfill import Backfill
+from simulator.cluster import ClusterSpec
+from simulator.policy import Policy
+from simulator.snapshot import JobView, Snapshot
+from simulator.user_history import UserHistory
+from simulator.waiting_jobs import ShortestFirst
+
+# What is added to a prediction that was outlived once, twice, ... (the paper's "prediction correction").
+CORRECTIONS_S = (0, 60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000)
+
+
+@dataclass(frozen=True)
+class TsafrirEasySettings:
+    """Settings of EASY with Tsafrir's predictions.
+
+    `capped`: a prediction never exceeds the estimate that came with the job. Right where that is a time limit
+    that kills; where it is another prediction, the two are better not mixed.
+    """
+
+    capped: bool = True
+
+
+class TsafrirEasy(Policy):
+    """EASY backfilling, shortest job first in the gaps, by the mean of the user's last two jobs."""
+
+    Settings = TsafrirEasySettings
+
+    def __init__(self, settings: TsafrirEasySettings | None = None) -> None:
+        self.settings = settings or TsafrirEasySettings()
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin with an empty cluster and without a history."""
+        self._history = UserHistory()
+        self._backfill = Backfill(self._believed_s, prolong=self._corrected_s, order=ShortestFirst)
+        return cluster
+
+    def _request_s(self, job: JobView) -> float | None:
+        return job.job.estimated_duration_s if self.settings.capped else None
+
+    def _believed_s(self, view: JobView) -> float:
+        job = view.job
+        mine = self._history.of_user(job.user, job.virtual_cluster, view.gpus)
+        if mine is None:
+            if job.estimated_duration_s is not None:
+                return job.estimated_duration_s
+            mine = self._history.estimate_s(job.user, job.virtual_cluster, view.gpus)
+        request_s = self._request_s(view)
+        return mine if request_s is None else min(mine, request_s)
+
+    def _corrected_s(self, job: JobView, belief_s: float, times: int) -> float:
+        known = min(times, len(CORRECTIONS_S) - 2)
+        longer_s = belief_s + CORRECTIONS_S[known + 1] - CORRECTIONS_S[known]
+        request_s = self._request_s(job)
+        return longer_s if request_s is None or request_s <= belief_s else min(longer_s, request_s)
+
+    def observe_end(self, job: JobView, now_s: float) -> None:
+        """Learn from a job that has ended."""
+        self._history.ended(job.job.user, job.job.virtual_cluster, job.gpus, job.job.duration_s)
+
+    def priority(self, job: JobView) -> float:
+        """Order by submission."""
+        self._backfill.arrived(job)
+        return job.submit_time_s
+
+    def decide(self, snapshot: Snapshot) -> list[Action]:
+        """Start from the front of each changed queue, then backfill."""
+        return [action for pool in snapshot.changed for action in self._backfill.decide(pool, snapshot.now_s)]
