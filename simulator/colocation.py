@@ -1,6 +1,7 @@
 """How fast two jobs run when they share a set of GPUs."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Protocol
 
 import pandas as pd
@@ -10,8 +11,9 @@ from simulator.workload import JobProfile
 
 PAIR_COLUMNS = ("job_type_1", "speed_1", "job_type_2", "speed_2")
 
-# Slowest speed that the fall-back model returns: two jobs that each want the whole GPU still share it.
-SLOWEST = 0.25
+# The fall-back's figures: slowdown per point of summed GPU utilisation above what there is, and its floor.
+SLOWDOWN_PER_PCT = 0.005
+SLOWEST = 0.5
 
 
 class ColocationModel(Protocol):
@@ -22,32 +24,41 @@ class ColocationModel(Protocol):
 
 
 class UtilisationModel:
-    """The fall-back: a GPU, and its memory bandwidth, are shared in proportion to demand.
+    """The fall-back where nobody measured: what the sum of both GPU utilisations says.
 
-    If two jobs want 60 % and 70 % of a GPU's time, they want 130 % of what there is, and each runs at
-    100/130 of its speed; the same holds for memory bandwidth, and the tighter of the two decides. A job
-    without a profile is taken to want everything.
+    Full speed up to a sum of 100 %, then half a percent slower for each point above it, and never under
+    half: about what the published pairs show (Lucid, Figure 2 a). A job without a profile is taken to want
+    everything.
     """
 
     def speeds(self, first: JobProfile | None, second: JobProfile | None) -> tuple[float, float]:
-        """Return both speeds, equal, in [0.25, 1]."""
-        gpu = sum(100.0 if profile is None else profile.gpu_util_pct for profile in (first, second))
-        memory = sum(100.0 if profile is None else profile.gpu_mem_util_pct for profile in (first, second))
-        speed = max(SLOWEST, 100.0 / max(100.0, gpu, memory))
+        """Return both speeds, equal, in [0.5, 1]."""
+        wanted = (100.0 if first is None else first.gpu_util_pct) + (
+            100.0 if second is None else second.gpu_util_pct
+        )
+        speed = 1.0 if wanted <= 100.0 else max(SLOWEST, 1.0 - SLOWDOWN_PER_PCT * (wanted - 100.0))
         return speed, speed
 
 
 class MeasuredPairs:
     """Speeds measured for pairs of job types; pairs that nobody measured go to the fall-back model.
 
-    A pair measured more than once (in either order) has the mean of its measurements. Speeds may exceed 1
-    where the measurement did.
+    A pair measured more than once (in either order) has the mean of its measurements. No job is taken to run
+    faster beside another than alone: where a measurement says so, that is noise, or an exclusive run that
+    waited for something else. `speed_max` None takes measurements as they are.
     """
 
-    def __init__(self, pairs: pd.DataFrame, fall_back: ColocationModel | None = None) -> None:
+    def __init__(
+        self,
+        pairs: pd.DataFrame,
+        fall_back: ColocationModel | None = None,
+        *,
+        speed_max: float | None = 1.0,
+    ) -> None:
         missing = [column for column in PAIR_COLUMNS if column not in pairs.columns]
         if missing:
             raise BadInputError(f"The pair table lacks {', '.join(missing)}.")
+        most = inf if speed_max is None else speed_max
         sums: dict[tuple[str, str], list[float]] = {}
         for type_1, speed_1, type_2, speed_2 in pairs[list(PAIR_COLUMNS)].itertuples(index=False):
             for key, mine, theirs in (
@@ -61,7 +72,8 @@ class MeasuredPairs:
                 total[1] += float(theirs)
                 total[2] += 1
         self._speeds: Mapping[tuple[str, str], tuple[float, float]] = {
-            key: (total[0] / total[2], total[1] / total[2]) for key, total in sums.items()
+            key: (min(most, total[0] / total[2]), min(most, total[1] / total[2]))
+            for key, total in sums.items()
         }
         self._fall_back = fall_back or UtilisationModel()
 

@@ -15,7 +15,7 @@ class PairsInOrder:
     """
 
     def __init__(self, pairs: pd.DataFrame) -> None:
-        self._pairs = MeasuredPairs(pairs)
+        self._pairs = MeasuredPairs(pairs, speed_max=None)
         alike = pairs[pairs["job_type_1"] == pairs["job_type_2"]]
         columns = ("job_type_1", "speed_1", "speed_2")
         self._alike = {

@@ -127,7 +127,7 @@ def _quota_walk(*policies: str) -> Fault:
 def _late_completion(*policies: str) -> Fault:
     return Fault(
         "late_completion",
-        f"Jobs of {' and '.join(policies)} hold their GPUs for a second after their work is done.",
+        f"Jobs hold their GPUs for a second after their work is done ({', '.join(policies)}).",
         {policy: {"completion_s": 1.0} for policy in policies},
     )
 
@@ -148,6 +148,9 @@ LUCID_SIMULATOR = Artifact(
                 "profiling_max_gpus": 4,
                 "profiling_limit_s": 80.0,
                 "profiling_limit_min_s": 80.0,
+                "profiling_in_place": False,
+                "profiling_scales": False,
+                "borrowed_nodes_max": 0,
                 "sharing": "default",
                 "gpu_memory_mib": 24_576.0,
                 "partner_min_remaining_s": 0.0,

@@ -1,29 +1,32 @@
 """Lucid (ASPLOS '23): profile first, then order by GPUs x estimated duration, and pack what does not hurt.
 
 Its stages are modules of their own in `simulator.stages`: the non-intrusive profiler (section 3.2, Algorithm
-1), the affine-jobpair binder and the dynamic strategy (3.3). The resource orchestrator (3.4, Algorithm 2) is
-here.
+1), indolent packing and the dynamic strategy (3.3) and the resource orchestrator (3.4, Algorithm 2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.actions import Action, Colocate, Start
+from simulator.actions import Action
 from simulator.cluster import ClusterSpec
 from simulator.earlier_stage import EarlierStage
 from simulator.policy import Policy, RunCosts
 from simulator.rules import Rules
 from simulator.snapshot import JobView, NodePool, Snapshot
-from simulator.stages.binder import AffineJobpairBinder, BinderSettings
+from simulator.stages.binder import AffineJobpairBinder, pack_after_idle
 from simulator.stages.first_fit_packing import FirstFitSettings, FirstPartnerBinder, pack_before_idle
+from simulator.stages.indolent_packing import IndolentPacking, IndolentSettings
+from simulator.stages.orchestrator import OrchestratorSettings, ResourceOrchestrator
 from simulator.stages.profiler import PROFILER, ProfilerSettings, SpaceAwareProfiler
 from simulator.stages.strategy import SharingStrategy, StrategySettings
 from simulator.workload import Workload
 
 
 @dataclass(frozen=True)
-class LucidSettings(FirstFitSettings, StrategySettings, BinderSettings, ProfilerSettings):
-    """All settings of Lucid: those of its profiler, its binder and its sharing strategy.
+class LucidSettings(
+    FirstFitSettings, StrategySettings, IndolentSettings, OrchestratorSettings, ProfilerSettings
+):
+    """All settings of Lucid: those of its profiler, orchestrator, binder and sharing strategy.
 
     Off by default, and there to compare with the authors' simulator (`--rules lucid-artifact`): what
     FirstFitSettings holds; `free_profiling`, as if profiling took no time; `completion_s`, for which jobs
@@ -46,6 +49,12 @@ class Lucid(Policy):
         self.costs = RunCosts(completion_s=self.settings.completion_s)
         binder = FirstPartnerBinder if self.settings.first_partner else AffineJobpairBinder
         self.binder = binder(self.settings)
+        self.orchestrator = ResourceOrchestrator(self.settings)
+        self.packing = IndolentPacking(
+            self.settings,
+            self.profiler.measured_after_s,
+            knows_run_times=self.settings.order == "service",
+        )
         self.strategy = SharingStrategy(self.settings)
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
@@ -70,55 +79,45 @@ class Lucid(Policy):
         """Order the profiler by fewest GPUs, a virtual cluster by estimated service; then by submission."""
         if job.pool == PROFILER:
             return self.profiler.priority(job)
-        return (job.gpus * job.estimate_s, job.submit_time_s)
+        return self.orchestrator.priority(job)
 
     def decide(self, snapshot: Snapshot) -> list[Action]:
-        """Fill the profiler, then the virtual clusters that changed."""
+        """Serve the virtual clusters that changed, then the profiler."""
+        self.profiler.watch(snapshot.pools)
         actions: list[Action] = []
         capacity = self.strategy.capacity(snapshot)
+        profiler = snapshot.pools.get(PROFILER)
+        asked = False
         for pool in snapshot.changed:
-            if not len(pool.queue):
-                continue
-            if pool.name == PROFILER:
-                actions += self.profiler.decide(pool)
+            if pool is profiler:
+                asked = True
             else:
-                actions += self._orchestrate(pool, capacity, snapshot.now_s)
+                actions += self._serve(pool, capacity, snapshot.now_s)
+        if profiler is not None and (asked or profiler.guests):
+            actions += self.profiler.decide(profiler, snapshot)
         return actions
 
-    def _orchestrate(self, pool: NodePool, capacity: int | None, now_s: float) -> list[Action]:
+    def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
+        """A running job's metrics may become known: then it may get a partner."""
+        return self.packing.next_measured_s(pool)
+
+    def _serve(self, pool: NodePool, capacity: int | None, now_s: float) -> Sequence[Action]:
         """Algorithm 2, with one change: idle GPUs before packing.
 
         A packed job is slower than one that has its GPUs for itself, so packing on an idle cluster gains
-        nothing. With sharing, a job that finds neither GPUs nor a partner does not hold up later ones.
+        nothing. A job that finds neither GPUs nor a partner does not hold up later ones.
         """
-        if self.settings.packs_before_idle and capacity is not None:
+        if self.settings.packs_before_idle or self.settings.first_partner:
+            return self._serve_as_the_artifact(pool, capacity, now_s)
+        evictions = self.packing.evictions(pool, now_s)
+        if evictions:
+            return evictions  # those who had to go queue again, and this is asked once more
+        starts = self.orchestrator.start_what_fits(pool) if len(pool.queue) else []
+        return [*starts, *self.packing.pack(pool, capacity, now_s, starts)]
+
+    def _serve_as_the_artifact(self, pool: NodePool, capacity: int | None, now_s: float) -> Sequence[Action]:
+        if capacity is None or not len(pool.queue):
+            return self.orchestrator.start_what_fits(pool)
+        if self.settings.packs_before_idle:
             return pack_before_idle(pool, self.binder, capacity, now_s)
-        actions: list[Action] = []
-        plan = pool.plan()
-        partners: dict[int, list[JobView]] | None = None
-        blocked: set[int] = set()
-        for job in pool.queue:
-            gpus = job.gpus
-            if gpus not in blocked:
-                placement = plan.place(gpus)
-                if placement is not None:
-                    actions.append(Start(job, placement))
-                    continue
-                if capacity is None:
-                    break
-                blocked.add(gpus)
-            if capacity is None:
-                break
-            if partners is None:
-                partners = self.binder.partners(pool, capacity, now_s)
-            candidates = partners.get(gpus)
-            if candidates:
-                partner = self.binder.best(job, candidates, capacity)
-                if partner is not None:
-                    actions.append(Colocate(job, partner))
-                    candidates.remove(partner)
-                    if not candidates:
-                        del partners[gpus]
-            if not plan.total and not partners:
-                break
-        return actions
+        return pack_after_idle(pool, self.binder, capacity, now_s)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simulator.actions import Action, Colocate, Start
 from simulator.snapshot import JobView, NodePool
 from simulator.stages.settings import StageSettings
 
@@ -79,3 +80,32 @@ class AffineJobpairBinder:
                 if not best_score:
                     break
         return best
+
+
+def pack_after_idle(pool: NodePool, binder: AffineJobpairBinder, capacity: int, now_s: float) -> list[Action]:
+    """Start each waiting job on idle GPUs, else pack it if a partner is allowed; go on past failures."""
+    actions: list[Action] = []
+    plan = pool.plan()
+    partners: dict[int, list[JobView]] | None = None
+    blocked: set[int] = set()
+    for job in pool.queue:
+        gpus = job.gpus
+        if gpus not in blocked:
+            placement = plan.place(gpus)
+            if placement is not None:
+                actions.append(Start(job, placement))
+                continue
+            blocked.add(gpus)
+        if partners is None:
+            partners = binder.partners(pool, capacity, now_s)
+        candidates = partners.get(gpus)
+        if candidates:
+            partner = binder.best(job, candidates, capacity)
+            if partner is not None:
+                actions.append(Colocate(job, partner))
+                candidates.remove(partner)
+                if not candidates:
+                    del partners[gpus]
+        if not plan.total and not partners:
+            break
+    return actions

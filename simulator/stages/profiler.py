@@ -1,19 +1,30 @@
 """The non-intrusive job profiler (Lucid section 3.2): measure each job for a moment before it queues.
 
 Profiling takes time here: a job reaches its virtual cluster when its profiling run is over, with all of its
-work still to do, because nothing was checkpointed.
+work still to do, because nothing was checkpointed. So it is worth most where a job would have to wait
+anyway, and time-aware scaling goes by that:
+
+- N_prof: a job that finds idle GPUs in its virtual cluster runs there at once, and is measured on the fly
+  like a large one. When the profiler's queue would fill it more than once, N_prof shrinks likewise.
+- T_prof: divided by the number of times that the queue, with what is forecast to arrive meanwhile, would fill
+  the profiler; never under a least time.
+- C_prof: while jobs wait for the profiler, it borrows idle nodes of virtual clusters in which nobody waits.
+  They go home when the queue has gone, or as soon as somebody there needs them and their runs are over.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from cluster_logs.errors import BadInputError
-from simulator.actions import Action, Start
+from simulator.actions import Action, Loan, Reclaim, Start
 from simulator.cluster import ClusterSpec
-from simulator.snapshot import JobView, NodePool
+from simulator.forecast import Throughput
+from simulator.snapshot import JobView, NodePool, Snapshot
 from simulator.stages.settings import StageSettings
 
 PROFILER = "lucid-profiler"  # the partition's name
+PROFILING_ORDERS = ("gpus", "submission")
 
 
 @dataclass(frozen=True)
@@ -24,9 +35,16 @@ class ProfilerSettings(StageSettings):
       `profiling_share_max` of all nodes, and never one that a virtual cluster needs for its largest job. With
       none left, jobs go straight to their virtual cluster.
     - `profiling_max_gpus` (N_prof), `profiling_limit_s` (T_prof): jobs of at most so many GPUs run on the
-      profiler for at most so long. Larger jobs go straight to their virtual cluster.
-    - `profiling_limit_min_s`: in a burst, T_prof shrinks to it as the profiler's queue grows (section 3.2,
-      time-aware scaling): T_prof is divided by the number of times that the queue would fill the profiler.
+      profiler for at most so long. Larger jobs go straight to their virtual cluster, and their metrics are
+      known once they have run there for T_prof.
+    - `profiling_order`: "gpus", fewest first (Algorithm 1), or "submission" for the ablation without
+      space-aware profiling (section 4.5).
+    - `profiling_limit_min_s`: T_prof does not shrink further.
+    - `profiling_in_place`: jobs that find idle GPUs in their virtual cluster are measured there.
+    - `profiling_scales`: N_prof and T_prof shrink with the profiler's queue.
+    - `borrowed_nodes_max`: C_prof grows by at most so many nodes. A virtual cluster keeps `lender_idle_min`
+      idle nodes to itself.
+    - `long_cold_start_s`: T_prof for jobs that their users marked as slow to start up; it does not shrink.
     """
 
     profiling_nodes: int = 2
@@ -34,14 +52,25 @@ class ProfilerSettings(StageSettings):
     profiling_max_gpus: int = 8
     profiling_limit_s: float = 200.0
     profiling_limit_min_s: float = 60.0
+    profiling_order: Literal["gpus", "submission"] = "gpus"
+    profiling_in_place: bool = True
+    profiling_scales: bool = True
+    borrowed_nodes_max: int = 4
+    lender_idle_min: int = 1
+    long_cold_start_s: float = 600.0
 
     def __post_init__(self) -> None:
-        """Refuse a profiler that has nodes and no time."""
+        """Refuse a profiler that has nodes and no time, and an unknown order."""
         super().__post_init__()
         if self.profiling_nodes and not self.profiling_limit_s > 0:
             raise BadInputError(
                 f"profiling_limit_s is {self.profiling_limit_s!r}.",
                 remedy="Use more than 0 s, or profiling_nodes=0 for no profiler.",
+            )
+        if self.profiling_order not in PROFILING_ORDERS:
+            raise BadInputError(
+                f"profiling_order is {self.profiling_order!r}.",
+                remedy=f"Choose one of: {', '.join(PROFILING_ORDERS)}.",
             )
 
 
@@ -51,6 +80,7 @@ class SpaceAwareProfiler:
     def __init__(self, settings: ProfilerSettings) -> None:
         self.settings = settings
         self._max_gpus = 0
+        self._pools: Mapping[str, NodePool] = {}
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Set the profiler's nodes aside, one after another from the virtual cluster with the most left."""
@@ -64,31 +94,126 @@ class SpaceAwareProfiler:
                 break
             left[max(donors, key=left.__getitem__)] -= 1
             taken += 1
+        self._pools = {}
         self._max_gpus = min(self.settings.profiling_max_gpus, taken * size)
         if not taken:
             return cluster
-        return ClusterSpec(left, size, {**cluster.partitions, PROFILER: taken})
+        return ClusterSpec(left, size, {**cluster.partitions, PROFILER: taken}, cluster.cpu_cores_per_node)
+
+    def watch(self, pools: Mapping[str, NodePool]) -> None:
+        """Take note of the pools that jobs are sent to; to be called at each decision."""
+        self._pools = pools
 
     def takes(self, job: JobView) -> bool:
         """Say whether a job is to be profiled before it queues in its virtual cluster."""
-        return not job.profiled and job.gpus <= self._max_gpus
+        if job.gpus > self._max_gpus or self.is_measured(job):
+            return False
+        settings = self.settings
+        pools = self._pools
+        if settings.profiling_in_place and (not pools or self._has_room(pools[job.job.virtual_cluster], job)):
+            return False
+        if settings.profiling_scales and pools and job.gpus > 1:
+            pool = pools[PROFILER]
+            return job.gpus * max(pool.total_gpus, pool.queue.gpus) <= self._max_gpus * pool.total_gpus
+        return True
+
+    def is_measured(self, job: JobView) -> bool:
+        """Say whether a waiting job's metrics are known."""
+        return job.profiled or (job.attained_s > 0 and job.attained_s >= self.measured_after_s(job))
+
+    def measured_after_s(self, job: JobView) -> float:
+        """Return for how long a job has to run until its metrics are known."""
+        if job.job.long_cold_start:
+            return max(self.settings.profiling_limit_s, self.settings.long_cold_start_s)
+        return self.settings.profiling_limit_s
 
     def priority(self, job: JobView) -> tuple[float, float]:
         """Order by fewest GPUs, then by submission."""
-        return (job.gpus, job.submit_time_s)
+        return (job.gpus if self.settings.profiling_order == "gpus" else 0, job.submit_time_s)
 
-    def decide(self, pool: NodePool) -> list[Action]:
-        """Algorithm 1: consolidated and exclusive, stop at the first that does not fit."""
-        if not len(pool.queue) or pool.free.find(pool.queue.first.gpus) is None:
-            return []
+    def decide(self, pool: NodePool, snapshot: Snapshot) -> list[Action]:
+        """Algorithm 1: consolidated, exclusive, stop at the first that does not fit; and C_prof."""
         actions: list[Action] = []
-        plan = pool.plan()
-        waves = sum(job.gpus for job in pool.queue) / pool.total_gpus
-        longest_s = self.settings.profiling_limit_s
-        limit_s = max(longest_s / max(1.0, waves), min(longest_s, self.settings.profiling_limit_min_s))
-        for job in pool.queue:
+        if pool.guests:
+            actions += self._give_back(pool)
+        queue = pool.queue
+        if len(queue):
+            starts = self._start(pool, actions, snapshot.throughput)
+            if len(starts) < len(queue) and not actions:
+                actions += self._borrow(pool, snapshot, queue.gpus - sum(start.job.gpus for start in starts))
+            actions += starts
+        return actions
+
+    def _has_room(self, pool: NodePool, job: JobView) -> bool:
+        """Say whether a job finds idle GPUs in its pool, behind the jobs that are in its queue already."""
+        free = pool.free
+        if job.gpus <= free.total - pool.queue.gpus and free.find(job.gpus) is not None:
+            return True
+        profiler = self._pools.get(PROFILER)
+        if profiler is None or not profiler.guests:
+            return False
+        # Idle nodes that it lent come back for the asking.
+        idle = sum(
+            free.gpus_per_node
+            for node, (home, _) in profiler.guests.items()
+            if home is pool and profiler.free.on_node(node) == free.gpus_per_node
+        )
+        return idle > 0 and job.gpus <= free.total + idle - pool.queue.gpus
+
+    def _start(self, pool: NodePool, moves: list[Action], throughput: Throughput | None) -> list[Start]:
+        free = pool.free
+        queue = pool.queue
+        if free.find(queue.first.gpus) is None:
+            return []
+        plan = free.copy()
+        for node, (home, _) in pool.guests.items():
+            if len(home.queue) or any(isinstance(move, Reclaim) and move.node == node for move in moves):
+                plan.withdraw(node)  # wanted back
+        limit_s = self._limit_s(pool, throughput)
+        starts: list[Start] = []
+        for job in queue:
             placement = plan.place(job.gpus)
             if placement is None:
                 break
-            actions.append(Start(job, placement, limit_s=limit_s))
-        return actions
+            limit = self.measured_after_s(job) if job.job.long_cold_start else limit_s
+            starts.append(Start(job, placement, limit_s=limit))
+        return starts
+
+    def _limit_s(self, pool: NodePool, throughput: Throughput | None) -> float:
+        longest_s = self.settings.profiling_limit_s
+        if not self.settings.profiling_scales:
+            return longest_s
+        queue = pool.queue
+        gpus = float(queue.gpus)
+        if throughput is not None:  # what is about to arrive, if it is like what waits
+            gpus += throughput.predicted_jobs_per_hour / 3600 * longest_s * queue.gpus / len(queue)
+        times_full = gpus / max(1, pool.total_gpus)
+        return max(longest_s / max(1.0, times_full), min(longest_s, self.settings.profiling_limit_min_s))
+
+    def _borrow(self, pool: NodePool, snapshot: Snapshot, gpus: int) -> list[Action]:
+        """Borrow idle nodes for jobs of so many GPUs, from whoever has the most and nobody waiting."""
+        size = pool.free.gpus_per_node
+        wanted = min(-(-gpus // size), self.settings.borrowed_nodes_max - len(pool.guests))
+        if wanted <= 0:
+            return []
+        lenders = {
+            other.name: other.free.idle_nodes()
+            for name, other in snapshot.pools.items()
+            if name != PROFILER and not len(other.queue) and other.free.gpus_per_node == size
+        }
+        loans: list[Action] = []
+        for _ in range(wanted):
+            name = max(lenders, key=lambda name: len(lenders[name]), default=None)
+            if name is None or len(lenders[name]) <= self.settings.lender_idle_min:
+                break
+            loans.append(Loan(snapshot.pools[name], pool, lenders[name].pop()))
+        return loans
+
+    def _give_back(self, pool: NodePool) -> list[Action]:
+        """Give idle guest nodes back that nobody here needs or somebody at home does."""
+        size = pool.free.gpus_per_node
+        return [
+            Reclaim(pool, node)
+            for node, (home, _) in pool.guests.items()
+            if pool.free.on_node(node) == size and (len(home.queue) or not len(pool.queue))
+        ]

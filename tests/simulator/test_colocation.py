@@ -29,12 +29,19 @@ def test_measured_speeds_hold_in_both_orders():
     assert pairs.speeds(profile("B"), profile("B")) == pytest.approx((0.8, 0.8))
 
 
-def test_unmeasured_pairs_share_in_proportion_to_demand():
+def test_unmeasured_pairs_slow_down_by_their_summed_utilisation():
     for model in (MeasuredPairs(PAIRS), UtilisationModel()):
-        assert model.speeds(profile("X", 60), profile("Y", 65)) == (0.8, 0.8)
-        assert model.speeds(profile("X", 30), profile("Y", 30)) == (1.0, 1.0)
-        assert model.speeds(profile("X", 10, 90), profile("Y", 10, 110)) == (0.5, 0.5)
+        assert model.speeds(profile("X", 60), profile("Y", 40)) == (1.0, 1.0)
+        assert model.speeds(profile("X", 60), profile("Y", 65)) == (0.875, 0.875)
+        assert model.speeds(profile("X", 100), profile("Y", 100)) == (0.5, 0.5)
+        assert model.speeds(None, profile("Y", 30)) == (0.85, 0.85)
         assert model.speeds(None, None) == (0.5, 0.5)
+
+
+def test_nobody_runs_faster_beside_another_than_alone_unless_asked_for():
+    fast = PAIRS.assign(speed_1=[1.3, 0.9])
+    assert MeasuredPairs(fast).speeds(profile("A"), profile("B")) == (1.0, 0.8)
+    assert MeasuredPairs(fast, speed_max=None).speeds(profile("A"), profile("B")) == (1.3, 0.8)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, np.nan, np.inf])

@@ -7,7 +7,9 @@ from simulator.engine import simulate
 from simulator.workload import Job, JobProfile, Workload
 
 CLUSTER = ClusterSpec({"vc": 10}, 8)  # one node of the ten goes to the profiler at the default share
-SHARED = {"profiling_share_max": 0.5, "profiling_nodes": 1, "partner_min_remaining_s": 0.0}
+# Every job that is small enough goes to the profiler, on its own nodes.
+STRICT = {"profiling_in_place": False, "borrowed_nodes_max": 0}
+SHARED = {"profiling_share_max": 0.5, "profiling_nodes": 1}
 
 
 def job(
@@ -18,7 +20,7 @@ def job(
 
 
 def run(*jobs: Job, cluster: ClusterSpec = CLUSTER, **settings):
-    return simulate(Workload(jobs, {}), cluster, "lucid", settings=settings)
+    return simulate(Workload(jobs, {}), cluster, "lucid", settings={**STRICT, **settings})
 
 
 def test_a_short_job_ends_on_the_profiler_and_a_long_one_starts_again_from_zero():
@@ -70,9 +72,9 @@ def test_idle_gpus_come_before_packing():
         (job(1, 0, 4, 4_000), {}),  # another GPU demand
         (job(1, 0, 8, 4_000, mem=20_000), {}),  # 25,000 MiB on a GPU of 24,576
         (job(1, 0, 8, 4_000, score=None), {}),  # not scored
-        (job(1, 0, 8, 40_000), {}),  # far longer than its partner
+        (job(1, 0, 8, 40_000), {"priority_ratio_max": 2.0}),  # far longer than its partner
         (job(1, 0, 8, 4_000), {"sharing": "none"}),
-        (job(1, 0, 8, 4_000), {"profiling_nodes": 0}),  # nothing measured
+        (job(1, 0, 8, 4_000), {"profiling_nodes": 0}),  # the one that waits is not measured
         (job(1, 0, 8, 4_000, score=2), {"sharing": "apathetic"}),
         (job(1, 0, 8, 4_000), {"partner_min_remaining_s": 10_000.0}),
     ],
