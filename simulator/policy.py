@@ -8,6 +8,7 @@ queue. `docs/simulator_fidelity.md` lists the rules that policies share.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cluster_logs.errors import BadInputError
@@ -105,24 +106,36 @@ def start_from_front(pool: NodePool) -> list[Start]:
     The rule that Lucid's and Helios' non-preemptive baselines share (Helios, Algorithm 1): a job is never
     overtaken by a later one, even when only fragmentation keeps it waiting.
     """
+    queue = pool.queue
+    if not queue:
+        return []
     free = pool.free
-    actions: list[Start] = []
-    left = free.total
-    plan: FreeGpus | None = None
-    for job in pool.queue:
-        gpus = job.gpus
-        if gpus > left:
+    job = queue.first
+    placement = free.find(job.gpus)
+    if placement is None:
+        return []
+    actions = [Start(job, placement)]
+    left = free.total - job.gpus
+    if not left or len(queue) == 1:
+        return actions
+    plan: FreeGpus | None = None  # the first placement needs none, and often there is no second
+    for job in islice(queue, 1, None):
+        if job.gpus > left:
             break
-        # The first placement needs no plan, and often there is no second.
-        if not actions:
-            placement = free.find(gpus)
-        else:
-            if plan is None:
-                plan = free.copy()
-                plan.take(actions[0].placement)
-            placement = plan.place(gpus)
-        if placement is None:
+        if plan is None:
+            plan = pool.plan()
+            plan.take(placement)
+        found = plan.place(job.gpus)
+        if found is None:
             break
-        actions.append(Start(job, placement))
-        left -= gpus
+        actions.append(Start(job, found))
+        left -= job.gpus
     return actions
+
+
+def start_in_order(snapshot: Snapshot) -> list[Start]:
+    """Start jobs from the front of the queue of each pool in which something happened."""
+    if len(snapshot.changed) == 1:
+        (pool,) = snapshot.changed
+        return start_from_front(pool)
+    return [start for pool in snapshot.changed for start in start_from_front(pool)]

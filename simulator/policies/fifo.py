@@ -1,7 +1,7 @@
 """First in, first out."""
 
-from simulator.actions import Action
-from simulator.policy import Policy, start_from_front
+from simulator.actions import Start
+from simulator.policy import Policy, start_in_order
 from simulator.snapshot import JobView, Snapshot
 
 
@@ -12,6 +12,6 @@ class Fifo(Policy):
         """Order by submission."""
         return job.submit_time_s
 
-    def decide(self, snapshot: Snapshot) -> list[Action]:
+    def decide(self, snapshot: Snapshot) -> list[Start]:
         """Start from the front of each changed queue."""
-        return [action for pool in snapshot.changed for action in start_from_front(pool)]
+        return start_in_order(snapshot)

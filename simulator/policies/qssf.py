@@ -1,13 +1,11 @@
 """Quasi-shortest service first (Helios, SC '21, section 4.2, Algorithm 1)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
 from cluster_logs.errors import BadInputError
-from simulator.actions import Action, Start
-from simulator.policy import Policy, start_from_front
+from simulator.actions import Start
+from simulator.policy import Policy, start_from_front, start_in_order
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 FRESH_QUEUE_ORDERS = ("service", "gpus")
@@ -44,18 +42,23 @@ class Qssf(Policy):
         """Order by expected service (GPU seconds), then by GPUs."""
         return (job.estimate_s * job.gpus, job.gpus)
 
-    def decide(self, snapshot: Snapshot) -> list[Action]:
+    def decide(self, snapshot: Snapshot) -> list[Start]:
         """Start from the front of each changed queue."""
-        return list(chain.from_iterable(self._decide(pool, snapshot.now_s) for pool in snapshot.changed))
+        if self.settings.fresh_queue == "service":
+            return start_in_order(snapshot)
+        now_s = snapshot.now_s
+        return [start for pool in snapshot.changed for start in _start_with_fresh_queue_by_gpus(pool, now_s)]
 
-    def _decide(self, pool: NodePool, now_s: float) -> Sequence[Action]:
-        if self.settings.fresh_queue == "gpus" and all(job.submit_time_s == now_s for job in pool.queue):
-            plan = pool.plan()
-            actions: list[Action] = []
-            for job in sorted(pool.queue, key=lambda job: (job.gpus, job.index)):
-                placement = plan.place(job.gpus)
-                if placement is None:
-                    break
-                actions.append(Start(job, placement))
-            return actions
+
+def _start_with_fresh_queue_by_gpus(pool: NodePool, now_s: float) -> list[Start]:
+    queue = pool.queue
+    if len(queue) < 2 or any(job.submit_time_s != now_s for job in queue):
         return start_from_front(pool)
+    plan = pool.plan()
+    actions: list[Start] = []
+    for job in sorted(queue, key=lambda job: (job.gpus, job.index)):
+        placement = plan.place(job.gpus)
+        if placement is None:
+            break
+        actions.append(Start(job, placement))
+    return actions
