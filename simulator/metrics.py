@@ -94,8 +94,8 @@ def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float
         "starved_jobs_pct": _percent(starved(queuing, duration)),
         "mean_bounded_slowdown": mean(slowdown),
         "p95_bounded_slowdown": percentile(slowdown, 95),
-        "jain_users": jain_index(progress_rates(slowdown, completed["user"])),
-        "jain_virtual_clusters": jain_index(progress_rates(slowdown, completed["virtual_cluster"])),
+        "jain_users": _fairness(slowdown, completed["user"]),
+        "jain_virtual_clusters": _fairness(slowdown, completed["virtual_cluster"]),
         "makespan_s": makespan,
         "utilisation_pct": 100 * held_gpu_s / capacity if capacity else 0.0,
         "effective_utilisation_pct": (
@@ -119,6 +119,12 @@ def _spread(name: str, values: np.ndarray) -> dict[str, float]:
         f"mean_{name}": mean(values),
         **{f"{label}_{name}": float(point) for label, point in zip(PERCENTILES, points, strict=True)},
     }
+
+
+def _fairness(slowdown: Floats, groups: pd.Series) -> float | None:
+    """Jain's index over groups; None where the log names none."""
+    rates = progress_rates(slowdown, groups)
+    return jain_index(rates) if len(rates) else None
 
 
 def _percent(flags: np.ndarray) -> float:

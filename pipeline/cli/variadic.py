@@ -1,8 +1,8 @@
 """Options that take several values after one name: `--policy fifo sjf lucid`."""
 
 from collections.abc import Sequence
+from typing import Any
 
-import click
 from typer.core import TyperCommand
 
 
@@ -35,7 +35,7 @@ def variadic(*names: str) -> type[TyperCommand]:
     """Return a command class for which these options take one or more values each."""
 
     class VariadicCommand(TyperCommand):
-        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             return super().parse_args(ctx, repeat_options(args, names))
 
     return VariadicCommand

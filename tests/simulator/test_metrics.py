@@ -108,7 +108,13 @@ def test_overheads_of_preemption_are_held_but_not_effective():
 def test_no_jobs_give_figures_all_the_same():
     found = summary(schedule([]))
     assert found["jobs"] == found["mean_jct_s"] == found["starved_jobs_pct"] == found["utilisation_pct"] == 0
-    assert found["jain_users"] == 1
+    assert found["jain_users"] is None
+
+
+def test_a_log_without_users_says_nothing_about_their_fairness():
+    found = summary(schedule([(0, 10), (50, 10)], user=None))
+    assert found["jain_users"] is None
+    assert found["jain_virtual_clusters"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,180 @@
+"""One run of a sweep: the one function that the command line's workers, the DAG's tasks and tests call."""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from pipeline.plain_values import plain
+from pipeline.replay_inputs import profiles_of_jobs
+from pipeline.simulation import EVERYONE, logged_ends_s
+from pipeline.sweep_inputs import SweepInputs, load_inputs
+from profiler_jobs.profile_table import ProfileSet
+from simulator.cluster import ClusterSpec
+from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.engine import simulate
+from simulator.policies.registry import policy_class
+from simulator.sweep import FAILED, OK, SweepRun, run_id
+from simulator.user_history import user_history_estimates
+from simulator.workload import JobProfile, Workload
+
+FORMAT_VERSION = 1
+SHORTEST_ESTIMATE_S = 1.0
+_NOISE = 1  # names the stream of random numbers that estimates are drawn from; job types have the seed's own
+_KEPT_WORKLOADS = 2
+
+
+class Replayer:
+    """Makes workload and cluster of each run from a sweep's inputs, and simulates it."""
+
+    def __init__(self, inputs: SweepInputs) -> None:
+        self.inputs = inputs
+        # Consecutive runs mostly differ in policy and settings only. Bounded: a workload may be large.
+        self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_workload)
+        self._profiles = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_profiles)
+        self._model: Any = None
+
+    def record(self, run: SweepRun) -> dict[str, Any]:
+        """Simulate and return the record to store; an error becomes a record that says so.
+
+        A service that does not answer is no result: ServiceUnavailableError is raised.
+        """
+        began = process_time()
+        record: dict[str, Any] = {
+            "format_version": FORMAT_VERSION,
+            "run_id": run_id(run, self.inputs.sha256),
+            "run": run.to_dict(),
+            "status": OK,
+            "error": None,
+            "figures": None,
+        }
+        try:
+            record["figures"] = plain(self._summary(run))
+        except ServiceUnavailableError:
+            raise
+        except LucidError as error:
+            record |= {"status": FAILED, "error": str(error)}
+        except Exception as error:
+            # A policy of somebody else may raise anything; the other runs go on.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+            record |= {"status": FAILED, "error": said}
+        record["cpu_s"] = process_time() - began
+        return record
+
+    def _summary(self, run: SweepRun) -> Mapping[str, Any]:
+        cluster = self.cluster(run.node_scale)
+        workload = self.workload(run).that_fit(cluster)
+        if not len(workload):
+            skipped = ", ".join(f"{count:,} {rule}" for rule, count in workload.skipped.items() if count)
+            raise BadInputError(
+                f"No job can be replayed: {skipped}.",
+                remedy="Check the nodes against the log's virtual clusters.",
+            )
+        result = simulate(
+            workload,
+            cluster,
+            run.policy,
+            rules=self.inputs.rules,
+            settings=run.settings,
+            colocation=self._colocation(),
+        )
+        return {"total_gpus": cluster.total_gpus, **result.summary}
+
+    def cluster(self, node_scale: float) -> ClusterSpec:
+        """Return the cluster with every virtual cluster's nodes scaled, but none scaled away.
+
+        One pool of GPUs is one node: its GPUs are scaled.
+        """
+        spec = ClusterSpec.from_nodes(self.inputs.nodes)
+        if self.inputs.one_pool:
+            return replace(spec, gpus_per_node=max(1, round(spec.gpus_per_node * node_scale)))
+        nodes = {
+            name: max(1, round(count * node_scale)) if count else 0
+            for name, count in spec.virtual_clusters.items()
+        }
+        return replace(spec, virtual_clusters=nodes)
+
+    def workload(self, run: SweepRun) -> Workload:
+        """Return the jobs with the beliefs of this run."""
+        needs_estimates = policy_class(run.policy).needs_estimates
+        noise = run.estimate_noise if needs_estimates else None
+        seeded = noise is not None or self.inputs.job_types == "drawn"
+        return self._workload(run.seed if seeded else 0, noise, needs_estimates)
+
+    def _make_workload(self, seed: int, noise: float | None, needs_estimates: bool) -> Workload:
+        jobs = self.inputs.jobs
+        workload = Workload.from_jobs(
+            jobs,
+            profiles=self._profiles(seed),
+            estimated_duration_s=None if noise is None else noisy_estimates_s(jobs, noise, seed),
+        )
+        if self.inputs.one_pool:
+            workload = workload.in_one_virtual_cluster(EVERYONE)
+        if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
+            workload = workload.with_estimates(
+                user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
+            )
+        return workload
+
+    def _make_profiles(self, seed: int) -> tuple[JobProfile | None, ...] | None:
+        """Each row's profile, scored by the packing model; None: the table's own columns, without a score."""
+        solo, pairs = self.inputs.solo, self.inputs.pairs
+        if solo is None or pairs is None:
+            return None
+        measured = ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
+        profiles = profiles_of_jobs(self.inputs.jobs, measured, self.inputs.job_types, seed, [])
+        distinct = list(dict.fromkeys(profile for profile in profiles if profile is not None))
+        if not distinct:
+            return profiles
+        scores = self._packing_model(solo, pairs).predict(
+            [profile.gpu_util_pct for profile in distinct],
+            [profile.gpu_mem_util_pct for profile in distinct],
+            [profile.gpu_mem_mib for profile in distinct],
+            [float(profile.amp) for profile in distinct],
+        )
+        scored = {
+            profile: replace(profile, sharing_score=int(score))
+            for profile, score in zip(distinct, scores, strict=True)
+        }
+        return tuple(None if profile is None else scored[profile] for profile in profiles)
+
+    def _packing_model(self, solo: pd.DataFrame, pairs: pd.DataFrame) -> Any:
+        """Learned from the sweep's profiles, once: seeds draw jobs, not models."""
+        if self._model is None:
+            from lucid_models.packing import PackingAnalyzeModel
+
+            self._model = PackingAnalyzeModel().fit(solo, pairs)
+        return self._model
+
+    def _colocation(self) -> ColocationModel | None:
+        return None if self.inputs.pairs is None else MeasuredPairs(self.inputs.pairs)
+
+
+def noisy_estimates_s(jobs: pd.DataFrame, sigma: float, seed: int) -> NDArray[np.float64]:
+    """Return true run times x exp(sigma x N(0, 1)), at least 1 s, one a row; NaN where there is no run time.
+
+    A row has the same normal number for every `sigma`, so that sizes of the noise can be compared.
+    """
+    duration = pd.to_numeric(jobs["duration_s"]).to_numpy(dtype=np.float64, na_value=np.nan)
+    normal = np.random.default_rng([seed, _NOISE]).standard_normal(len(jobs))
+    estimates: NDArray[np.float64] = np.maximum(SHORTEST_ESTIMATE_S, duration * np.exp(sigma * normal))
+    return estimates
+
+
+@lru_cache(maxsize=1)
+def replayer_of(inputs_uri: str) -> Replayer:
+    """Return the replayer of a stored sweep's inputs; the last one is kept for this process's next run."""
+    return Replayer(load_inputs(inputs_uri))
+
+
+def execute_run(inputs_uri: str, run: SweepRun) -> dict[str, Any]:
+    """Simulate one run on stored inputs and return its record (status, error, figures, cpu_s)."""
+    return replayer_of(inputs_uri).record(run)

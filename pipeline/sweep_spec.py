@@ -1,0 +1,175 @@
+"""What a sweep is asked to do: a TOML file, the command line's options or a DAG's form, as one checked value.
+
+format = "helios"
+jobs = "log.csv.gz"            # paths are relative to the file
+nodes = "nodes.csv"
+policies = ["fifo", "tiresias", "lucid"]
+seeds = [0, 1, 2]
+job_types = "drawn"
+singles = "singles.csv"
+pairs = "pairs.csv"
+estimate_noises = [0.5, 1.0]
+
+[settings.lucid]
+profiling_limit_s = [60, 100, 200]
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from cluster_logs.progress import Progress, silent
+from cluster_logs.storage import has_scheme
+from pipeline.replay_inputs import JobTypes
+from pipeline.sweep_inputs import SweepInputs, read_log
+from pipeline.windows import read_time
+from simulator.sweep import SweepRun, expand
+
+_PATHS = ("jobs", "nodes", "singles", "pairs")
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file."""
+
+    jobs: str = ""
+    format: str = ""
+    nodes: str | None = None
+    gpus: int | None = None
+    gpus_per_node: int = 8
+    start: str | None = None
+    end: str | None = None
+    time_zone: str | None = None
+    rules: str = "default"
+    policies: tuple[str, ...] = ()
+    settings: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (0,)
+    node_scales: tuple[float, ...] = (1.0,)
+    estimate_noises: tuple[float, ...] = ()
+    job_types: JobTypes = "log"
+    singles: str | None = None
+    pairs: str | None = None
+
+    @classmethod
+    def from_toml(cls, path: Path) -> "SweepSpec":
+        """Read a file. Raises BadInputError for a file or a value, UnknownNameError for a key."""
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadInputError(
+                f"The sweep file {str(path)!r} cannot be read: {error}.",
+                remedy="Write TOML; see docs/sweeps.md.",
+            ) from error
+        for key in _PATHS:
+            value = document.get(key)
+            if isinstance(value, str) and not has_scheme(value):
+                document[key] = str(path.parent / value)
+        return cls().changed(document, place=str(path))
+
+    def changed(self, values: Mapping[str, Any], *, place: str = "The sweep") -> "SweepSpec":
+        """Return the same with other values by key; `place` says in errors where they come from."""
+        known = {found.name: found for found in fields(self)}
+        read: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in known:
+                raise UnknownNameError(f"key of a sweep ({place}):", key, known)
+            read[key] = _read(key, value, place)
+        return replace(self, **read)
+
+    def runs(self) -> tuple[SweepRun, ...]:
+        """Return every combination. Raises BadInputError or UnknownNameError for what cannot be run."""
+        return expand(
+            self.policies,
+            settings=self.settings,
+            seeds=self.seeds,
+            node_scales=self.node_scales,
+            estimate_noises=self.estimate_noises or (None,),
+        )
+
+    def read_inputs(self, progress: Progress = silent) -> SweepInputs:
+        """Read the log and what goes with it. Raises BadInputError when the sweep does not say enough."""
+        for key in ("jobs", "format"):
+            if not getattr(self, key):
+                raise BadInputError(
+                    f"The sweep names no {key}.", remedy=f"Give --{key}, or {key} in the file."
+                )
+        if (self.nodes is None) == (self.gpus is None):
+            raise BadInputError(
+                "The cluster's size is not clear.", remedy="Give either --nodes FILE or --gpus N."
+            )
+        if (self.singles is None) != (self.pairs is None):
+            raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
+        return read_log(
+            jobs_uri=self.jobs,
+            source_format=self.format,
+            nodes_uri=self.nodes,
+            gpus=self.gpus,
+            gpus_per_node=self.gpus_per_node,
+            start=read_time(self.start),
+            end=read_time(self.end),
+            time_zone=self.time_zone,
+            rules=self.rules,
+            job_types=self.job_types,
+            singles_uri=self.singles,
+            pairs_uri=self.pairs,
+            progress=progress,
+        )
+
+
+def _read(key: str, value: Any, place: str) -> Any:
+    """One value in the type of its field; raises BadInputError that names key, value and place."""
+    fault = BadInputError(f"{place}: {key} is {value!r}.", remedy=_WANTED[key])
+    if key in ("seeds", "node_scales", "estimate_noises", "policies"):
+        wanted: Any = {"seeds": int, "policies": str}.get(key, int | float)
+        values = value if isinstance(value, list | tuple) else [value]
+        if not values or not all(isinstance(item, wanted) and not isinstance(item, bool) for item in values):
+            raise fault
+        return tuple(values)
+    if key == "settings":
+        if not isinstance(value, Mapping) or not all(isinstance(found, Mapping) for found in value.values()):
+            raise fault
+        return {
+            str(policy): {
+                str(name): tuple(tried) if isinstance(tried, list | tuple) else (tried,)
+                for name, tried in found.items()
+            }
+            for policy, found in value.items()
+        }
+    if key in ("gpus", "gpus_per_node"):
+        if value is None and key == "gpus":
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise fault
+        return value
+    if isinstance(value, datetime | date):  # TOML has times of its own
+        return value.isoformat()
+    if key == "job_types" and value not in get_args(JobTypes):
+        raise fault
+    if value is not None and not isinstance(value, str):
+        raise fault
+    return value
+
+
+_WANTED = {
+    "jobs": "Give the log's path.",
+    "format": "Give the log's format.",
+    "nodes": "Give the path of a CSV virtual_cluster,nodes.",
+    "gpus": "Give a number of GPUs, 1 or more.",
+    "gpus_per_node": "Give a number of GPUs, 1 or more.",
+    "start": "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00.",
+    "end": "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00.",
+    "time_zone": "Write a zone's name, for instance Asia/Shanghai.",
+    "rules": "Give the name of a rule set.",
+    "policies": "List the policies' names.",
+    "settings": "Write settings.POLICY.NAME = [values].",
+    "seeds": "List whole numbers.",
+    "node_scales": "List numbers above 0.",
+    "estimate_noises": "List numbers of 0 or more.",
+    "job_types": f"Choose one of: {', '.join(get_args(JobTypes))}.",
+    "singles": "Give the path of the solo profiles.",
+    "pairs": "Give the path of the pair profiles.",
+}
