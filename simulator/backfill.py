@@ -27,7 +27,6 @@ from simulator.waiting_jobs import (
     BySubmission,
     DemandQueue,
     WaitingJobs,
-    waits_in,
 )
 
 SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
@@ -232,10 +231,6 @@ class Backfill:
         self._order = order
         self._books: dict[str, Book] = {}
 
-    def arrived(self, job: JobView) -> None:
-        """Take note of a job that begins to wait in `job.pool`."""
-        self._book(job.pool).waiting.add(job)
-
     def _book(self, pool: str) -> Book:
         book = self._books.get(pool)
         if book is None:
@@ -252,12 +247,10 @@ class Backfill:
         for run in book.begun:
             if run.job.state is RunState.RUNNING:
                 book.runs.add(run.job, run.belief_s)
-            elif waits_in(run.job, pool):
-                waiting.add(run.job, run.belief_s)
         begun = book.begun = []
-        if not len(pool.queue) or not pool.free.total:
-            return []
         waiting.follow(pool)
+        if not len(waiting) or not pool.free.total:
+            return []
         plan = pool.plan()
         head = None
         ordered: Iterator[JobView] = iter(pool.queue) if rank is None else waiting.ranked(rank)

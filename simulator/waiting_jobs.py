@@ -173,9 +173,8 @@ class ShortestFirst:
 class WaitingJobs:
     """The waiting jobs of one pool by group (a user, say) and GPU demand.
 
-    It is told of arrivals and starts and never trusts that it was told of everything: a start that did not
-    happen puts the job back, a job that left unasked is dropped when it comes up, and jobs that it does not
-    know are read from the pool's queue. It can therefore be thrown away at any time.
+    It follows the pool's queue by newcomers and by what the scheduler took; where that does not add up (a job
+    was cancelled, a start did not happen) it reads the queue. It can therefore be thrown away at any time.
     """
 
     def __init__(
@@ -229,12 +228,14 @@ class WaitingJobs:
 
     def follow(self, pool: NodePool) -> None:
         """Catch up with the pool's queue."""
+        for job in pool.queue.take_newcomers():
+            if waits_in(job, pool):
+                self.add(job)
         if len(self._where) != len(pool.queue):
             for job in [job for job in self._where if not waits_in(job, pool)]:
                 self.take(job)
-            if len(self._where) < len(pool.queue):
-                for job in pool.queue:
-                    self.add(job)
+            for job in pool.queue:
+                self.add(job)
 
     def ranked(self, rank: Callable[[Hashable], float]) -> Iterator[JobView]:
         """Yield the jobs by their group's rank, lowest first, and by submission inside and on ties.

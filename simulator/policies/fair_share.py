@@ -58,7 +58,6 @@ class FairShare(Policy):
 
     def priority(self, job: JobView) -> float:
         """Order by submission; users are ranked when a decision is due."""
-        self._backfill.arrived(job)
         return job.submit_time_s
 
     def observe_end(self, job: JobView, now_s: float) -> None:

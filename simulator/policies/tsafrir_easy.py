@@ -71,7 +71,6 @@ class TsafrirEasy(Policy):
 
     def priority(self, job: JobView) -> float:
         """Order by submission."""
-        self._backfill.arrived(job)
         return job.submit_time_s
 
     def decide(self, snapshot: Snapshot) -> list[Action]:
