@@ -118,10 +118,10 @@ def test_a_change_of_needs_is_seen_and_slows_the_pair():
             return [*actions, *(Colocate(one, started[0]) for one in pool.queue if one not in started)]
 
     result = simulate(jobs, ClusterSpec({"vc": 1}), Pack(), colocation=UtilisationModel())
-    # 30 % + 100 %: both at 1/1.3 until the first has done 500 s of work; then 200 %: both at 1/2.
-    change_s = 500 * 1.3
+    # 30 % + 100 %: both at 0.85 until the first has done 500 s of work; then 200 %: both at 0.5.
+    change_s = 500 / 0.85
     assert (pytest.approx(change_s), "j0", True) in seen
-    assert ends(result) == pytest.approx([change_s + 2 * 500, change_s + 2 * 500])
+    assert ends(result) == pytest.approx([change_s + 500 / 0.5, change_s + 500 / 0.5])
 
 
 class Borrower(Policy):
@@ -180,10 +180,10 @@ def test_an_evicted_job_starts_from_zero():
             return start_from_front(pool)
 
         def next_change_s(self, pool, now_s):
-            return 40.0 if now_s < 40 else now_s + 10 if len(pool.queue) else None
+            return 40.0 if now_s < 40 else None
 
     result = simulate(workload(job(0, 0, 8, 100)), ClusterSpec({"vc": 1}), EvictOnce())
-    assert ends(result) == [150]
+    assert ends(result) == [140]
     assert result.jobs["lost_s"].tolist() == [40]
     assert result.jobs["overhead_s"].tolist() == [0]
 
