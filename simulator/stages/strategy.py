@@ -14,9 +14,19 @@ SHARING_CAPACITY: Mapping[str, int | None] = {"default": 2, "apathetic": 1, "non
 
 @dataclass(frozen=True)
 class StrategySettings(StageSettings):
-    """`sharing`: "default" (G_SS 2), "apathetic" (G_SS 1) or "none"."""
+    """How much jobs share GPUs.
+
+    - `sharing`: "default" (G_SS 2), "apathetic" (G_SS 1) or "none"; with a throughput forecast, the most.
+    - `dynamic_sharing`: whether a forecast may lower it. The load is the GPUs that jobs ask for in an hour,
+      with those that wait already, as a share of the cluster's GPUs.
+    - `apathetic_below`, `none_below`: at a load below, and not predicted to rise, the strategy is at most
+      apathetic, or none ("relatively low (customizable) and not likely to increase").
+    """
 
     sharing: Literal["default", "apathetic", "none"] = "default"
+    dynamic_sharing: bool = True
+    apathetic_below: float = 0.1
+    none_below: float = 0.02
 
     def __post_init__(self) -> None:
         """Refuse an unknown strategy."""
@@ -32,7 +42,21 @@ class SharingStrategy:
 
     def __init__(self, settings: StrategySettings) -> None:
         self.settings = settings
+        self._most = SHARING_CAPACITY[settings.sharing]
 
     def capacity(self, snapshot: Snapshot) -> int | None:
         """Return the greatest sum of two sharing scores that may share now; None: nobody shares."""
-        return SHARING_CAPACITY[self.settings.sharing]
+        most = self._most
+        if most is None or snapshot.forecast is None or not self.settings.dynamic_sharing:
+            return most
+        throughput = snapshot.throughput
+        if throughput is None or throughput.predicted_gpus_per_hour > throughput.gpus_per_hour:
+            return most
+        gpus = waiting = 0
+        for pool in snapshot.pools.values():
+            gpus += pool.total_gpus
+            waiting += pool.queue.gpus
+        load = (throughput.gpus_per_hour + waiting) / max(1, gpus)
+        if load < self.settings.none_below:
+            return None
+        return min(most, 1) if load < self.settings.apathetic_below else most

@@ -1,0 +1,60 @@
+"""A throughput forecast for simulations without a trained model: what this hour was like on the days before.
+
+Causal: a bin's values are made of the submissions before it began.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_logs.errors import BadInputError
+from simulator.forecast import ThroughputForecast
+from simulator.workload import Workload
+
+DAY_S = 86_400.0
+HOUR_S = 3_600.0
+
+
+def naive_forecast(workload: Workload, *, bin_s: float = HOUR_S, days: int = 7) -> ThroughputForecast:
+    """Return a forecast in bins of `bin_s` seconds, made of the workload's own submissions.
+
+    The load of a bin is that of the bin before it, in jobs and in the GPUs that they ask for, per hour. What
+    is predicted is the mean of that and of the same time of day on up to `days` days before, where there were
+    any. Raises BadInputError for bins that do not fill a day evenly.
+    """
+    a_day = round(DAY_S / bin_s) if bin_s > 0 else 0
+    if not a_day or abs(a_day * bin_s - DAY_S) > 1e-6 or days < 1:
+        raise BadInputError(
+            f"bin_s is {bin_s!r} and days is {days!r}.",
+            remedy="Use bins that divide a day, and a day or more.",
+        )
+    submitted = np.array([job.submit_time_s for job in workload.jobs], dtype=np.float64)
+    gpus = np.array([job.gpus for job in workload.jobs], dtype=np.float64)
+    bins = int(submitted[-1] // bin_s) + 1 + a_day if len(submitted) else 1
+    at = (submitted // bin_s).astype(np.int64)
+    per_hour = HOUR_S / bin_s
+    jobs_now, jobs_next = _known_before(_counts(at, None, bins) * per_hour, a_day, days)
+    gpus_now, gpus_next = _known_before(_counts(at, gpus, bins) * per_hour, a_day, days)
+    return ThroughputForecast(
+        bin_s, jobs_now.tolist(), jobs_next.tolist(), gpus_now.tolist(), gpus_next.tolist()
+    )
+
+
+def _counts(bins: NDArray[np.int64], weights: NDArray[np.float64] | None, length: int) -> NDArray[np.float64]:
+    return np.bincount(bins, weights=weights, minlength=length).astype(np.float64)
+
+
+def _known_before(
+    series: NDArray[np.float64], a_day: int, days: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return each bin's load as known at its start, and the prediction for it."""
+    last = np.concatenate(([0.0], series[:-1]))
+    total = np.zeros_like(series)
+    count = np.zeros_like(series)
+    for day in range(1, days + 1):
+        lag = day * a_day
+        if lag >= len(series):
+            break
+        total[lag:] += series[:-lag]
+        count[lag:] += 1
+    seasonal = np.divide(total, count, out=last.copy(), where=count > 0)
+    return last, (last + seasonal) / 2
