@@ -227,8 +227,7 @@ class Lake:
         """
         path = f"{self._folder('nodes', cluster)}/{_PART}"
         older = self._read_file("nodes", cluster, path)
-        newer = self._own(nodes, cluster, "nodes")
-        merged = newer
+        merged = newer = self._own(nodes, cluster, "nodes")
         if older is not None:
             replaced = pc.is_in(older.column("date"), value_set=pc.unique(newer.column("date")))
             merged = pa.concat_tables([older.filter(pc.invert(replaced)), newer])
@@ -248,9 +247,14 @@ class Lake:
         frame["date"] = pd.Series(table.column("date").to_pylist(), dtype=object)
         dated = [held for held in frame["date"].dropna().unique() if day is None or held <= day]
         chosen = frame[frame["date"] == max(dated)] if dated else frame[frame["date"].isna()]
-        return chosen.loc[chosen["nodes"] > 0, ["virtual_cluster", "nodes", "gpus_per_node"]].reset_index(
-            drop=True
-        )
+        chosen = chosen.loc[chosen["nodes"] > 0, ["virtual_cluster", "nodes", "gpus_per_node"]]
+        return chosen.reset_index(drop=True)
+
+    def node_dates(self, cluster: str) -> list[date]:
+        """The days from which dated node counts hold, in order; none when all are undated or missing."""
+        table = self._read_file("nodes", cluster, f"{self._folder('nodes', cluster)}/{_PART}")
+        days = [] if table is None else table.column("date").to_pylist()
+        return sorted({day for day in days if day is not None})
 
     # Files ---------------------------------------------------------------------------------------------
 

@@ -2,8 +2,11 @@
 num`, `,num`).
 
 The first column is the name, as text (`6214e9` is not a number), the second the number of nodes. A third
-column `gpus_per_node`, where there is one, stands above the caller's number.
+column `gpus_per_node`, where there is one, stands above the caller's number. Counts that change with time:
+`nodes_over_time.py`.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,12 +19,22 @@ from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
 from cluster_logs.readers.sieve import Sieve
-from cluster_logs.readers.values import is_missing
+from cluster_logs.readers.values import FloatArray, is_missing
 
 MAX_NODES = 1_000_000
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+@dataclass(frozen=True)
+class Counts:
+    """One value a row: the virtual cluster's name, its nodes and the GPUs of each."""
+
+    names: pa.Array
+    nodes: FloatArray
+    gpus_per_node: FloatArray
+
+
+def checked_counts(sieve: Sieve, context: Context) -> Counts:
+    """Read the columns that every nodes file has; rows that cannot be used are refused."""
     columns = list(sieve.chunk.columns)
     if len(columns) < 2:
         raise BadInputError(
@@ -39,12 +52,17 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
         per_node = sieve.number("gpus_per_node")
         sieve.reject(~((per_node > 0) & (per_node <= 1024)), q.IMPLAUSIBLE_COUNT, "gpus_per_node")
         sieve.reject(per_node != np.floor(per_node), q.UNREADABLE_NUMBER, "gpus_per_node")
+    return Counts(names, nodes, per_node)
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    counts = checked_counts(sieve, context)
     kept = sieve.kept()
     values = {
-        "virtual_cluster": names.filter(pa.array(kept)),
+        "virtual_cluster": counts.names.filter(pa.array(kept)),
         "date": pa.nulls(int(kept.sum()), pa.date32()),
-        "nodes": pa.array(nodes[kept].astype(np.int32)),
-        "gpus_per_node": pa.array(per_node[kept].astype(np.int32)),
+        "nodes": pa.array(counts.nodes[kept].astype(np.int32)),
+        "gpus_per_node": pa.array(counts.gpus_per_node[kept].astype(np.int32)),
     }
     return pa.Table.from_arrays([values[name] for name in NODE_ROWS_SCHEMA.names], schema=NODE_ROWS_SCHEMA)
 

@@ -1,0 +1,113 @@
+"""Nodes per virtual cluster as they change: a nodes file with a `date` (or `from`) column, or Helios's
+`cluster_gpu_number.csv` (a date and the GPUs of each virtual cluster, one column each).
+
+    virtual_cluster,nodes,from
+    vc1,20,
+    vc1,24,2020-05-01
+    vc1,0,2020-06-01 12:00:00
+
+A row holds from its moment on, until the next row of the same virtual cluster; a row without one holds from
+the beginning. A date is its midnight, on the log's clock.
+"""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.errors import BadInputError
+from cluster_logs.job_table import TIMESTAMP
+from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.helios import NODES_READER
+from cluster_logs.readers.nodes_file import checked_counts
+from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.time_zones import NOT_A_TIME, load_zone
+
+FROM_COLUMNS = ("from", "date")  # the first that is there
+
+_SCHEMA = pa.schema(
+    [
+        ("virtual_cluster", pa.string()),
+        ("from_time", TIMESTAMP),
+        ("nodes", pa.int32()),
+        ("gpus_per_node", pa.int32()),
+    ]
+)
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    counts = checked_counts(sieve, context)
+    since = np.full(len(sieve), NOT_A_TIME)
+    column = next((name for name in FROM_COLUMNS if name in sieve), None)
+    if column is not None:
+        since = sieve.instant(column)
+    kept = sieve.kept()
+    return pa.Table.from_arrays(
+        [
+            counts.names.filter(pa.array(kept)),
+            pa.array(since[kept], mask=since[kept] == NOT_A_TIME).cast(TIMESTAMP),
+            pa.array(counts.nodes[kept].astype(np.int32)),
+            pa.array(counts.gpus_per_node[kept].astype(np.int32)),
+        ],
+        schema=_SCHEMA,
+    )
+
+
+_READER = Reader(
+    name="nodes-over-time",
+    summary="Nodes of each virtual cluster from a moment on (CSV virtual_cluster,nodes,from)",
+    table="nodes",
+    time_zone="UTC",
+    chunks=Layout(required=(), every_column=True),
+    normalise=_normalise,
+)
+
+
+def read_nodes_over_time(path: str, *, gpus_per_node: int = 8, time_zone: str = "UTC") -> pd.DataFrame:
+    """virtual_cluster, from_time (UTC; NaT: from the beginning), nodes, gpus_per_node, in the file's order.
+
+    `time_zone` is the clock of times without an offset. Raises BadInputError for a row that cannot be used,
+    and for two rows of a virtual cluster that hold from the same moment.
+    """
+    load_zone(time_zone)
+    daily = _is_daily(path)
+    reader = NODES_READER if daily else _READER
+    tables = [] if daily else [_SCHEMA.empty_table()]
+    for chunk in read_chunks(reader, str(path), ReadOptions("nodes", time_zone, gpus_per_node)):
+        if chunk.refused.num_rows:
+            first = chunk.refused.slice(0, 1).to_pylist()[0]
+            raise BadInputError(
+                f"{path}, row {first['source_row']}: {q.REASONS[first['reason']]} "
+                f"It reads: {first['raw_row']!r}.",
+                remedy="Correct the row.",
+            )
+        tables.append(chunk.rows)
+    nodes = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
+    if nodes.empty:
+        raise BadInputError(
+            f"{path} names no virtual cluster.", remedy="It reads virtual_cluster,nodes,from."
+        )
+    if daily:
+        # A day begins at midnight on the log's clock.
+        days = pd.to_datetime(nodes.pop("date"))
+        midnight = days.dt.tz_localize(time_zone, ambiguous=True, nonexistent="shift_forward")
+        nodes.insert(1, "from_time", midnight.dt.tz_convert("UTC"))
+    twice = nodes[nodes.duplicated(["virtual_cluster", "from_time"])]
+    if len(twice):
+        name, since = twice["virtual_cluster"].iloc[0], twice["from_time"].iloc[0]
+        when = "twice" if pd.isna(since) else f"twice for {since}"
+        raise BadInputError(
+            f"{path} names virtual cluster {name!r} {when}.",
+            remedy="Keep one row.",
+        )
+    return nodes
+
+
+def _is_daily(path: str) -> bool:
+    """Whether the file is laid out as Helios's: a date first, and then a column a virtual cluster."""
+    for block in TextSource(str(path)).blocks():
+        header = block.partition(b"\n")[0].decode(errors="replace").strip().lower().split(",")
+        return header[0].strip(' "\ufeff') == "date"
+    return False

@@ -1,0 +1,96 @@
+"""What happens to the cluster of a replay: sizes over time from a file or the lake, failures of nodes."""
+
+import csv
+import gzip
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.lake import Lake
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import NodeFailure
+
+FAILURE_COLUMNS = ("virtual_cluster", "node", "at", "down_s")
+
+
+def lake_sizes(lake_uri: str, cluster: str, first: datetime, zone: ZoneInfo) -> pd.DataFrame:
+    """The sizes of a cluster in the lake from the day of `first` on, as `changing_cluster` reads them.
+
+    A day begins at midnight in `zone`. Raises NotFoundError when the lake has no nodes of the cluster.
+    """
+    lake = Lake(lake_uri)
+    dates = lake.node_dates(cluster)
+    day = first.astimezone(zone).date()
+    if lake.read_nodes(cluster, day).empty and dates:
+        day = dates[0]  # the counts begin after the log
+    sizes: list[tuple[str, int, int, datetime | None]] = []
+    per_node: dict[str, int] = {}
+    for held in [day, *(date for date in dates if date > day)]:
+        since = None if held == day else datetime.combine(held, time(), zone)
+        nodes = lake.read_nodes(cluster, held)
+        counts = dict(zip(nodes["virtual_cluster"], nodes["nodes"], strict=True))
+        per_node |= dict(zip(nodes["virtual_cluster"], nodes["gpus_per_node"], strict=True))
+        # A virtual cluster that the day's counts leave out has no nodes then.
+        sizes += [(name, int(counts.get(name, 0)), int(per_node[name]), since) for name in per_node]
+    frame = pd.DataFrame(sizes, columns=["virtual_cluster", "nodes", "gpus_per_node", "from_time"])
+    return frame.assign(from_time=pd.to_datetime(frame["from_time"], utc=True))
+
+
+def read_failures(
+    path: Path, *, origin: pd.Timestamp, zone: ZoneInfo, cluster: ClusterSpec
+) -> tuple[NodeFailure, ...]:
+    """Read a CSV virtual_cluster,node,at,down_s; `.gz` too.
+
+    `node` counts from 0 in its virtual cluster; `at` is a time (naive: in `zone`) or seconds from `origin`,
+    the first submission that is replayed; `down_s` is for how long. Failures before the origin count from
+    there if they last. Raises BadInputError for a row that cannot be used.
+    """
+    failures = []
+    opened: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, skipinitialspace=True)
+        missing = [name for name in FAILURE_COLUMNS if name not in (rows.fieldnames or ())]
+        if missing:
+            raise BadInputError(
+                f"{path} lacks {', '.join(missing)}.", remedy=f"It reads {','.join(FAILURE_COLUMNS)}."
+            )
+        for number, row in enumerate(rows, start=1):
+            failures.append(_failure(row, f"{path}, row {number}", origin, zone, cluster))
+    return tuple(sorted((found for found in failures if found is not None), key=lambda found: found.at_s))
+
+
+def _failure(
+    row: dict[str, str | None], where: str, origin: pd.Timestamp, zone: ZoneInfo, cluster: ClusterSpec
+) -> NodeFailure | None:
+    name = (row["virtual_cluster"] or "").strip()
+    if name not in cluster.virtual_clusters:
+        raise BadInputError(
+            f"{where} names virtual cluster {name!r}.",
+            remedy=f"The cluster has: {', '.join(sorted(cluster.virtual_clusters))}.",
+        )
+    try:
+        node, down_s = int(row["node"] or ""), float(row["down_s"] or "")
+        at_s = _seconds(row["at"] or "", origin, zone)
+        failure = NodeFailure(at_s, name, node, down_s)
+    except (ValueError, BadInputError) as error:
+        raise BadInputError(
+            f"{where} is no node failure: {error}", remedy=f"It reads {','.join(FAILURE_COLUMNS)}."
+        ) from error
+    if at_s >= 0:
+        return failure
+    left_s = at_s + down_s
+    return NodeFailure(0.0, name, node, left_s) if left_s > 0 else None
+
+
+def _seconds(text: str, origin: pd.Timestamp, zone: ZoneInfo) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text.strip())
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+    return (aware - origin.to_pydatetime()) / timedelta(seconds=1)

@@ -1,0 +1,151 @@
+"""Sizes over time become a first size and changes; a replay follows them."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.ingest import read_jobs_file
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import SizeChange
+from simulator.cluster_sizes import changing_cluster
+from simulator.engine import simulate
+from simulator.node_failures import longest_run_s, random_failures
+from simulator.workload import Workload
+
+ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")
+REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")
+
+
+def sizes(*rows, gpus_per_node=8):
+    frame = pd.DataFrame(rows, columns=["virtual_cluster", "from_time", "nodes"])
+    return frame.assign(
+        from_time=pd.to_datetime(frame["from_time"], utc=True, format="ISO8601"), gpus_per_node=gpus_per_node
+    )
+
+
+def test_what_holds_at_second_0_and_what_comes_later():
+    spec, changes = changing_cluster(
+        sizes(
+            ("a", "2020-05-03", 7),
+            ("a", None, 1),
+            ("a", "2020-05-01", 4),
+            ("late", "2020-05-04", 2),
+            ("a", "2020-05-05", 7),
+            ("gone", None, 3),
+            ("gone", "2020-05-02 06:00:01", 0),
+        ),
+        ORIGIN,
+        cpu_cores_per_node=12,
+    )
+    assert spec == ClusterSpec({"a": 4, "late": 0, "gone": 3}, 8, {}, 12)
+    assert changes == (
+        SizeChange(1.0, "gone", 0),
+        SizeChange(18 * 3600.0, "a", 7),
+        SizeChange(42 * 3600.0, "late", 2),
+    )
+
+
+def test_what_a_table_says_first_holds_before():
+    spec, changes = changing_cluster(sizes(("a", "2020-06-01", 5), ("a", "2020-06-02", 6)), ORIGIN)
+    assert spec.virtual_clusters == {"a": 5}
+    assert [change.nodes for change in changes] == [6]
+
+
+def test_nodes_of_different_sizes_are_refused_unless_treated_alike():
+    mixed = sizes(("a", None, 1), ("b", None, 1)).assign(gpus_per_node=[4, 8])
+    with pytest.raises(BadInputError, match=r"\[4, 8\]"):
+        changing_cluster(mixed, ORIGIN)
+    assert changing_cluster(mixed, ORIGIN, gpus_per_node=8)[0].gpus_per_node == 8
+
+
+def test_failures_are_seeded_rare_as_asked_and_each_nodes_own():
+    cluster = ClusterSpec({"a": 40, "b": 10})
+    year_s = 365 * 86_400.0
+    drawn = random_failures(cluster, mtbf_hours=200, repair_hours=20, until_s=year_s, seed=7)
+    assert drawn == random_failures(cluster, mtbf_hours=200, repair_hours=20, until_s=year_s, seed=7)
+    assert drawn != random_failures(cluster, mtbf_hours=200, repair_hours=20, until_s=year_s, seed=8)
+    # 50 nodes, a failure each 220 hours of a year's 8,760: 1,991 of them, give or take their root.
+    assert abs(len(drawn) - 50 * 8760 / 220) < 4 * (50 * 8760 / 220) ** 0.5
+    assert np.mean([failure.down_s for failure in drawn]) == pytest.approx(20 * 3600, rel=0.1)
+    assert [failure.at_s for failure in drawn] == sorted(failure.at_s for failure in drawn)
+    by_node = {}
+    for failure in drawn:
+        up_again_s = by_node.get((failure.virtual_cluster, failure.node), 0.0)
+        assert failure.at_s >= up_again_s, "a node that is down does not fail"
+        by_node[failure.virtual_cluster, failure.node] = failure.at_s + failure.down_s
+    fewer = random_failures(ClusterSpec({"b": 9}), mtbf_hours=200, repair_hours=20, until_s=year_s, seed=7)
+    assert set(fewer) == {f for f in drawn if f.virtual_cluster == "b" and f.node < 9}
+
+
+@pytest.mark.parametrize("hours", [(0, 4), (100, 0), (float("inf"), 4)])
+def test_hours_must_be_positive(hours):
+    with pytest.raises(BadInputError):
+        random_failures(ClusterSpec({"a": 1}), mtbf_hours=hours[0], repair_hours=hours[1], until_s=9.0)
+
+
+@pytest.mark.reference
+@pytest.mark.skipif(not REFERENCE, reason="LUCID_REFERENCE_DATA is not set")
+def test_philly_as_its_cluster_changed():
+    """Philly's own count of nodes: 420, 552 on 1 and 2 November 2017, 174 for an hour on the 5th.
+
+    A tenth of them, so that the jobs of those days wait.
+    """
+    data = Path(str(REFERENCE)) / "data" / "philly"
+    zone = "US/Pacific"
+    minutes = pd.read_csv(data / "philly_node_sequence.csv.gz")
+    minutes["time"] = pd.to_datetime(minutes["time"]).dt.tz_localize(zone, ambiguous=True)
+    minutes = minutes[minutes["total"] > 100]
+    changed = minutes[minutes["total"].ne(minutes["total"].shift())]
+    assert changed["total"].tolist() == [420, 552, 420, 174, 420]
+    table = pd.DataFrame(
+        {
+            "virtual_cluster": "all",
+            "from_time": changed["time"].dt.tz_convert("UTC"),
+            "nodes": changed["total"] // 10,
+            "gpus_per_node": 8,
+        }
+    )
+    jobs, _ = read_jobs_file(str(data / "philly_jobs.csv.gz"), "philly-csv")
+    first = pd.Timestamp("2017-10-28", tz=zone)
+    chosen = jobs[(jobs["submit_time"] >= first) & (jobs["submit_time"] < first + pd.Timedelta(days=10))]
+    workload = Workload.from_jobs(chosen).in_one_virtual_cluster("all")
+    spec, changes = changing_cluster(table, workload.origin)
+    assert spec.virtual_clusters == {"all": 42}
+    assert [change.nodes for change in changes] == [55, 42, 17, 42]
+    assert changes[0].at_s == (pd.Timestamp("2017-11-01", tz=zone) - workload.origin).total_seconds()
+
+    replayed = simulate(workload, spec, "sjf", changes=changes)
+    steady = simulate(workload, spec, "sjf")
+    for result in (replayed, steady):
+        assert result.summary["jobs"] + sum(result.summary["skipped"].values()) == len(chosen)
+        assert result.summary["preemptions"] == 0, "nodes that leave are drained"
+    # Two days with a third more nodes are worth more than an hour with a few.
+    assert replayed.summary["mean_queuing_delay_s"] < steady.summary["mean_queuing_delay_s"]
+    # Utilisation is of the GPUs that there were, counted from the minutes themselves.
+    done = replayed.jobs
+    held_gpu_s = float((done["duration_s"] * done["gpus"]).sum())
+    end = workload.origin + pd.Timedelta(seconds=float(done["end_time_s"].max()))
+    present = minutes[(minutes["time"] >= workload.origin) & (minutes["time"] < end)]["total"] // 10 * 8
+    share = 100 * held_gpu_s / (float(present.mean()) * replayed.summary["makespan_s"])
+    assert replayed.summary["utilisation_pct"] == pytest.approx(share, rel=2e-3)
+
+
+def test_the_time_for_which_failures_are_drawn_covers_a_loaded_replay():
+    rows = pd.DataFrame(
+        {
+            "job_id": [str(i) for i in range(30)],
+            "virtual_cluster": "a",
+            "gpus": 8,
+            "submit_time": [f"2020-01-01 00:00:{i:02d}" for i in range(30)],
+            "duration_s": 1000.0,
+        }
+    )
+    workload = Workload.from_jobs(rows)
+    cluster = ClusterSpec({"a": 2})
+    result = simulate(workload, cluster, "fifo")
+    assert longest_run_s(workload, cluster) >= result.jobs["end_time_s"].max()
+    assert longest_run_s(Workload((), {}), cluster) == 0.0
