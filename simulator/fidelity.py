@@ -1,26 +1,32 @@
-"""Measures agreement with the Lucid artifact's simulator, job by job.
+"""Measures agreement with the authors' simulators, job by job, and what each of their faults is worth.
 
-`python -m simulator.fidelity DATA` prints a table; DATA is the folder that LUCID_REFERENCE_DATA names. With
-`--write docs/simulator_fidelity.md` the table goes between that page's two markers.
+`python -m simulator.fidelity DATA` prints the tables; DATA is the folder that LUCID_REFERENCE_DATA names.
+With `--write docs/simulator_fidelity.md` they go between that page's markers. Any other slice is compared
+with `--jobs FILE --nodes FILE --schedule FILE --policy P --rules R`: it prints how far they agree and lists
+the jobs that differ.
 """
 
 import argparse
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-import pandas as pd
+from cluster_logs.errors import LucidError
+from simulator.agreement import (
+    TOLERANCE_S,
+    Agreement,
+    Slice,
+    compare_means,
+    compare_schedules,
+    load_slice,
+    read_schedule,
+)
+from simulator.rules import ALL, ARTIFACTS, LUCID_SIMULATOR, WITHOUT
 
-from cluster_logs.errors import NotFoundError
-from cluster_logs.ingest import read_jobs_file
-from cluster_logs.readers.nodes_file import read_nodes_file
-from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
-from simulator.workload import Workload
-
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-TOLERANCE_S = 2.0
+LISTED_DIFFERENCES = 20
 
 
 @dataclass(frozen=True)
@@ -48,89 +54,181 @@ CASES = (
     Case("week1vc48", "qssf", "lucid-artifact"),
     Case("week1vc48", "srtf", "lucid-artifact"),
     Case("week1vc48", "tiresias", "lucid-artifact"),
+    Case("week1vc64", "lucid", "lucid-artifact"),
+    Case("week", "lucid", "lucid-artifact"),
+)
+
+# Whose faults are taken apart, and on which slice.
+FAULT_CASES = (
+    Case("week1vc64", "lucid", "lucid-artifact"),
+    Case("week", "lucid", "lucid-artifact"),
+    Case("week1vc48", "qssf", "lucid-artifact"),
+    Case("week1vc48", "srtf", "lucid-artifact"),
+    Case("week1vc48", "tiresias", "lucid-artifact"),
 )
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Our schedule beside the reference's; shares in [0, 1], None where only the means are known."""
-
-    jobs: int
-    starts_within_2s: float | None
-    ends_within_2s: float | None
-    mean_jct_s: float
-    reference_mean_jct_s: float
-    mean_queuing_s: float
-    reference_mean_queuing_s: float
-    preemptions: int
-    reference_preemptions: int | None
-    jobs_per_cpu_s: float
+@cache
+def reference_slice(name: str, folder: Path) -> Slice:
+    """Load a slice of the reference data: "week", or "week1vcN" for N nodes in one virtual cluster."""
+    packing = folder.parents[1] / "data" / "packing"
+    if name == "week":
+        return load_slice(folder / "week_jobs.csv.gz", folder / "week_nodes.csv", packing)
+    return load_slice(folder / "week1vc48_jobs.csv.gz", int(name.removeprefix("week1vc")), packing)
 
 
+@cache
 def compare(case: Case, folder: Path) -> Agreement:
-    """Replay a case and compare it with the reference files in `folder`."""
-    jobs_file = folder / ("week_jobs.csv.gz" if case.slice == "week" else "week1vc48_jobs.csv.gz")
-    if not jobs_file.exists():
-        raise NotFoundError(f"{jobs_file} is not there.", remedy="Point LUCID_REFERENCE_DATA at the data.")
-    workload = Workload.from_jobs(read_jobs_file(str(jobs_file), "reference-csv")[0])
-    if case.slice == "week":
-        cluster = ClusterSpec.from_nodes(read_nodes_file(str(folder / "week_nodes.csv")))
-    else:
-        cluster = ClusterSpec({"philly": int(case.slice.removeprefix("week1vc"))}, 8)
-    result = simulate(workload, cluster, case.policy, rules=case.rules)
-    ours, summary = result.jobs, result.summary
-    schedule = folder / f"{case.slice}_{case.policy}.csv.gz"
-    starts = ends = preemptions = None
-    jct_s, queuing_s = case.published_mean_jct_s, case.published_mean_queuing_s
-    if schedule.exists():
-        theirs = pd.read_csv(schedule, dtype={"job_id": str}).set_index("job_id").loc[ours["job_id"]]
-        starts = _share_within(ours["first_start_time_s"], theirs["start_time"])
-        ends = _share_within(ours["end_time_s"], theirs["end_time"])
-        jct_s = float((theirs["end_time"] - theirs["submit_time"]).mean())
-        queuing_s = float(theirs["queue"].mean())
-        if "ckpt_times" in theirs.columns:
-            preemptions = int(theirs["ckpt_times"].sum())
-    if jct_s is None or queuing_s is None:
-        raise NotFoundError(f"{schedule} is not there.")
-    return Agreement(
-        len(ours),
-        starts,
-        ends,
-        summary["mean_jct_s"],
-        jct_s,
-        summary["mean_queuing_delay_s"],
-        queuing_s,
-        summary["preemptions"],
-        preemptions,
-        summary["jobs_per_cpu_s"],
-    )
+    """Replay a case and compare it with the reference files in `folder` (DATA/reference/lucid)."""
+    result = reference_slice(case.slice, folder).replayed(case.policy, case.rules)
+    if case.published_mean_jct_s is not None and case.published_mean_queuing_s is not None:
+        return compare_means(result, case.published_mean_jct_s, case.published_mean_queuing_s)
+    return compare_schedules(result, read_schedule(folder / f"{case.slice}_{case.policy}.csv.gz"))
 
 
-def _share_within(ours: pd.Series, theirs: pd.Series) -> float:
-    return float((abs(ours.to_numpy() - theirs.to_numpy()) <= TOLERANCE_S).mean())
-
-
-def table(folder: Path) -> str:
+def agreement_table(folder: Path) -> str:
     """Return the Markdown table of all cases."""
-    columns = (
-        "slice",
-        "policy",
-        "rules",
-        "starts within 2 s",
-        "ends within 2 s",
-        "mean JCT s, ours / reference",
-        "mean queuing s, ours / reference",
-        "preemptions, ours / reference",
-    )
-    lines = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
+    rows = []
     for case in CASES:
         found = compare(case, folder)
-        lines.append(
-            f"| {case.slice} | {case.policy} | {case.rules} | {_percent(found.starts_within_2s)} "
-            f"| {_percent(found.ends_within_2s)} | {found.mean_jct_s:.1f} / {found.reference_mean_jct_s:.1f} "
-            f"| {found.mean_queuing_s:.1f} / {found.reference_mean_queuing_s:.1f} "
-            f"| {found.preemptions} / {found.reference_preemptions or 0} |"
+        rows.append(
+            (
+                case.slice,
+                case.policy,
+                case.rules,
+                _percent(found.equal_starts),
+                _percent(found.starts_within_2s),
+                _percent(found.ends_within_2s),
+                f"{found.mean_jct_s:.1f} / {found.reference_mean_jct_s:.1f}",
+                f"{found.mean_queuing_s:.1f} / {found.reference_mean_queuing_s:.1f}",
+                f"{found.preemptions} / {found.reference_preemptions or 0}",
+            )
         )
+    return _markdown(
+        (
+            "slice",
+            "policy",
+            "rules",
+            "equal starts",
+            "starts within 2 s",
+            "ends within 2 s",
+            "mean JCT s, ours / reference",
+            "mean queuing s, ours / reference",
+            "preemptions, ours / reference",
+        ),
+        rows,
+    )
+
+
+def fault_table(folder: Path) -> str:
+    """Return the Markdown table of what each fault is worth: each left out by itself, and all of them."""
+    rows = []
+    for case in FAULT_CASES:
+        replayed = reference_slice(case.slice, folder).replayed
+        names = [
+            fault.name
+            for fault in LUCID_SIMULATOR.faults
+            if case.policy in fault.policy_settings or (fault.rules and case.policy == "lucid")
+        ]
+        all_on = replayed(case.policy, case.rules).summary
+        for label, rules in (
+            ("all faults", case.rules),
+            *((f"without {name}", f"{case.rules}{WITHOUT}{name}") for name in names),
+            ("none", f"{case.rules}{WITHOUT}{ALL}"),
+        ):
+            summary = replayed(case.policy, rules).summary
+            jct_s, queuing_s = summary["mean_jct_s"], summary["mean_queuing_delay_s"]
+            rows.append(
+                (
+                    case.slice,
+                    case.policy,
+                    label,
+                    f"{jct_s:.1f}",
+                    f"{jct_s - all_on['mean_jct_s']:+.1f}",
+                    f"{queuing_s:.1f}",
+                    f"{queuing_s - all_on['mean_queuing_delay_s']:+.1f}",
+                    f"{summary['p999_queuing_delay_s']:.0f}",
+                    f"{summary['colocated_jobs']:,}",
+                    f"{summary['preemptions']:,}",
+                )
+            )
+    return _markdown(
+        (
+            "slice",
+            "policy",
+            "rules",
+            "mean JCT s",
+            "change",
+            "mean queuing s",
+            "change",
+            "P99.9 queuing s",
+            "packed jobs",
+            "preemptions",
+        ),
+        rows,
+    )
+
+
+def difference_table(folder: Path) -> str:
+    """Return the Markdown table of the jobs whose start or end is not the reference's to the second."""
+    rows = []
+    for case in CASES:
+        found = compare(case, folder).differences
+        if found is None or not len(found):
+            continue
+        for label, part in (
+            ("ended in the profiler", found[found["profiled_only"]]),
+            ("shared GPUs", found[~found["profiled_only"] & found["shared"]]),
+            ("others", found[~found["profiled_only"] & ~found["shared"]]),
+        ):
+            if len(part):
+                off_start = (part["start_s"] - part["reference_start_s"]).abs()
+                off_end = (part["end_s"] - part["reference_end_s"]).abs()
+                rows.append(
+                    (
+                        case.slice,
+                        case.policy,
+                        case.rules,
+                        label,
+                        str(int((off_start > 0).sum())),
+                        f"{off_start.max():.0f}",
+                        str(int((off_end > 0).sum())),
+                        f"{off_end.max():.0f}",
+                    )
+                )
+    return _markdown(
+        (
+            "slice",
+            "policy",
+            "rules",
+            "jobs that",
+            "other starts",
+            "furthest s",
+            "other ends",
+            "furthest s",
+        ),
+        rows,
+    )
+
+
+TABLES = {"agreement": agreement_table, "differences": difference_table, "faults": fault_table}
+
+
+def faults_described() -> str:
+    """Return the Markdown table of the faults' names and meanings."""
+    return _markdown(
+        ("rule set", "fault", "what it is"),
+        [
+            (artifact.name, fault.name, fault.meaning)
+            for artifact in ARTIFACTS.values()
+            for fault in artifact.faults
+        ],
+    )
+
+
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines)
 
 
@@ -138,24 +236,79 @@ def _percent(share: float | None) -> str:
     return "means only" if share is None else f"{100 * share:.2f} %"
 
 
+def written(page: str, tables: dict[str, str]) -> str:
+    """Return the page with each table between its markers; raises LucidError where they are missing."""
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, found, rest = page.partition(begin)
+        _, found_end, after = rest.partition(end)
+        if not (found and found_end):
+            raise LucidError(
+                f"The page has no markers {begin} and {end}.", remedy="Put them where it belongs."
+            )
+        page = f"{before}{begin}\n{table}\n{end}{after}"
+    return page
+
+
+def report(found: Agreement) -> str:
+    """Say in words how far a slice agrees, and list the jobs that differ."""
+    within = f"within {TOLERANCE_S:.0f} s"
+    off = f"{100 * found.jct_error:.4f} % off"
+    lines = [
+        f"jobs: {found.jobs}",
+        f"starts: {_percent(found.equal_starts)} equal, {_percent(found.starts_within_2s)} {within}",
+        f"ends: {_percent(found.equal_ends)} equal, {_percent(found.ends_within_2s)} {within}",
+        f"mean JCT s: {found.mean_jct_s:.2f}, reference {found.reference_mean_jct_s:.2f} ({off})",
+        f"mean queuing s: {found.mean_queuing_s:.2f}, reference {found.reference_mean_queuing_s:.2f}",
+        f"preemptions: {found.preemptions}, reference {found.reference_preemptions or 0}",
+    ]
+    differences = found.differences
+    if differences is not None and len(differences):
+        lines.append(f"{len(differences)} jobs differ; the first by the reference's start:")
+        first = differences.sort_values(["reference_start_s", "job_id"]).head(LISTED_DIFFERENCES)
+        lines.append(first.to_string(index=False))
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> int:
-    """Print the table, or write it into a page."""
+    """Print the tables, write them into a page, or compare one slice; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m simulator.fidelity", description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
-    parser.add_argument("--write", type=Path, help="the page to write the table into")
+    parser.add_argument("--write", type=Path, help="the page to write the tables into")
+    one = parser.add_argument_group("one slice")
+    one.add_argument("--jobs", type=Path, help="its jobs, as reference-csv")
+    one.add_argument("--nodes", help="nodes of its virtual clusters: a file, or their number if it has one")
+    one.add_argument("--schedule", type=Path, help="the reference simulator's schedule")
+    one.add_argument("--policy", default="fifo")
+    one.add_argument("--rules", default=LUCID_SIMULATOR.name)
+    one.add_argument("--differences", type=Path, help="a CSV for all jobs that differ")
     chosen = parser.parse_args(arguments)
-    if chosen.data is None:
+    if (chosen.jobs is None) != (chosen.schedule is None) or (chosen.jobs is None) != (chosen.nodes is None):
+        parser.error("one slice needs --jobs, --nodes and --schedule")
+    if chosen.data is None and (chosen.jobs is None or chosen.policy == "lucid"):
         parser.error("name the reference data, or set LUCID_REFERENCE_DATA")
-    made = table(Path(chosen.data) / "reference" / "lucid")
-    if chosen.write is None:
-        print(made)
+    data = None if chosen.data is None else Path(chosen.data)
+    if chosen.jobs is not None:
+        nodes = int(chosen.nodes) if chosen.nodes.isdigit() else Path(chosen.nodes)
+        packing = data / "data" / "packing" if data and chosen.policy == "lucid" else None
+        part = load_slice(chosen.jobs, nodes, packing)
+        found = compare_schedules(part.replayed(chosen.policy, chosen.rules), read_schedule(chosen.schedule))
+        print(report(found))
+        if chosen.differences is not None and found.differences is not None:
+            found.differences.to_csv(chosen.differences, index=False)
         return 0
-    page = chosen.write.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    chosen.write.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+    folder = (data or Path()) / "reference" / "lucid"
+    tables = {"described": faults_described(), **{name: make(folder) for name, make in TABLES.items()}}
+    if chosen.write is None:
+        print("\n\n".join(tables.values()))
+    else:
+        page = chosen.write.read_text(encoding="utf-8")
+        chosen.write.write_text(written(page, tables), encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except LucidError as error:
+        sys.exit(f"Error: {error}")
