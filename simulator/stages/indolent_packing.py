@@ -12,7 +12,7 @@ left).
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
@@ -80,6 +80,7 @@ class _Books:
     __slots__ = (
         "alone",
         "capacity",
+        "newcomers",
         "offered",
         "pairs",
         "pool",
@@ -92,6 +93,7 @@ class _Books:
     def __init__(self, pool: NodePool) -> None:
         self.pool = pool
         self.alone: dict[int, _Alone] = {}
+        self.newcomers: list[JobView] = []  # to the queue
         self.pairs: dict[JobView, JobView] = {}  # later-placed -> earlier-placed
         self.offered: dict[
             JobView, float
@@ -132,15 +134,32 @@ class IndolentPacking:
         self._books: dict[str, _Books] = {}
 
     def evictions(self, pool: NodePool, now_s: float) -> list[Preempt]:
-        """Bring the books up to date, and return whom unstable utilisation drives out (rule 4)."""
-        books = self._look(pool, now_s)
-        if not self.settings.evict_unstable or self._naive:
-            return []
-        found = [
-            Preempt(later, keeps_progress=False)
-            for later, earlier in books.pairs.items()
-            if later.unstable or earlier.unstable
-        ]
+        """Bring the books up to date, and return whom unstable utilisation drives out (rule 4).
+
+        Pairs are looked at when somebody has left the pool and when nothing else explains why there is a
+        decision to make; so instability is seen at once, or when the next job ends.
+        """
+        books = self._books_of(pool)
+        arrived = pool.queue.take_newcomers()
+        books.newcomers += arrived
+        left = len(pool.running) != books.running
+        found: list[Preempt] = []
+        if left or not arrived:
+            books.running = len(pool.running)
+            for later in [
+                later
+                for later, earlier in books.pairs.items()
+                if later.partner is not earlier or later.unstable or earlier.unstable
+            ]:
+                if later.partner is not books.pairs[later]:
+                    self._part(books, later)
+                elif self.settings.evict_unstable and not self._naive:
+                    found.append(Preempt(later, keeps_progress=False))
+        self._see_new(books, now_s)
+        while books.unmeasured and books.unmeasured[0][0] <= now_s:
+            _, _, job, start_s = heappop(books.unmeasured)
+            if job.state is RunState.RUNNING and job.start_time_s == start_s and job.partner is None:
+                self._insert(books, job)
         if found:
             books.running = -1  # look at the pairs again
         return found
@@ -152,9 +171,10 @@ class IndolentPacking:
 
         To be called after `evictions`, for each decision. `capacity` is G_SS; None: nobody shares.
         """
-        books = self._books[pool.name]
+        books = self._books_of(pool)
+        newcomers = books.newcomers
+        books.newcomers = []
         actions: list[Colocate] = []
-        arrived = pool.queue.take_newcomers()
         if capacity is None:
             books.capacity = -1  # try everybody once there is sharing again
         else:
@@ -166,11 +186,12 @@ class IndolentPacking:
             books.capacity = capacity
             if len(pool.queue) > len(starts):
                 starting = {action.job for action in starts}
-                newcomers = {
-                    job for job in arrived if job.state is RunState.PENDING and job.pool == pool.name
+                new = {
+                    job
+                    for job in newcomers
+                    if job.state is RunState.PENDING and job.pool == pool.name and job not in starting
                 }
-                newcomers -= starting
-                actions = self._match(books, capacity, now_s, newcomers, starting)
+                actions = self._match(books, capacity, now_s, new, starting)
         if books.running >= 0:
             books.running = len(pool.running) + len(starts) + len(actions)
         return actions
@@ -184,28 +205,17 @@ class IndolentPacking:
 
     # -- who runs --------------------------------------------------------------------------------------------
 
-    def _look(self, pool: NodePool, now_s: float) -> _Books:
+    def _books_of(self, pool: NodePool) -> _Books:
         books = self._books.get(pool.name)
         if books is None or books.pool is not pool:
             books = self._books[pool.name] = _Books(pool)
-        running = pool.running
-        if len(running) != books.running:  # somebody has gone, and may have left a partner behind
-            pairs: dict[JobView, JobView] = {}
-            for later, earlier in books.pairs.items():
-                if later.partner is earlier:
-                    pairs[later] = earlier
-                    continue
-                for job in (earlier, later):
-                    if job.state is RunState.RUNNING and job.partner is None and job.pool == pool.name:
-                        self._offer(books, job)
-            books.pairs = pairs
-            books.running = len(running)
-        self._see_new(books, now_s)
-        while books.unmeasured and books.unmeasured[0][0] <= now_s:
-            _, _, job, start_s = heappop(books.unmeasured)
-            if job.state is RunState.RUNNING and job.start_time_s == start_s and job.partner is None:
-                self._insert(books, job)
         return books
+
+    def _part(self, books: _Books, later: JobView) -> None:
+        """One of a pair has gone, and may have left the other behind."""
+        for job in (books.pairs.pop(later), later):
+            if job.state is RunState.RUNNING and job.partner is None and job.pool == books.pool.name:
+                self._offer(books, job)
 
     def _see_new(self, books: _Books, now_s: float) -> None:
         """Take note of the jobs that began to run since the last time."""
@@ -254,8 +264,7 @@ class IndolentPacking:
         alone = books.alone.get(job.gpus)
         if alone is None:
             alone = books.alone[job.gpus] = _Alone()
-        profile = job.profile
-        score = 0 if self._naive or profile is None else profile.sharing_score or 0
+        score = self._partner_score(job)
         books.sequence += 1
         end_s = job.start_time_s + (job.estimate_s if self._timed else 0.0)
         insort(alone.by_score[score], (end_s, books.sequence, job, job.start_time_s))
@@ -269,34 +278,62 @@ class IndolentPacking:
         actions: list[Colocate] = []
         parts = books.pool.queue.by_gpus()
         for gpus, alone in books.alone.items():
+            if not newcomers and not alone.fresh:
+                continue
             waiting = parts.get(gpus)
             if waiting is not None:
-                actions += self._match_equal(books, alone, waiting, capacity, now_s, newcomers, starting)
+                new = [job for job in newcomers if job.gpus == gpus]
+                if alone.fresh:
+                    jobs: Iterable[JobView] = self._candidates(waiting, alone, capacity, starting, new)
+                else:
+                    jobs = sorted(new, key=_in_queue)
+                actions += self._match_in_order(books, alone, jobs, capacity, now_s)
             alone.fresh.clear()
         return actions
 
-    def _match_equal(
+    def _candidates(
         self,
-        books: _Books,
-        alone: _Alone,
         waiting: JobQueue,
+        alone: _Alone,
         capacity: int,
-        now_s: float,
-        newcomers: set[JobView],
         starting: set[JobView],
+        newcomers: Collection[JobView],
+    ) -> Iterator[JobView]:
+        """Yield, in the queue's order, the jobs of one GPU demand that came now or may suit a new partner."""
+        new = set(newcomers)
+        tried = -1  # how many new partners the bounds below were made for
+        score_max = 0
+        memory_mib = 0.0
+        for job in waiting:
+            if job in new:
+                new.discard(job)
+            else:
+                if len(alone.fresh) != tried:
+                    tried = len(alone.fresh)
+                    if tried:
+                        score_max = capacity - min(map(self._partner_score, alone.fresh))
+                        memory_mib = self.settings.gpu_memory_mib - min(map(_memory_mib, alone.fresh))
+                    elif not new:
+                        return
+                profile = job.profile
+                if (
+                    not tried
+                    or profile is None
+                    or profile.gpu_mem_mib >= memory_mib
+                    or (profile.sharing_score or 0) > score_max
+                    or job in starting
+                ):
+                    continue
+            yield job
+
+    def _match_in_order(
+        self, books: _Books, alone: _Alone, jobs: Iterable[JobView], capacity: int, now_s: float
     ) -> list[Colocate]:
-        """Go through jobs of one GPU demand in the queue's order: all of them, or the newcomers only."""
         actions: list[Colocate] = []
         lowest = alone.lowest_score()
-        if lowest == SCORES:
-            return actions
-        jobs: Iterable[JobView] = waiting
-        if not alone.fresh:
-            gpus = waiting.first.gpus
-            jobs = sorted((job for job in newcomers if job.gpus == gpus), key=_in_queue)
         for job in jobs:
-            if job in starting:
-                continue
+            if lowest == SCORES:
+                break
             score = self._score(job)
             if score is None or score + lowest > capacity:
                 continue
@@ -304,11 +341,12 @@ class IndolentPacking:
             if partner is not None:
                 actions.append(Colocate(job, partner))
                 books.pairs[job] = partner
-                alone.fresh.discard(partner)
                 lowest = alone.lowest_score()
-                if lowest == SCORES or not (alone.fresh or newcomers):
-                    break
         return actions
+
+    def _partner_score(self, job: JobView) -> int:
+        profile = job.profile
+        return 0 if self._naive or profile is None else profile.sharing_score or 0
 
     def _score(self, job: JobView) -> int | None:
         """Return a waiting job's sharing score; None: it is not to be packed."""
@@ -388,6 +426,10 @@ def _still_alone(entry: _Entry) -> bool:
         and job.start_time_s == entry[3]
         and not job.unstable
     )
+
+
+def _memory_mib(job: JobView) -> float:
+    return 0.0 if job.profile is None else job.profile.gpu_mem_mib
 
 
 def _in_queue(job: JobView) -> Any:
