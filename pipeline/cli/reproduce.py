@@ -1,0 +1,141 @@
+"""`lucid reproduce`: a paper's evaluation on a given trace, published figures beside ours."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cluster_logs.errors import BadInputError
+from pipeline.cli.options import GpusPerNodeOption, existing_file, parse_time
+from pipeline.cli.output import JsonFlag, print_facts, print_table, progress_reporter, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+app = typer.Typer(help="A paper's evaluation as one command.", no_args_is_help=True)
+
+
+@app.callback()
+def papers() -> None:
+    """Keep the paper's name a part of the command while there is only one."""
+
+
+@app.command("lucid")
+def reproduce_lucid(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Receives report.md, report.html and a CSV a table.")
+    ],
+    jobs: Annotated[Path | None, typer.Option(metavar="FILE", help="The log to replay.")] = None,
+    source_format: Annotated[
+        str | None, typer.Option("--format", metavar="F", help="The log's format.")
+    ] = None,
+    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes.")] = None,
+    gpus_per_node: GpusPerNodeOption = 8,
+    start: Annotated[
+        str | None, typer.Option(metavar="TIME", help="First submission; naive: the log's zone.")
+    ] = None,
+    end: Annotated[str | None, typer.Option(metavar="TIME", help="Last submission, included.")] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Zone of naive times in the log.")
+    ] = None,
+    synthetic: Annotated[
+        str | None,
+        typer.Option(metavar="CLUSTER", help="Instead of --jobs: a log like helios-venus or helios-saturn."),
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, help="Days of the synthetic window.")] = 30,
+    history_days: Annotated[
+        int, typer.Option(min=0, help="Days of the synthetic log before it, to learn from.")
+    ] = 30,
+    like: Annotated[
+        str | None,
+        typer.Option(metavar="TRACE", help="The paper's trace to stand beside: venus, saturn or philly."),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the report calls the trace.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(metavar="P", help="Only these policies; default: all.")
+    ] = None,
+    singles: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Solo profiles; default: the simulated GPU's.")
+    ] = None,
+    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Colocated pairs, likewise.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of whatever is drawn.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that simulate and train.")] = 2,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the evaluation of Lucid's paper (ASPLOS '23, section 4) on a trace.
+
+    Tables 2 to 6, Figures 8 to 12 and every claim of the text, with the published numbers beside ours.
+    """
+    from pipeline.reproduction.evaluation import evaluate, write_runs
+    from pipeline.reproduction.report import REPORT_HTML, REPORT_MD, write_report
+    from pipeline.reproduction.sharing import read_measurements
+    from pipeline.reproduction.trace import read_trace, synthesize_trace
+
+    if (jobs is None) == (synthetic is None):
+        raise BadInputError(
+            "The trace is not clear.", remedy="Give either --jobs FILE or --synthetic helios-venus."
+        )
+    if (singles is None) != (pairs is None):
+        raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
+    with progress_reporter() as progress:
+        if jobs is not None:
+            if source_format is None or nodes is None:
+                raise BadInputError(
+                    "A log needs its format and the cluster's size.",
+                    remedy="Give --format F and --nodes FILE.",
+                )
+            trace = read_trace(
+                jobs_path=existing_file(jobs, "--jobs"),
+                source_format=source_format,
+                nodes_path=existing_file(nodes, "--nodes"),
+                gpus_per_node=gpus_per_node,
+                start=parse_time(start, "--start"),
+                end=parse_time(end, "--end"),
+                time_zone=time_zone,
+                like=like,
+                title=title,
+                progress=progress,
+            )
+        else:
+            trace = synthesize_trace(
+                str(synthetic),
+                days=days,
+                seed=seed,
+                history_days=history_days,
+                like_trace=like,
+                title=title,
+                progress=progress,
+            )
+        measured = read_measurements(
+            existing_file(singles, "--singles") if singles else None,
+            existing_file(pairs, "--pairs") if pairs else None,
+            seed,
+        )
+        done = evaluate(trace, measured, policies=policy, seed=seed, workers=workers, progress=progress)
+        files = [*write_report(done.report, out), write_runs(done, out)]
+    table = next(section for section in done.report.sections if section.key == "table4_overall")
+    claims = next(section for section in done.report.sections if section.key == "claims")
+    document = {
+        "title": done.report.title,
+        "report": str(out / REPORT_MD),
+        "html": str(out / REPORT_HTML),
+        "files": [str(path) for path in files],
+        "overall": rows_of(table.tidy),
+        "claims": rows_of(claims.tidy),
+        "simulations": len(done.outcomes),
+    }
+
+    def people() -> None:
+        print_table(rows_of(table.shown), title=table.title)
+        print_table(rows_of(claims.shown), title=claims.title)
+        print_facts({"written": str(out / REPORT_HTML)})
+
+    show(document, as_json=as_json, people=people)
+
+
+def rows_of(frame: "pd.DataFrame") -> list[dict[str, object]]:
+    """Return a table's rows as plain mappings; what is missing is None."""
+    rows = frame.astype(object).where(frame.notna(), None)
+    return [dict(zip(map(str, frame.columns), row, strict=True)) for row in rows.itertuples(index=False)]

@@ -1,0 +1,1 @@
+"""The papers' evaluations as commands: a trace in, a report with the published figures beside ours out."""

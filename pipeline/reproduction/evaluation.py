@@ -1,0 +1,158 @@
+"""The whole evaluation of Lucid's paper on one trace."""
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from cluster_logs.progress import Progress, silent
+from pipeline.reproduction.ablations import ablation_runs, ablation_sections
+from pipeline.reproduction.claims import Evidence, claims_section, standing
+from pipeline.reproduction.latency import QUEUE_LENGTHS, latency_section
+from pipeline.reproduction.model_updates import add_updates, update_runs, update_sections
+from pipeline.reproduction.overall import overall_runs, overall_sections
+from pipeline.reproduction.report import Report
+from pipeline.reproduction.runs import Outcome, Run, execute
+from pipeline.reproduction.sections import Section
+from pipeline.reproduction.sensitivity import sensitivity_runs, sensitivity_sections
+from pipeline.reproduction.sharing import Measurements
+from pipeline.reproduction.study import Study, make_study
+from pipeline.reproduction.testbed import add_testbed, testbed_runs, testbed_sections
+from pipeline.reproduction.trace import Trace
+from pipeline.run_manifest import git_commit
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A finished evaluation: every run's outcome, and the report on it."""
+
+    study: Study
+    outcomes: Mapping[Run, Outcome]
+    report: Report
+
+    def runs_table(self) -> pd.DataFrame:
+        """Every simulation with its summary figures, one row each."""
+        rows = []
+        for run, outcome in self.outcomes.items():
+            plain = {
+                key: value
+                for key, value in outcome.summary.items()
+                if isinstance(value, int | float | str | bool) and key != "policy"
+            }
+            rows.append(
+                {
+                    "policy": run.policy,
+                    "settings": "; ".join(f"{name}={value}" for name, value in run.settings),
+                    "workload": run.workload,
+                    "estimates": run.estimates,
+                    "profiles": run.profiles,
+                    **plain,
+                    "failed": outcome.failed,
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def evaluate(
+    trace: Trace,
+    measured: Measurements,
+    *,
+    policies: Sequence[str] | None = None,
+    seed: int = 0,
+    workers: int = 2,
+    queue_lengths: tuple[int, ...] = QUEUE_LENGTHS,
+    command: str | None = None,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Run everything on a trace and write the report's text.
+
+    `policies` defaults to all that are registered. Raises BadInputError where Lucid lacks a setting that an
+    ablation needs, UnknownNameError for an unknown policy.
+    """
+    study = make_study(trace, measured, policies=policies, seed=seed, workers=workers, progress=progress)
+    runs = [run for maker in (overall_runs, ablation_runs, sensitivity_runs) for run in maker(study)]
+    study = add_updates(add_testbed(study), progress=progress)
+    runs += [run for maker in (testbed_runs, update_runs) for run in maker(study)]
+    outcomes = execute(study.materials, runs, workers=workers, progress=progress)
+    latency = latency_section(study, queue_lengths)
+    evidence = Evidence(study, outcomes, latency.tidy)
+    sections = [
+        claims_section(evidence),
+        *overall_sections(study, outcomes),
+        *testbed_sections(study, outcomes),
+        latency,
+        *ablation_sections(study, outcomes),
+        *sensitivity_sections(study, outcomes),
+        *update_sections(study, outcomes),
+        _left_out(),
+    ]
+    report = Report(
+        f"Lucid's evaluation on {trace.title}",
+        origin(study, command),
+        (
+            (
+                "The tables and figures of *Lucid* (ASPLOS '23, section 4) on this trace, under the paper's "
+                "numbers, "
+                "with what the paper published beside what was measured here."
+            ),
+            "\n".join(f"- {sentence}" for sentence in standing(evidence)),
+        ),
+        study.remarks(),
+        sections,
+    )
+    return Evaluation(study, outcomes, report)
+
+
+def origin(study: Study, command: str | None) -> dict[str, str]:
+    """Say where the numbers come from: data, window, commit, machine, command. No date."""
+    found = git_commit(Path(__file__).resolve().parent)
+    commit = str(found["git_commit"] or "unknown")[:12]
+    submit = study.trace.jobs["submit_time"]
+    return {
+        "data": study.trace.source,
+        "window": f"{submit.min():%Y-%m-%d %H:%M} to {submit.max():%Y-%m-%d %H:%M} UTC",
+        "colocation": (
+            "simulated GPU"
+            if study.measured.simulated
+            else "pairs measured on an RTX 3090 by Lucid's authors"
+        ),
+        "commit": commit + (" and uncommitted changes" if found["changed_files"] else ""),
+        "machine": (
+            f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, "
+            f"Python {platform.python_version()}"
+        ),
+        "seed": str(study.seed),
+        "command": f"`{command or ' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}`",
+    }
+
+
+def write_runs(evaluation: Evaluation, out_dir: Path) -> Path:
+    """Write runs.csv: every simulation of the evaluation."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    path = out_dir / "runs.csv"
+    evaluation.runs_table().to_csv(path, index=False)
+    return path
+
+
+def _left_out() -> Section:
+    return Section(
+        "left_out",
+        "What is not here",
+        pd.DataFrame(),
+        pd.DataFrame(),
+        (
+            (
+                "Table 7 and Figure 13 (model quality) are `lucid evaluate duration|throughput|packing`; "
+                "Figures 6 and "
+                "7 (interpretation) are in every trained model's card. Figure 10 (b) is the training time in "
+                "MLflow. "
+                "Figure 14 (Pollux) needs jobs that change their batch size, which no public log holds, and "
+                "the "
+                "physical columns of Table 3 need the paper's testbed."
+            ),
+        ),
+    )
