@@ -1,51 +1,132 @@
 """Plots of simulation results, in the manner of Lucid's Figures 8 and 9."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.metrics import mean
 from simulator.result import SimulationResult
+from simulator.snapshot import RunState
+from simulator.usage import Usage
 
 JCT_FILE = "jct_cdf.png"
+QUEUING_CDF_FILE = "queuing_cdf.png"
 QUEUING_FILE = "queuing_delay_by_virtual_cluster.png"
+USAGE_FILE = "usage.png"
 SHOWN_VIRTUAL_CLUSTERS = 8  # as in Figure 9: those with the longest queuing, and "all"
+POINTS = 1_000  # of a line; more than a picture has columns
+DAY_S, HOUR_S = 86_400.0, 3_600.0
 
 
-def draw_figures(results: Mapping[str, SimulationResult], out_dir: Path) -> list[Path]:
-    """Write both plots as PNG into DIR and return the files; no file for results without a job."""
+def draw_figures(
+    results: Mapping[str, SimulationResult],
+    out_dir: Path,
+    *,
+    usage: Mapping[str, Usage] | None = None,
+    cluster: ClusterSpec | None = None,
+    changes: Sequence[ClusterChange] = (),
+) -> list[Path]:
+    """Write the plots as PNG into DIR and return the files; no file for results without a job.
+
+    With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
+    line of all GPUs.
+    """
     if not any(len(result.jobs) for result in results.values()):
         return []
     out_dir.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, figure in (
-        (JCT_FILE, jct_cdf(results)),
-        (QUEUING_FILE, queuing_delay_by_virtual_cluster(results)),
-    ):
+    drawn: dict[str, Figure] = {
+        JCT_FILE: jct_cdf(results),
+        QUEUING_CDF_FILE: queuing_cdf(results),
+        QUEUING_FILE: queuing_delay_by_virtual_cluster(results),
+    }
+    if usage:
+        drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes)
+    for name, figure in drawn.items():
         FigureCanvasAgg(figure)
         # No date or version in the file: the same results give the same bytes.
         figure.savefig(out_dir / name, dpi=120, metadata={"Software": None})
-        written.append(out_dir / name)
-    return written
+    return [out_dir / name for name in drawn]
 
 
 def jct_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the share of jobs (%) completed within a JCT (s, log scale), a line a policy (Figure 8)."""
+    jct = {
+        name: result.jobs["jct_s"].to_numpy()[(result.jobs["state"] == RunState.COMPLETED.value).to_numpy()]
+        for name, result in results.items()
+    }
+    figure = _cdf({name: np.maximum(values, 1.0) for name, values in jct.items()}, "JCT (s)")
+    figure.axes[0].set_xscale("log")
+    return figure
+
+
+def queuing_cdf(results: Mapping[str, SimulationResult]) -> Figure:
+    """Draw the share of jobs (%) that waited for no longer than a queuing delay (s; linear up to 1 s)."""
+    waited = {name: result.jobs["queuing_delay_s"].to_numpy() for name, result in results.items()}
+    figure = _cdf(waited, "queuing delay (s)")
+    figure.axes[0].set_xscale("symlog", linthresh=1.0)
+    figure.axes[0].set_xlim(left=0)
+    return figure
+
+
+def _cdf(values_of: Mapping[str, np.ndarray], label: str) -> Figure:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
-    for name, result in results.items():
-        jct = np.sort(np.maximum(result.jobs["jct_s"].to_numpy(), 1.0))
-        axes.step(jct, np.arange(1, len(jct) + 1) / max(1, len(jct)) * 100, where="post", label=name)
-    axes.set_xscale("log")
-    axes.set_xlabel("JCT (s)")
+    for name, unsorted in values_of.items():
+        values = np.sort(unsorted)
+        share = np.arange(1, len(values) + 1) / max(1, len(values)) * 100
+        kept = np.unique(np.linspace(0, len(values) - 1, POINTS).astype(int)) if len(values) else slice(0)
+        axes.step(values[kept], share[kept], where="post", label=name)
+    axes.set_xlabel(label)
     axes.set_ylabel("jobs (%)")
     axes.set_ylim(0, 100)
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(title="policy", fontsize="small")
+    _name_lines(axes)
     return figure
+
+
+def usage_over_time(
+    usage: Mapping[str, Usage], cluster: ClusterSpec | None = None, changes: Sequence[ClusterChange] = ()
+) -> Figure:
+    """Draw GPUs in use and waiting jobs over time (days), a line a policy; means over equal bins."""
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    busy, queue = figure.subplots(2, 1, sharex=True)
+    end_s = max((float(each.at_s[-1]) for each in usage.values() if len(each.at_s)), default=0.0) or 1.0
+    edges = np.linspace(0.0, end_s, POINTS // 2)
+    for name, each in usage.items():
+        for axes, values in ((busy, each.gpus_in_use), (queue, each.waiting_jobs)):
+            axes.stairs(each.binned(values, edges), edges / DAY_S, baseline=None, label=name, linewidth=1)
+    if cluster is not None:
+        at_s, gpus = _size_over_time(cluster, changes, end_s)
+        busy.step(np.array(at_s) / DAY_S, gpus, where="post", color="0.4", linestyle=":", label="cluster")
+    busy.set_ylabel("GPUs in use")
+    busy.set_ylim(bottom=0)
+    queue.set_ylabel("waiting jobs")
+    queue.set_ylim(bottom=0)
+    queue.set_xlabel("days from the first submission")
+    for axes in (busy, queue):
+        axes.grid(visible=True, alpha=0.3)
+    _name_lines(busy)
+    return figure
+
+
+def _size_over_time(
+    cluster: ClusterSpec, changes: Sequence[ClusterChange], end_s: float
+) -> tuple[list[float], list[int]]:
+    """All GPUs of the virtual clusters as a step function; failures are left out."""
+    nodes = dict(cluster.virtual_clusters)
+    at_s, gpus = [0.0], [sum(nodes.values()) * cluster.gpus_per_node]
+    for change in sorted(changes, key=lambda change: change.at_s):
+        if isinstance(change, SizeChange) and change.at_s < end_s:
+            nodes[change.virtual_cluster] = change.nodes
+            at_s.append(max(0.0, change.at_s))
+            gpus.append(sum(nodes.values()) * cluster.gpus_per_node)
+    return [*at_s, end_s], [*gpus, gpus[-1]]
 
 
 def queuing_delay_by_virtual_cluster(results: Mapping[str, SimulationResult]) -> Figure:
@@ -64,11 +145,15 @@ def queuing_delay_by_virtual_cluster(results: Mapping[str, SimulationResult]) ->
     positions = np.arange(len(shown) + 1)
     width = 0.8 / max(1, len(results))
     for i, (name, result) in enumerate(results.items()):
-        heights = [float(means[name].get(cluster, 0.0)) / 3600 for cluster in shown]
-        heights.append(mean(result.jobs["queuing_delay_s"].to_numpy()) / 3600)
+        heights = [float(means[name].get(cluster, 0.0)) / HOUR_S for cluster in shown]
+        heights.append(mean(result.jobs["queuing_delay_s"].to_numpy()) / HOUR_S)
         axes.bar(positions + (i - (len(results) - 1) / 2) * width, heights, width, label=name)
     axes.set_xticks(positions, [*shown, "all"], rotation=30, ha="right")
     axes.set_ylabel("mean queuing delay (h)")
     axes.grid(visible=True, axis="y", alpha=0.3)
-    axes.legend(title="policy", fontsize="small")
+    _name_lines(axes)
     return figure
+
+
+def _name_lines(axes: Axes) -> None:
+    axes.legend(title="policy", fontsize="small")

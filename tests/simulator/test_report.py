@@ -26,6 +26,7 @@ def test_files_say_what_the_contract_says(tmp_path):
         "jobs_srtf.csv",
         "summary.json",
         "jct_cdf.png",
+        "queuing_cdf.png",
         "queuing_delay_by_virtual_cluster.png",
     ]
     jobs = pd.read_csv(tmp_path / "out" / "jobs_srtf.csv", dtype={"job_id": str})

@@ -1,0 +1,84 @@
+"""How busy a cluster is over time: GPUs in use, jobs that wait, and the GPUs that they wait for."""
+
+from array import array
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.recorder import StopReason
+from simulator.snapshot import JobView, NodePool
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Step functions of time: `values[i]` holds from `at_s[i]` until `at_s[i + 1]`; equal lengths.
+
+    GPUs that two jobs share count once; CPU jobs do not count.
+    """
+
+    at_s: NDArray[np.float64]
+    gpus_in_use: NDArray[np.float64]
+    waiting_jobs: NDArray[np.float64]
+    waiting_gpus: NDArray[np.float64]
+
+    def binned(self, values: NDArray[np.float64], edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of one of the step functions over each bin between the edges (s, ascending)."""
+        if not len(self.at_s):
+            return np.zeros(len(edges_s) - 1)
+        area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(self.at_s))])
+        until = np.interp(edges_s, self.at_s, area)
+        beyond = np.maximum(0.0, edges_s - self.at_s[-1]) * values[-1]
+        means: NDArray[np.float64] = np.diff(until + beyond) / np.diff(edges_s)
+        return means
+
+
+class UsageRecorder:
+    """Watches a simulation (`simulator.recorder.Recorder`): one row a moment at which something changed."""
+
+    def __init__(self) -> None:
+        self._at_s = array("d")
+        self._rows = (array("l"), array("l"), array("l"))
+        self._gpus = self._jobs = self._wanted = 0
+
+    def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
+        """One more waits."""
+        self._jobs += 1
+        self._wanted += job.job.gpus
+        self._note(now_s)
+
+    def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
+        """One less waits, and its GPUs are in use."""
+        self._jobs -= 1
+        self._wanted -= job.job.gpus
+        if job.partner is None:
+            self._gpus += job.job.gpus
+        self._note(now_s)
+
+    def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
+        """GPUs come free, unless a partner runs on; or one less waits."""
+        if job.placement is None:
+            self._jobs -= 1
+            self._wanted -= job.job.gpus
+        elif job.partner is None:
+            self._gpus -= job.job.gpus
+        self._note(now_s)
+
+    def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
+        """Nothing that the others have not told."""
+
+    def _note(self, now_s: float) -> None:
+        values = (self._gpus, self._jobs, self._wanted)
+        if self._at_s and self._at_s[-1] == now_s:
+            for row, value in zip(self._rows, values, strict=True):
+                row[-1] = value
+        else:
+            self._at_s.append(now_s)
+            for row, value in zip(self._rows, values, strict=True):
+                row.append(value)
+
+    def usage(self) -> Usage:
+        """Return what has been seen so far."""
+        gpus, jobs, wanted = (np.array(row, dtype=np.float64) for row in self._rows)
+        return Usage(np.array(self._at_s, dtype=np.float64), gpus, jobs, wanted)
