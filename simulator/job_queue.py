@@ -1,7 +1,7 @@
 """A queue that stays sorted by the policy's priority, whatever its length."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from math import inf
@@ -92,7 +92,7 @@ class JobQueue:
 
     def walk(self) -> "QueueWalk":
         """Return a walk in the queue's order that can leave out jobs by their demand."""
-        return QueueWalk(self.by_gpus())
+        return QueueWalk((gpus, part.entries()) for gpus, part in self.by_gpus().items())
 
     def take_newcomers(self) -> "list[JobView]":
         """Return the jobs that were added since the last call (all of them at the first), and forget them.
@@ -153,17 +153,15 @@ class QueueWalk:
     """A walk along a queue in its order, past the jobs that ask for `below` GPUs or more.
 
     `below` may be lowered on the way. A step costs the logarithm of the number of distinct demands, however
-    many jobs are left out. The queue must not change meanwhile.
+    many jobs are left out. The queue must not change meanwhile. `parts` are (GPUs, their entries in order,
+    one at least).
     """
 
     __slots__ = ("_heads", "below")
 
-    def __init__(self, parts: Mapping[int, JobQueue]) -> None:
+    def __init__(self, parts: Iterable[tuple[int, Iterator[Entry]]]) -> None:
         self.below: float = inf
-        heads = []
-        for gpus, part in parts.items():
-            rest = part.entries()
-            heads.append((next(rest), gpus, rest))
+        heads = [(next(rest), gpus, rest) for gpus, rest in parts]
         heapify(heads)
         self._heads = heads
 

@@ -25,12 +25,13 @@ Remainder = Literal["fullest", "freest"]
 class FreeGpus:
     """The free GPUs of a set of equal nodes."""
 
-    __slots__ = ("_buckets", "_free", "gpus_per_node", "remainder", "total")
+    __slots__ = ("_buckets", "_free", "gains", "gpus_per_node", "remainder", "total")
 
     def __init__(self, nodes: int, gpus_per_node: int, remainder: Remainder = "fullest") -> None:
         self.gpus_per_node = gpus_per_node
         self.remainder: Remainder = remainder
         self.total = nodes * gpus_per_node
+        self.gains = 0  # how often GPUs have become free; what did not fit cannot fit before it grows
         self._free = [gpus_per_node] * nodes
         self._buckets = [0] * gpus_per_node + [(1 << nodes) - 1]
 
@@ -40,6 +41,7 @@ class FreeGpus:
         other.gpus_per_node = self.gpus_per_node
         other.remainder = self.remainder
         other.total = self.total
+        other.gains = self.gains
         other._free = self._free[:]
         other._buckets = self._buckets[:]
         return other
@@ -89,6 +91,7 @@ class FreeGpus:
             free = self.on_node(node)
             self._buckets[free] |= 1 << node
             self.total += free
+            self.gains += 1
             self._free[node] = free
 
     def add_node(self) -> int:
@@ -152,6 +155,7 @@ class FreeGpus:
     def give(self, placement: Placement) -> None:
         """Free the GPUs of a placement; raises ValueError when they were not occupied."""
         free, buckets = self._free, self._buckets
+        self.gains += 1
         for node, gpus in placement:
             had = free[node]
             if had < 0 and had + gpus < 0:  # withdrawn: not on offer

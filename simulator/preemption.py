@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Preempt, Start
-from simulator.job_queue import Entry
+from simulator.job_queue import Entry, QueueWalk
 from simulator.placement import FreeGpus, Placement
 from simulator.policy import RunCosts
 from simulator.running_order import RunningOrder
@@ -68,10 +68,45 @@ def preempt_to_fit(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any])
     same rank now; the two orders must agree.
     """
     order = _order(pool)
+    order.at(now_s)
+    newcomers = pool.queue.take_newcomers()
+    if order.settled == pool.free.gains:
+        # Nothing became free since nobody could start, and what runs only gains in rank: who waited then
+        # still cannot.
+        actions = _start_newcomers(pool, newcomers, now_s, limit_of)
+        if actions is not None:
+            return actions
+    actions = _fit(pool, pool.queue.walk(), now_s, limit_of)
+    # The policy's own preemptions are known to help nobody else.
+    order.settled = pool.free.gains + sum(isinstance(action, Preempt) for action in actions)
+    return actions
+
+
+def _start_newcomers(
+    pool: NodePool, newcomers: list[JobView], now_s: float, limit_of: Callable[[Any], Any]
+) -> list[Action] | None:
+    """Start those who may; None when that could let somebody start who has waited before."""
+    # Some have left meanwhile, or come twice.
+    entries = {job: job.queue_entry for job in newcomers if job.queue_entry and job.pool == pool.name}
+    walk = QueueWalk((job.gpus, iter((entry,))) for job, entry in entries.items())
+    actions = _fit(pool, walk, now_s, limit_of)
+    preempted = [action.job for action in actions if isinstance(action, Preempt)]
+    if preempted:
+        order = _order(pool)
+        started = [action.job for action in actions if isinstance(action, Start)]
+        # One job that takes one other's GPUs on a node leaves nobody more than there was.
+        one_for_one = len(preempted) == len(started) == 1 and started[0].gpus <= pool.free.gpus_per_node
+        if not one_for_one or preempted[0].gpus > started[0].gpus:
+            return None
+        order.settled = pool.free.gains + 1
+    return actions
+
+
+def _fit(pool: NodePool, walk: QueueWalk, now_s: float, limit_of: Callable[[Any], Any]) -> list[Action]:
+    order = _order(pool)
     plan = pool.free
     actions: list[Action] = []
     victims: list[Entry] | None = None  # lower in priority than the first job that found no GPUs
-    walk = pool.queue.walk()
     for priority, _, job in walk:
         gpus = job.gpus
         found = plan.find(gpus)
@@ -117,7 +152,7 @@ def _make_room(
         if not key > limit:
             break
         fits = False
-        for node, held in _placement(job):
+        for node, held in job.placement or ():
             free[node] = had = free[node] + held
             fits = fits or had >= gpus
         if fits:
@@ -145,7 +180,7 @@ def _make_room_on_many(
         key, _, job = victims[i]
         if not key > limit:
             break
-        for node, held in _placement(job):
+        for node, held in job.placement or ():
             free[node] = had = free[node] + held
             idle += had == size
         if idle < whole:

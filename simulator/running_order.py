@@ -22,15 +22,18 @@ RunningKey = tuple[Any, float | None]
 class RunningOrder:
     """Running jobs by (key, present start), lowest first."""
 
-    __slots__ = ("_by_job", "_entries", "_expiries", "_key_of", "_starts", "gpus")
+    __slots__ = ("_by_job", "_entries", "_expiries", "_key_of", "_pushes", "_starts", "gpus", "settled")
 
     def __init__(self, key_of: "Callable[[JobView, float], RunningKey]") -> None:
         self._key_of = key_of
         self._entries: list[Entry] = []
         self._by_job: dict[JobView, Entry] = {}
-        self._expiries: list[tuple[float, int, JobView]] = []
+        self._expiries: list[tuple[float, int, Entry]] = []
+        self._pushes = 0
         self._starts = 0
         self.gpus = 0  # that these jobs hold
+        # `FreeGpus.gains` when nobody who waited could start; None after any key has changed.
+        self.settled: int | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -43,8 +46,12 @@ class RunningOrder:
             self.gpus += job.gpus
             self._insert(job, self._starts, now_s)
         else:
-            self._drop(entry)
-            self._insert(job, entry[1], now_s)
+            self._renew(entry, now_s)
+
+    def _renew(self, entry: Entry, now_s: float) -> None:
+        self._drop(entry)
+        self._insert(entry[2], entry[1], now_s)
+        self.settled = None
 
     def _insert(self, job: "JobView", start: int, now_s: float) -> None:
         key, until_s = self._key_of(job, now_s)
@@ -55,7 +62,8 @@ class RunningOrder:
         else:
             entries.append(entry)
         if until_s is not None:
-            heappush(self._expiries, (until_s, start, job))
+            self._pushes += 1
+            heappush(self._expiries, (until_s, self._pushes, entry))
 
     def remove(self, job: "JobView") -> None:
         """Take out a job that has stopped."""
@@ -70,9 +78,8 @@ class RunningOrder:
         """The earliest moment after which a running job's key will differ; None: never."""
         expiries = self._expiries
         while expiries:
-            until_s, start, job = expiries[0]
-            entry = self._by_job.get(job)
-            if entry is not None and entry[1] == start:
+            until_s, _, entry = expiries[0]
+            if self._by_job.get(entry[2]) is entry:
                 return until_s
             heappop(expiries)
         return None
@@ -83,12 +90,11 @@ class RunningOrder:
         if expiries and expiries[0][0] < now_s:
             expired = []
             while expiries and expiries[0][0] < now_s:
-                expired.append(heappop(expiries))
-            for _, start, job in expired:
-                entry = self._by_job.get(job)
-                if entry is not None and entry[1] == start:
-                    self._drop(entry)
-                    self._insert(job, start, now_s)
+                entry = heappop(expiries)[2]
+                if self._by_job.get(entry[2]) is entry:
+                    expired.append(entry)
+            for entry in expired:
+                self._renew(entry, now_s)
         return self._entries
 
     def after(self, limit: Any, now_s: float) -> list[Entry]:
