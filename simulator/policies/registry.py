@@ -25,6 +25,7 @@ BUILT_IN: Mapping[str, str] = {
     "qssf": "Qssf",
     "tiresias": "Tiresias",
     "lucid": "Lucid",
+    "clarity": "Clarity",
     "fair_share": "FairShare",
     "easy": "Easy",
     "tsafrir_easy": "TsafrirEasy",
