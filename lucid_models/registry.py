@@ -342,6 +342,11 @@ class Run:
         info = self.registry._call(lambda: self._client.get_run(self.run_id)).info
         return f"{info.artifact_uri}/{path}"
 
+    def ui_path(self) -> str:
+        """The page of this run in MLflow's UI, below its address."""
+        info = self.registry._call(lambda: self._client.get_run(self.run_id)).info
+        return f"experiments/{info.experiment_id}/runs/{self.run_id}"
+
     def log_scorer(self, name: str, kind: str, file: Path, example: pd.DataFrame) -> tuple[str, str]:
         """Log a saved model as an MLflow model and load it once from the store; returns (uri, model id).
 

@@ -1,0 +1,132 @@
+"""### What if: policies x settings x seeds on a cluster's log
+
+Plans a sweep on the jobs of the lake (or of a file), simulates its runs side by side, as many tasks as the
+executor has room for, and collects one tidy table (Parquet and CSV) with pictures, in the lake under
+`sweeps/` and in MLflow. The same form again only computes what is missing; a run that fails is a row with
+its error.
+
+**Settings** is a JSON object of policies, their settings and the values to try, all combinations of a
+policy's values: `{"lucid": {"profiling_limit_s": [60, 100, 200]}}`.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.sweep import CollectSweepOperator, PlanSweepOperator, SimulateRunsOperator
+
+OPTIONAL_TEXT = ["string", "null"]
+
+with DAG(
+    dag_id="evaluate_policies",
+    doc_md=__doc__,
+    schedule=None,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=24),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "simulator"],
+    params={
+        "cluster": Param(
+            "synthetic-venus",
+            type="string",
+            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+            title="Cluster",
+            description="Its name in the lake; for a file, the name to keep the results under.",
+        ),
+        "policies": Param(
+            ["fifo", "sjf", "qssf", "srtf", "tiresias", "lucid"],
+            type="array",
+            items={"type": "string"},
+            minItems=1,
+            title="Policies",
+            description="One a line.",
+        ),
+        "settings": Param(
+            {},
+            type="object",
+            title="Settings",
+            description='Values to try, e.g. {"lucid": {"profiling_limit_s": [60, 100]}}.',
+        ),
+        "seeds": Param(
+            [0],
+            type="array",
+            items={"type": "integer"},
+            minItems=1,
+            title="Seeds",
+            description="Of drawn job types and of estimate noise.",
+        ),
+        "node_scales": Param(
+            [1],
+            type="array",
+            items={"type": "number", "exclusiveMinimum": 0},
+            minItems=1,
+            title="Cluster sizes",
+            description="Factors on every virtual cluster's nodes.",
+        ),
+        "estimate_noises": Param(
+            [],
+            type="array",
+            items={"type": "number", "minimum": 0},
+            title="Estimate noise",
+            description="Estimates: true run times x exp(noise x N(0, 1)). Empty: the log's or its users'.",
+        ),
+        "start": Param(
+            None, type=OPTIONAL_TEXT, title="From", description="Jobs submitted from this day or time on."
+        ),
+        "end": Param(
+            None, type=OPTIONAL_TEXT, title="Until", description="Jobs submitted before this day or time."
+        ),
+        "job_types": Param(
+            "drawn",
+            enum=["drawn", "log"],
+            title="Job types",
+            description="What the log does not say is drawn from measured profiles, or never shares GPUs.",
+        ),
+        "rules": Param("default", type="string", title="Rules", description="The simulator's rule set."),
+        "input_uri": Param(
+            None, type=OPTIONAL_TEXT, title="Log file", description="Path or URI. Empty: the lake's jobs."
+        ),
+        "source_format": Param(
+            None, type=OPTIONAL_TEXT, title="Its format", description="As in ingest_logs; for a file only."
+        ),
+        "nodes_uri": Param(
+            None, type=OPTIONAL_TEXT, title="Its nodes", description="CSV virtual_cluster,nodes; for a file."
+        ),
+        "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
+        "time_zone": Param(
+            None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times in the file."
+        ),
+        "runs_per_task": Param(
+            4, type="integer", minimum=1, maximum=1000, title="Runs a task", description="One after another."
+        ),
+    },
+) as dag:
+    plan_sweep = PlanSweepOperator(
+        task_id="plan_sweep",
+        cluster=dag.param("cluster"),
+        policies=dag.param("policies"),
+        policy_settings=dag.param("settings"),
+        seeds=dag.param("seeds"),
+        node_scales=dag.param("node_scales"),
+        estimate_noises=dag.param("estimate_noises"),
+        input_uri=dag.param("input_uri"),
+        source_format=dag.param("source_format"),
+        nodes_uri=dag.param("nodes_uri"),
+        gpus_per_node=dag.param("gpus_per_node"),
+        time_zone=dag.param("time_zone"),
+        start=dag.param("start"),
+        end=dag.param("end"),
+        rules=dag.param("rules"),
+        job_types=dag.param("job_types"),
+        runs_per_task=dag.param("runs_per_task"),
+    )
+    simulate_runs = SimulateRunsOperator.partial(task_id="simulate_runs").expand_kwargs(plan_sweep.output)
+    collect_sweep = CollectSweepOperator(
+        task_id="collect_sweep",
+        sweep_uri=plan_sweep.output["sweep_uri"],
+        cluster=dag.param("cluster"),
+        trigger_rule="all_done_min_one_success",  # lost workers are rows too; a failed plan has none
+    )
+
+    plan_sweep >> simulate_runs >> collect_sweep

@@ -1,0 +1,210 @@
+"""A sweep as three steps that may run on three machines: plan, simulate chunks of runs, collect.
+
+What the DAG `evaluate_policies` maps its tasks to. Only URIs, identities and small numbers pass between them.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.lake import check_cluster_name
+from cluster_logs.progress import Progress, silent
+from cluster_logs.storage import locate
+from lucid_models.registry import Registry
+from pipeline.plain_values import plain
+from pipeline.replay_inputs import JobTypes
+from pipeline.sweep import (
+    SweepPlan,
+    SweepReport,
+    collect_sweep,
+    load_plan,
+    pending,
+    plan_digest,
+    plan_sweep,
+    run_and_store,
+)
+from pipeline.sweep_inputs import SweepInputs, read_lake, read_log
+from pipeline.sweep_spec import SweepSpec
+from pipeline.windows import read_time
+from simulator.sweep import OK
+
+EXPERIMENT = "lucid-policy-evaluation"
+# Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.
+MOST_CHUNKS = 1_000
+SHOWN_VARIANTS = 12
+SHOWN_FIGURES = ("mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "utilisation_pct")
+
+
+def plan_evaluation(
+    *,
+    lake_uri: str,
+    cluster: str,
+    varied: Mapping[str, Any],
+    input_uri: str | None = None,
+    source_format: str | None = None,
+    nodes_uri: str | None = None,
+    gpus_per_node: int = 8,
+    time_zone: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    rules: str = "default",
+    job_types: JobTypes = "drawn",
+    runs_per_task: int = 1,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Freeze the inputs in the lake and say what is left to run.
+
+    The jobs are the lake's (`cluster`, submitted in [start, end)), or those of the file `input_uri`, which
+    needs `nodes_uri`. `varied` holds policies, settings, seeds, node_scales and estimate_noises as in a sweep
+    file (`pipeline/sweep_spec.py`). Returns sweep_uri, chunks (lists of run identities), runs, reused,
+    remarks. The same form gives the same place, so a run that was interrupted goes on.
+
+    Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster's tables.
+    """
+    check_cluster_name(cluster)
+    spec = SweepSpec().changed(
+        {key: value for key, value in varied.items() if value not in (None, [], {})}, place="The form"
+    )
+    runs = spec.runs()
+    if input_uri:
+        if not (source_format and nodes_uri):
+            raise BadInputError(
+                f"The log {input_uri!r} alone is not enough.",
+                remedy="Give its format and the nodes file too.",
+            )
+        inputs: SweepInputs = read_log(
+            jobs_uri=input_uri,
+            source_format=source_format,
+            nodes_uri=nodes_uri,
+            gpus_per_node=gpus_per_node,
+            start=read_time(start),
+            end=read_time(end),
+            time_zone=time_zone,
+            rules=rules,
+            job_types="log",
+            progress=progress,
+        )
+    else:
+        inputs = read_lake(
+            lake_uri=lake_uri,
+            cluster=cluster,
+            start=read_time(start),
+            end=read_time(end),
+            rules=rules,
+            job_types=job_types,
+        )
+    uri = f"{lake_uri.rstrip('/')}/sweeps/cluster={cluster}/{plan_digest(inputs, runs)}"
+    plan = plan_sweep(inputs, runs, uri)
+    left = list(pending(plan))
+    size = max(1, runs_per_task, -(-len(left) // MOST_CHUNKS))
+    return {
+        "sweep_uri": plan.uri,
+        "chunks": [left[i : i + size] for i in range(0, len(left), size)],
+        "runs": len(plan.runs),
+        "reused": len(plan.runs) - len(left),
+        "remarks": list(plan.remarks),
+    }
+
+
+def simulate_chunk(*, sweep_uri: str, run_ids: Sequence[str], progress: Progress = silent) -> dict[str, int]:
+    """Execute these runs of a planned sweep, one after another, and store each record.
+
+    A run that fails is a record, not an error. Returns how many runs were done, failed, and their jobs.
+    """
+    plan = load_plan(sweep_uri)
+    unknown = [identity for identity in run_ids if identity not in plan.runs]
+    if unknown:
+        raise BadInputError(
+            f"The sweep at {sweep_uri} has no run {unknown[0]!r}.", remedy="Plan the sweep again."
+        )
+    left = pending(plan)  # a second try of this task does not repeat what the first one finished
+    done = {"runs": 0, "failed": 0, "jobs": 0}
+    for number, identity in enumerate(run_ids):
+        progress(number, len(run_ids), plan.runs[identity].label)
+        if identity not in left:
+            continue
+        record = run_and_store(plan.uri, plan.inputs_uri, plan.runs[identity])
+        done["runs"] += 1
+        if record["status"] == OK:
+            done["jobs"] += record["figures"]["jobs"]
+        else:
+            done["failed"] += 1
+    return done
+
+
+def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> dict[str, Any]:
+    """Write the tidy table and the pictures to the lake and to MLflow; return what a person wants to see.
+
+    Raises SweepFailedError, after everything was written, when a run failed or is missing.
+    """
+    plan = load_plan(sweep_uri)
+    report = collect_sweep(plan)
+    path = record_evaluation(plan, report, cluster=cluster, tracking_uri=tracking_uri)
+    report.raise_for_failure()
+    return {
+        "table": report.table_uri,
+        "csv": report.csv_uri,
+        "figures": list(report.figures),
+        "mlflow_path": path,
+        "runs": len(report.table),
+        "variants": plain(variants(report.table)[:SHOWN_VARIANTS]),
+    }
+
+
+def variants(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return each variant's mean figures over its seeds, the lowest mean JCT first."""
+    good = table[table["status"] == OK]
+    axes = [name for name in table.columns if "." in name or name in ("node_scale", "estimate_noise")]
+    rows = []
+    for key, group in good.groupby(["policy", *axes], sort=True, dropna=False):
+        values: list[Any] = list(key)
+        chosen = {
+            name: value for name, value in zip(["policy", *axes], values, strict=True) if not pd.isna(value)
+        }
+        rows.append(
+            {**chosen, "seeds": len(group), **{name: float(group[name].mean()) for name in SHOWN_FIGURES}}
+        )
+    return sorted(rows, key=lambda row: row["mean_jct_s"])
+
+
+def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tracking_uri: str) -> str:
+    """Log an evaluation as a run of MLflow: the table, the pictures and each variant's means.
+
+    Returns the run's page in MLflow's UI. The same plan again is another run: MLflow keeps history.
+    """
+    name = f"{cluster} {plan.uri.rpartition('/')[2]}"
+    with Registry(tracking_uri).run(EXPERIMENT, name, {"cluster": cluster, "sweep_uri": plan.uri}) as run:
+        policies = sorted({planned.policy for planned in plan.runs.values()})
+        run.log_params(
+            {
+                "cluster": cluster,
+                "sweep_uri": plan.uri,
+                "policies": ", ".join(policies),
+                "runs": len(plan.runs),
+                "failed_runs": len(report.not_ok),
+            }
+        )
+        for row in variants(report.table)[:SHOWN_VARIANTS]:
+            settings = [
+                f"{key.rpartition('.')[2]} {value}"
+                for key, value in row.items()
+                if key not in ("policy", "seeds", *SHOWN_FIGURES) and not (key == "node_scale" and value == 1)
+            ]
+            variant = " ".join([row["policy"], *settings])
+            run.log_metrics({f"{_metric_name(variant)}/{name}": row[name] for name in SHOWN_FIGURES})
+        with tempfile.TemporaryDirectory(prefix="lucid-evaluation-") as scratch:
+            for uri in (report.table_uri, report.csv_uri, *report.figures):
+                fs, path = locate(uri)
+                with fs.open_input_stream(path) as source:
+                    (Path(scratch) / uri.rpartition("/")[2]).write_bytes(source.read())
+            run.log_folder(Path(scratch))
+        return run.ui_path()
+
+
+def _metric_name(text: str) -> str:
+    """A name as MLflow takes it: letters, digits and _ - . space."""
+    return "".join(c if c.isalnum() or c in "_-. " else "_" for c in text)[:200]

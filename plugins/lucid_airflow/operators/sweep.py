@@ -1,0 +1,158 @@
+"""Evaluate policies: plan a sweep, simulate its runs on as many workers as there are, collect one table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucid_airflow import settings
+from lucid_airflow.links import MlflowLink
+from lucid_airflow.operators.base import LucidOperator
+
+
+class PlanSweepOperator(LucidOperator):
+    """Freeze a log's jobs in the lake and divide the runs among tasks.
+
+    Returns what `SimulateRunsOperator` is mapped over: one sweep_uri and run_ids (of runs that are not done
+    yet) a task. The sweep's URI and the number of runs are XComs of their own.
+    """
+
+    template_fields: Sequence[str] = (
+        "cluster",
+        "lake_uri",
+        "input_uri",
+        "source_format",
+        "nodes_uri",
+        "gpus_per_node",
+        "time_zone",
+        "start",
+        "end",
+        "rules",
+        "job_types",
+        "policies",
+        "policy_settings",
+        "seeds",
+        "node_scales",
+        "estimate_noises",
+        "runs_per_task",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster: Any,
+        policies: Any,
+        policy_settings: Any = None,
+        seeds: Any = None,
+        node_scales: Any = None,
+        estimate_noises: Any = None,
+        lake_uri: Any = None,
+        input_uri: Any = None,
+        source_format: Any = None,
+        nodes_uri: Any = None,
+        gpus_per_node: Any = 8,
+        time_zone: Any = None,
+        start: Any = None,
+        end: Any = None,
+        rules: Any = "default",
+        job_types: Any = "drawn",
+        runs_per_task: Any = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.cluster = cluster
+        self.policies = policies
+        self.policy_settings = policy_settings
+        self.seeds = seeds
+        self.node_scales = node_scales
+        self.estimate_noises = estimate_noises
+        self.lake_uri = lake_uri
+        self.input_uri = input_uri
+        self.source_format = source_format
+        self.nodes_uri = nodes_uri
+        self.gpus_per_node = gpus_per_node
+        self.time_zone = time_zone
+        self.start = start
+        self.end = end
+        self.rules = rules
+        self.job_types = job_types
+        self.runs_per_task = runs_per_task
+
+    def run(self, context: Any) -> list[dict[str, Any]]:
+        """Plan; returns the arguments of each mapped task."""
+        from pipeline.sweep_evaluation import plan_evaluation
+
+        plan = plan_evaluation(
+            lake_uri=self.lake_uri or settings.lake_uri(),
+            cluster=self.cluster,
+            varied={
+                "policies": self.policies,
+                "settings": self.policy_settings,
+                "seeds": self.seeds,
+                "node_scales": self.node_scales,
+                "estimate_noises": self.estimate_noises,
+            },
+            input_uri=self.input_uri,
+            source_format=self.source_format,
+            nodes_uri=self.nodes_uri,
+            gpus_per_node=int(self.gpus_per_node),
+            time_zone=self.time_zone,
+            start=self.start,
+            end=self.end,
+            rules=self.rules,
+            job_types=self.job_types,
+            runs_per_task=int(self.runs_per_task),
+            progress=self.log_progress(),
+        )
+        self.log.info(
+            "%d runs, %d of them done before, in %d tasks: %s",
+            *(plan["runs"], plan["reused"], len(plan["chunks"]), plan["sweep_uri"]),
+        )
+        for remark in plan["remarks"]:
+            self.log.warning("%s", remark)
+        for key in ("sweep_uri", "runs", "reused"):
+            context["ti"].xcom_push(key=key, value=plan[key])
+        # With nothing left to run there is one task without runs: a map over nothing skips the collection.
+        return [{"sweep_uri": plan["sweep_uri"], "run_ids": chunk} for chunk in plan["chunks"] or [[]]]
+
+
+class SimulateRunsOperator(LucidOperator):
+    """Simulate some runs of a planned sweep. A run that fails is a row of the table, not a failed task."""
+
+    template_fields: Sequence[str] = ("sweep_uri", "run_ids")
+
+    def __init__(self, *, sweep_uri: Any, run_ids: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.sweep_uri = sweep_uri
+        self.run_ids = run_ids
+
+    def run(self, context: Any) -> dict[str, int]:
+        """Simulate; returns how many runs were done and failed, and how many jobs they replayed."""
+        from pipeline.sweep_evaluation import simulate_chunk
+
+        done = simulate_chunk(sweep_uri=self.sweep_uri, run_ids=self.run_ids, progress=self.log_progress())
+        self.log.info("%(runs)d runs done, %(failed)d of them failed; %(jobs)d jobs replayed", done)
+        return done
+
+
+class CollectSweepOperator(LucidOperator):
+    """Write the sweep's table and pictures to the lake and to MLflow; fails when a run has no result."""
+
+    template_fields: Sequence[str] = ("sweep_uri", "cluster")
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(self, *, sweep_uri: Any, cluster: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.sweep_uri = sweep_uri
+        self.cluster = cluster
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Collect; returns where the table is, and the best variants."""
+        from pipeline.sweep_evaluation import collect_evaluation
+
+        result = collect_evaluation(
+            sweep_uri=self.sweep_uri, cluster=self.cluster, tracking_uri=settings.tracking_uri()
+        )
+        self.mlflow_path = result["mlflow_path"]
+        for row in result["variants"]:
+            self.log.info("%s", row)
+        return result
