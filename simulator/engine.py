@@ -31,7 +31,7 @@ from simulator.result import SimulationResult, job_rows
 from simulator.rules import Rules, load_rules
 from simulator.running_order import RunningOrder
 from simulator.snapshot import JobView, NodePool, RunState, Snapshot
-from simulator.workload import Workload
+from simulator.workload import Workload, refuse_negative_estimates
 
 PROGRESS_EVERY = 1000  # completed jobs
 _COMPLETE = int(EventKind.COMPLETE)
@@ -73,6 +73,8 @@ class Simulation:
                     f"(the first: {without[0]!r}).",
                     remedy="Give estimates, for instance simulator.user_history.user_history_estimates.",
                 )
+            if not self.rules.negative_estimates:
+                refuse_negative_estimates(self.workload, self.name)
         largest: dict[str, int] = dict.fromkeys(cluster.virtual_clusters, 0)
         for job in self.workload.jobs:
             if job.gpus > largest[job.virtual_cluster]:

@@ -28,6 +28,7 @@ class Rules:
     - `pair_speed_max`: no job of a pair runs faster than this; None: as fast as was measured.
     - `full_speed_models`: a pair with one of these models runs at full speed, whatever was measured.
     - `labelled_scores`: sharing scores are the labels of the published table, not a model's predictions.
+    - `negative_estimates`: policies order by estimates below 0 as they are; without, they are refused.
     - `policy_settings`: settings by policy.
     - `faults`: the names of the artifact's faults that are in it.
     """
@@ -39,6 +40,7 @@ class Rules:
     pair_speed_max: float | None = None
     full_speed_models: tuple[str, ...] = ()
     labelled_scores: bool = False
+    negative_estimates: bool = False
     policy_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
@@ -207,7 +209,18 @@ LUCID_SIMULATOR = Artifact(
 # The Helios artifact's simulator (its QSSF service), with its consolidated placement.
 HELIOS_SIMULATOR = Artifact(
     Rules("helios-artifact", step_s=1.0, policy_settings={"srtf": _HELIOS_PREEMPTION}),
-    (FRESH_QUEUE_BY_GPUS, _quota_walk("srtf"), FREEST_REMAINDER, _late_completion("srtf")),
+    (
+        FRESH_QUEUE_BY_GPUS,
+        _quota_walk("srtf"),
+        FREEST_REMAINDER,
+        _late_completion("srtf"),
+        Fault(
+            "negative_estimates",
+            "QSSF starts jobs with an estimate below 0 first, the larger the sooner: the noise that makes "
+            "estimates is not bounded.",
+            rules={"negative_estimates": True},
+        ),
+    ),
 )
 
 LUCID_ARTIFACT = LUCID_SIMULATOR.rules()

@@ -292,8 +292,8 @@ def _estimate(values: np.ndarray | None, i: int) -> float | None:
     value = float(values[i])
     if np.isnan(value):
         return None
-    if not isfinite(value) or value < 0:
-        raise BadInputError(f"The estimate of row {i} is {value} s.", remedy="Estimates are finite and >= 0.")
+    if not isfinite(value):
+        raise BadInputError(f"The estimate of row {i} is {value} s.", remedy="Estimates are finite.")
     return value
 
 
@@ -367,3 +367,14 @@ def _profiles(
 
 def _amp(job_type: str | None) -> bool:
     return job_type is not None and job_type.endswith("/1")
+
+
+def refuse_negative_estimates(workload: Workload, policy: str) -> None:
+    """Raise BadInputError if a policy would order by an estimate below 0."""
+    below = [job for job in workload.jobs if (job.estimated_duration_s or 0.0) < 0.0]
+    if below:
+        raise BadInputError(
+            f"{policy} cannot believe that {len(below)} jobs take less than no time, the first "
+            f"{below[0].job_id!r} with {below[0].estimated_duration_s} s.",
+            remedy="Correct the estimates; only --rules helios-artifact takes them as they are.",
+        )

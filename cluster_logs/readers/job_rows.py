@@ -83,6 +83,7 @@ class JobColumns:
     gpu_mem_util_pct: FloatArray | None = None
     gpu_mem_mib: FloatArray | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    signed_estimates: bool = False  # an estimate is a belief: it may be below 0 where the source says so
 
 
 def build_jobs(sieve: Sieve, jobs: JobColumns) -> pa.Table:
@@ -181,7 +182,8 @@ def _check_times(sieve: Sieve, jobs: JobColumns, start: IntArray, end: IntArray)
     for name in ("duration_s", "service_s", "queuing_delay_s", "time_limit_s", "estimated_duration_s"):
         values: FloatArray | None = getattr(jobs, name)
         if values is not None:
-            sieve.reject(values < 0, q.NEGATIVE_DURATION, column(name))
+            if name != "estimated_duration_s" or not jobs.signed_estimates:
+                sieve.reject(values < 0, q.NEGATIVE_DURATION, column(name))
             sieve.reject(values > MAX_DURATION_S, q.IMPLAUSIBLE_DURATION, column(name))
 
 

@@ -2,7 +2,8 @@
 
 Columns job_id, virtual_cluster, gpus, submit_time, duration_s, estimated_duration_s, and optionally user,
 order_in_vc and the job type as model, dataset, batchsize, amp. Ids stay as they are. Times without an offset
-are read as UTC: only their differences matter.
+are read as UTC: only their differences matter. An estimate may be below 0, since a simulator that is compared
+with may have had such.
 """
 
 import numpy as np
@@ -35,6 +36,7 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
             submit=sieve.instant("submit_time"),
             duration_s=duration_s,
             estimated_duration_s=estimated_s,
+            signed_estimates=True,
             order_in_vc=sieve.optional_number("order_in_vc"),
             job_type=pc.binary_join_element_wise(*parts, "/") if known else None,
         ),

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import UnknownNameError
+from cluster_logs.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.engine import simulate
 from simulator.pair_speed_rules import PairsInOrder, RuledSpeeds, under_rules
@@ -283,6 +283,13 @@ class TestHelios:
         jobs = [job("wide", 8, 0, 10, 1), job("narrow", 1, 0, 100, 1000)]
         assert replay("qssf", jobs, rules="helios-artifact")["narrow"][0] == 0
         assert replay("qssf", jobs, rules="helios-artifact-without:fresh_queue_by_gpus")["wide"][0] == 0
+
+    def test_estimates_below_zero_come_first_where_the_artifact_has_them(self):
+        jobs = [job("holder", 8, 0, 10), job("sure", 8, 1, 10, 1), job("below", 8, 2, 10, -50)]
+        assert replay("qssf", jobs, rules="helios-artifact")["below"][0] == 10
+        for rules in ("default", "helios-artifact-without:negative_estimates"):
+            with pytest.raises(BadInputError, match="'below' with -50"):
+                replay("qssf", jobs, rules=rules)
 
     def test_it_has_no_rule_for_policies_that_it_does_not_run(self):
         assert set(HELIOS_SIMULATOR.rules().policy_settings) == {"srtf", "qssf"}

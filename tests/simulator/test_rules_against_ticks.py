@@ -257,7 +257,7 @@ def engine(policy, rules, jobs, pairs):
 
 
 @st.composite
-def workloads(draw, shortest=1):
+def workloads(draw, shortest=1, estimates=(1, 10, 10, 100)):
     """Up to 30 jobs in bursts: same seconds, awkward sizes, some far longer than others."""
     count = draw(st.integers(1, 30))
     gaps = draw(st.lists(st.sampled_from((0, 0, 0, 1, 7, 60)), min_size=count, max_size=count))
@@ -275,7 +275,7 @@ def workloads(draw, shortest=1):
                 "gpus": draw(st.sampled_from(SIZES[vc])),
                 "submit": now,
                 "duration": duration,
-                "estimate": draw(st.sampled_from((1, 10, 10, 100, duration + 1))),
+                "estimate": draw(st.sampled_from((*estimates, duration + 1))),
                 "kind": draw(st.sampled_from(KINDS)),
                 "memory": draw(st.sampled_from((4_000, 12_000, 12_288, 20_000))),
                 "score": draw(st.sampled_from((0, 1, 2))),
@@ -305,6 +305,12 @@ def pair_speeds(draw):
 @given(jobs=workloads())
 def test_policies_without_preemption_are_what_the_ticks_say(policy, rules, jobs):
     assert engine(policy, rules, jobs, {}) == ticks(policy, rules, jobs, {})
+
+
+@settings(max_examples=30, deadline=None)
+@given(jobs=workloads(estimates=(-2, -1, -1, 1, 10)))
+def test_estimates_below_zero_are_what_the_ticks_say(jobs):
+    assert engine("qssf", "helios-artifact", jobs, {}) == ticks("qssf", "helios-artifact", jobs, {})
 
 
 @pytest.mark.parametrize(
