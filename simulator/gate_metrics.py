@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cluster_logs.errors import BadInputError
+from simulator.metrics import bounded_slowdown
 
 _NEEDED = (
     "job_id",
@@ -180,12 +181,8 @@ def quantile(values: Floats, share: float) -> float:
 
 
 def slowdown(figures: PolicyFigures, shared: SharedJobs, bound_s: float) -> Floats:
-    """Bounded slowdown per job: JCT over run time (at least `bound_s`), at least 1; shape (jobs,).
-
-    Feitelson et al., "Theory and practice in parallel job scheduling" (1997), section on metrics.
-    """
-    values: Floats = np.maximum(1.0, figures.jct_s / np.maximum(shared.duration_s, bound_s))
-    return values
+    """Bounded slowdown per job (`simulator.metrics.bounded_slowdown`), shape (jobs,)."""
+    return bounded_slowdown(figures.jct_s, shared.duration_s, bound_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ JOB_FILE_COLUMNS = [
     "jct_s",
     "preemptions",
 ]
-MORE_JOB_FILE_COLUMNS = ["user", "duration_s", "estimated_duration_s", "colocated", "profiled"]
+MORE_JOB_FILE_COLUMNS = ["user", "duration_s", "estimated_duration_s", "colocated", "profiled", "state"]
 
 
 def write_results(
