@@ -26,6 +26,7 @@ BUILT_IN: Mapping[str, str] = {
     "tiresias": "Tiresias",
     "lucid": "Lucid",
     "clarity": "Clarity",
+    "horus": "Horus",
     "fair_share": "FairShare",
     "easy": "Easy",
     "tsafrir_easy": "TsafrirEasy",

@@ -85,7 +85,7 @@ def test_a_policy_that_breaks_the_rules_is_refused(broken, named):
 
 
 def test_unknown_names_list_the_alternatives():
-    with pytest.raises(UnknownNameError, match="fifo, lucid"):
+    with pytest.raises(UnknownNameError, match="fair_share, fifo"):
         load_policy("fifoo")
     with pytest.raises(UnknownNameError, match="profiling_nodes"):
         load_policy("lucid", {"nodes": 1})

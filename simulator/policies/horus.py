@@ -1,0 +1,215 @@
+"""Horus (Yeung et al., TPDS '21): share GPUs where predicted utilisation says that it does not hurt.
+
+GPU utilisation is predicted before a job runs (`job.profile`: a prediction, or a measurement of its kind).
+Jobs wait in queues by predicted utilisation (`simulator/utilisation_queues.py`: which one's turn it is). The
+job whose turn it is goes where it costs least, of all GPU sets with enough memory: the share of GPU memory in
+use, plus the slowdown that summed utilisation causes, which grows with its square above 100 %.
+
+A prediction may be wrong. When a pair turns out to need more memory than there is, the job that outgrew its
+prediction fails; it is submitted again, asks for all of a GPU's memory from then on, and runs alone.
+
+Narrower than the paper: a set of GPUs is shared by two jobs at most, of equal GPU demand.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+from cluster_logs.errors import BadInputError
+from simulator.actions import Action, Colocate, Preempt, Start
+from simulator.cluster import ClusterSpec
+from simulator.gpu_sharers import GpuSharers
+from simulator.policy import Policy
+from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.utilisation_queues import UtilisationQueue, UtilisationQueues
+
+
+@dataclass(frozen=True)
+class HorusSettings:
+    """Settings of Horus.
+
+    - `queues`: classes of predicted utilisation.
+    - `buffer`: a queue whose turn it is has so many jobs tried, from its front, before it is given up.
+    - `patience`: a job that finds no place may be passed over so often; then nothing starts until it does.
+    - `gpu_memory_mib`: memory of a GPU.
+    - `memory_weight`, `slowdown_weight`: of the two parts of the cost; equal in the paper.
+    """
+
+    queues: int = 3
+    buffer: int = 20
+    patience: int = 1_000
+    gpu_memory_mib: float = 24_576.0
+    memory_weight: float = 1.0
+    slowdown_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            least = 1 if setting.name in ("queues", "buffer") else 0
+            if not least <= value < float("inf"):
+                raise BadInputError(f"{setting.name} is {value!r}.", remedy=f"Use {least} or more.")
+
+
+def slowdown(utilisation_pct: float) -> float:
+    """By how much jobs that want so much of a GPU together run longer (0: as alone).
+
+    Nothing up to 100 %; above, what sharing in proportion costs and its square on top. The paper measures a
+    quadratic and does not give its coefficients for general use.
+    """
+    excess = utilisation_pct / 100.0 - 1.0
+    return excess + excess * excess if excess > 0 else 0.0
+
+
+class Room:
+    """Where jobs can go at one moment: the idle GPUs, and those of jobs without a partner."""
+
+    def __init__(
+        self,
+        pool: NodePool,
+        sharers: GpuSharers,
+        memory_mib_of: Callable[[JobView], float | None],
+        settings: HorusSettings,
+    ) -> None:
+        self._plan = pool.plan()
+        self._sharers = sharers
+        self._memory_mib_of = memory_mib_of
+        self._settings = settings
+        self._full: set[int] = set()  # GPU demands that found no idle GPUs
+        self._too_much: dict[int, float] = {}  # GPU demand -> memory for which there is no partner
+        self._held: set[int] = set()  # nodes on which nothing new starts
+
+    def place(self, job: JobView) -> Action | None:
+        """Find the cheapest place for a job and take it; None when there is none.
+
+        Idle GPUs come first: on them a job costs its own memory and, wanting at most 100 %, no slowdown.
+        """
+        gpus = job.gpus
+        if gpus not in self._full:
+            placement = self._plan.place(gpus)
+            if placement is not None:
+                self._sharers.begin(job)
+                return Start(job, placement)
+            self._full.add(gpus)
+        memory_mib = self._memory_mib_of(job)
+        if memory_mib is None or memory_mib >= self._too_much.get(gpus, float("inf")):
+            return None
+        partner = self._cheapest_partner(job, memory_mib)
+        if partner is None:
+            # Without idle GPUs for this demand there are no more partners to come, either.
+            self._too_much[gpus] = memory_mib
+            return None
+        self._sharers.join(job, partner)
+        return Colocate(job, partner)
+
+    def _cheapest_partner(self, job: JobView, memory_mib: float) -> JobView | None:
+        settings = self._settings
+        utilisation_pct = 100.0 if job.profile is None else job.profile.gpu_util_pct
+        room_mib = settings.gpu_memory_mib - memory_mib
+        best: JobView | None = None
+        least = float("inf")
+        for theirs_mib, _, partner in self._sharers.single(job.gpus):
+            if theirs_mib > room_mib:
+                break
+            if self._held and any(node in self._held for node, _ in partner.placement or ()):
+                continue
+            theirs_pct = 100.0 if partner.profile is None else partner.profile.gpu_util_pct
+            memory = (memory_mib + theirs_mib) / settings.gpu_memory_mib
+            stretch = slowdown(utilisation_pct + theirs_pct)
+            cost = settings.memory_weight * memory + settings.slowdown_weight * stretch
+            if cost < least:
+                best, least = partner, cost
+        return best
+
+    def hold(self, job: JobView) -> None:
+        """Keep the emptiest nodes free for a job until it fits: nothing new starts on them."""
+        plan = self._plan
+        size = plan.gpus_per_node
+        present = [node for node in range(plan.nodes) if plan.is_present(node) and node not in self._held]
+        present.sort(key=lambda node: -plan.on_node(node))
+        for node in present[: -(-job.gpus // size)]:
+            self._held.add(node)
+            if plan.on_node(node):
+                plan.take(((node, plan.on_node(node)),))
+
+
+class Horus(Policy):
+    """Queues by predicted utilisation take turns; the cheapest GPU set, shared or not; no preemption."""
+
+    Settings = HorusSettings
+
+    def __init__(self, settings: HorusSettings | None = None) -> None:
+        self.settings = settings or HorusSettings()
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin with an empty cluster."""
+        self._queues: dict[str, UtilisationQueues] = {}
+        self._sharers: dict[str, GpuSharers] = {}
+        self._failed: set[JobView] = set()  # out of memory, once: they ask for all of it now
+        return cluster
+
+    def priority(self, job: JobView) -> float:
+        """Order by submission; which queue is served next is decided when there is room."""
+        return job.submit_time_s
+
+    def observe_end(self, job: JobView, now_s: float) -> None:
+        """A partner of a completed job runs on alone."""
+        if job.pool in self._sharers:
+            self._sharers[job.pool].end(job)
+
+    def decide(self, snapshot: Snapshot) -> list[Action]:
+        """Stop who ran out of memory; then serve the queues of each changed pool in turn."""
+        return [action for pool in snapshot.changed for action in self._decide(pool, snapshot.now_s)]
+
+    def _decide(self, pool: NodePool, now_s: float) -> list[Action]:
+        if pool.name not in self._queues:
+            self._queues[pool.name] = UtilisationQueues(self.settings.queues)
+            self._sharers[pool.name] = GpuSharers(self._memory_mib)
+        queues, sharers = self._queues[pool.name], self._sharers[pool.name]
+        sharers.follow(pool)
+        queues.follow(pool)
+        failed = self._out_of_memory(sharers)
+        if failed:
+            # They queue again at this very moment, and the policy is asked once more.
+            return [Preempt(job, keeps_progress=False) for job in failed]
+        return (
+            self._serve(Room(pool, sharers, self._memory_mib, self.settings), queues, now_s)
+            if len(pool.queue)
+            else []
+        )
+
+    def _memory_mib(self, job: JobView) -> float | None:
+        """Return the memory that a job asks for; None: all of it, so it runs alone."""
+        return None if job.profile is None or job in self._failed else job.profile.gpu_mem_mib
+
+    def _out_of_memory(self, sharers: GpuSharers) -> list[JobView]:
+        """Return who does not fit beside its partner after all: the one that outgrew its prediction."""
+        failed = []
+        for later, earlier in sharers.unstable_pairs():
+            needed = (self._memory_mib(later) or 0.0) + (self._memory_mib(earlier) or 0.0)
+            if needed > self.settings.gpu_memory_mib:
+                failed.append(later if later.unstable else earlier)
+        self._failed.update(failed)
+        for job in failed:
+            sharers.end(job)
+        return failed
+
+    def _serve(self, room: "Room", queues: UtilisationQueues, now_s: float) -> list[Action]:
+        """Serve the queues in turn until none finds a place for one of its first jobs."""
+        actions: list[Action] = []
+        for job in queues.overdue(self.settings.patience):
+            action = room.place(job)
+            if action is None:
+                room.hold(job)
+            else:
+                actions.append(action)
+                queues.serve(job)
+        left_out: set[UtilisationQueue] = set()
+        while (queue := queues.in_turn(now_s, left_out)) is not None:
+            for job in queue.first(self.settings.buffer):
+                action = room.place(job)
+                if action is not None:
+                    actions.append(action)
+                    queues.serve(job)
+                    break
+            else:
+                left_out.add(queue)
+        return actions
