@@ -3,6 +3,7 @@
 import csv
 import gzip
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,56 @@ import pandas as pd
 from cluster_logs.errors import BadInputError
 from cluster_logs.lake import Lake
 from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure
+from simulator.cluster_changes import ClusterChange, NodeFailure
+from simulator.cluster_sizes import changing_cluster
+from simulator.node_failures import DEFAULT_REPAIR_HOURS, longest_run_s, random_failures
+from simulator.workload import Workload
 
+EVERYONE = "all"  # the one virtual cluster of `--gpus N`, and of sizes that name no other
 FAILURE_COLUMNS = ("virtual_cluster", "node", "at", "down_s")
+
+
+@dataclass(frozen=True)
+class ClusterEvents:
+    """What a replay's cluster is made of beside its GPUs, and what happens to it.
+
+    - `lake_uri`, `lake_cluster`: take the sizes, day by day, from a lake.
+    - `cpu_cores_per_node`: cores of each node set aside for CPU jobs; 0: CPU jobs are not replayed.
+    - `failures_path`: failures of nodes, as `read_failures` reads them.
+    - `failure_mtbf_hours`, `failure_repair_hours`: failures at random (`simulator.node_failures`).
+    """
+
+    lake_uri: str = ""
+    lake_cluster: str | None = None
+    cpu_cores_per_node: int = 0
+    failures_path: Path | None = None
+    failure_mtbf_hours: float | None = None
+    failure_repair_hours: float = DEFAULT_REPAIR_HOURS
+
+    def cluster(
+        self, sizes: pd.DataFrame, workload: Workload, origin: pd.Timestamp, zone: ZoneInfo, seed: int
+    ) -> tuple[ClusterSpec, tuple[ClusterChange, ...]]:
+        """Return the cluster as it is at `origin`, and all that happens to it from then on, by time."""
+        spec, resized = changing_cluster(sizes, origin, cpu_cores_per_node=self.cpu_cores_per_node)
+        changes: list[ClusterChange] = [*resized]
+        if self.failures_path is not None:
+            changes += read_failures(self.failures_path, origin=origin, zone=zone, cluster=spec)
+        if self.failure_mtbf_hours is not None:
+            changes += random_failures(
+                spec,
+                mtbf_hours=self.failure_mtbf_hours,
+                repair_hours=self.failure_repair_hours,
+                until_s=longest_run_s(workload, spec),
+                seed=seed,
+            )
+        return spec, tuple(sorted(changes, key=lambda change: change.at_s))
+
+
+def one_pool(gpus: int) -> pd.DataFrame:
+    """The sizes of a cluster that is one node of so many GPUs: no placement constraints."""
+    return pd.DataFrame(
+        {"virtual_cluster": [EVERYONE], "from_time": pd.NaT, "nodes": 1, "gpus_per_node": gpus}
+    )
 
 
 def lake_sizes(lake_uri: str, cluster: str, first: datetime, zone: ZoneInfo) -> pd.DataFrame:

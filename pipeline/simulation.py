@@ -13,13 +13,15 @@ import pandas as pd
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import read_jobs_file
-from cluster_logs.progress import Progress, silent
-from cluster_logs.readers.nodes_file import read_nodes_file
+from cluster_logs.progress import Progress, Work, silent
+from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.registry import load_reader
+from pipeline.cluster_events import EVERYONE as EVERYONE
+from pipeline.cluster_events import ClusterEvents, lake_sizes, one_pool
 from pipeline.replay_inputs import profiles_by_type
-from simulator.cluster import ClusterSpec
+from pipeline.watching import RunWatch, Watching
 from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.engine import run_policies
+from simulator.engine import simulate
 from simulator.pair_speed_rules import PairsInOrder
 from simulator.policies.registry import policy_class
 from simulator.published_packing import (
@@ -30,16 +32,18 @@ from simulator.published_packing import (
     read_published_pairs,
 )
 from simulator.report import write_results
+from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules, load_rules
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload
 
-EVERYONE = "all"  # the one virtual cluster of `--gpus N`
-
 
 @dataclass(frozen=True)
 class SimulationReport:
-    """One summary a policy, and remarks on what the log did not say."""
+    """One summary a policy, and remarks on what the log did not say.
+
+    A summary has the key `why` if waits were to be explained: rows of `WaitRecorder.table` with `sentences`.
+    """
 
     summaries: tuple[Mapping[str, Any], ...]
     remarks: tuple[str, ...]
@@ -84,23 +88,26 @@ def simulate_log(
     singles_path: Path | None = None,
     pairs_path: Path | None = None,
     seed: int = 0,
+    events: ClusterEvents | None = None,
+    watching: Watching | None = None,
     progress: Progress = silent,
 ) -> SimulationReport:
     """Replay a log file under each policy; write `jobs_POLICY.csv`, `summary.json` and plots to `out_dir`.
 
-    The cluster is `nodes_path` (nodes of each virtual cluster) or one pool of `gpus`. Policies that need
-    estimates get the log's own where it has them, else Tsafrir's user-history estimate. Raises BadInputError
-    for an input that cannot be used, UnknownNameError for a format, policy, setting or rule set.
+    The cluster is `nodes_path` (nodes of each virtual cluster, which may change with time), that of a lake
+    (`events`), or one pool of `gpus`. `events` says what else happens to it, `watching` what is kept of each
+    run. Policies that need estimates get the log's own where it has them, else Tsafrir's user-history
+    estimate. Raises BadInputError for an input that cannot be used, UnknownNameError for a format, policy,
+    setting or rule set.
     """
     chosen_rules = load_rules(rules)
     classes = [policy_class(policy) for policy in policies]  # an unknown name is an error before long work
-    cluster = (
-        ClusterSpec.from_nodes(read_nodes_file(str(nodes_path), gpus_per_node=gpus_per_node))
-        if nodes_path is not None
-        else ClusterSpec.of_gpus(gpus or gpus_per_node, virtual_cluster=EVERYONE)
-    )
-    frame, account = read_jobs_file(str(jobs_path), source_format, time_zone=time_zone, progress=progress)
+    events, watching = events or ClusterEvents(), watching or Watching()
     zone = ZoneInfo(time_zone or load_reader(source_format).time_zone)
+    sizes = None
+    if nodes_path is not None:
+        sizes = read_nodes_over_time(str(nodes_path), gpus_per_node=gpus_per_node, time_zone=zone.key)
+    frame, account = read_jobs_file(str(jobs_path), source_format, time_zone=time_zone, progress=progress)
     remarks = []
     if account.rows_quarantined or account.rows_skipped:
         reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
@@ -110,10 +117,16 @@ def simulate_log(
         singles_path, pairs_path, said = reference_measurements()
         remarks.append(said)
     profiles, colocation = measured_colocation(singles_path, pairs_path, seed, chosen_rules)
-    workload = Workload.from_jobs(jobs, profiles=profiles)
-    if nodes_path is None:
+    workload = Workload.from_jobs(jobs, profiles=profiles, cpu_jobs=events.cpu_cores_per_node > 0)
+    origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
+    if events.lake_cluster is not None:
+        sizes = lake_sizes(events.lake_uri, events.lake_cluster, origin.to_pydatetime(), zone)
+    if sizes is None:
+        sizes = one_pool(gpus or gpus_per_node)
+    if set(sizes["virtual_cluster"]) == {EVERYONE}:
         workload = workload.in_one_virtual_cluster(EVERYONE)
-    workload = workload.that_fit(cluster)
+    cluster, changes = events.cluster(sizes, workload, origin, zone, seed)
+    workload = workload.that_fit(cluster, changes)
     remarks += [
         f"Jobs of the log that are not replayed: {count:,} {rule}."
         for rule, count in sorted(workload.skipped.items())
@@ -124,6 +137,7 @@ def simulate_log(
             f"{jobs_path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
+    watching.check_jobs(workload, frame["job_id"])
     if any(found.needs_estimates for found in classes) and any(
         job.estimated_duration_s is None for job in workload.jobs
     ):
@@ -131,17 +145,50 @@ def simulate_log(
             user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
         )
         remarks.append("The log states no estimates: policies use each user's last run times (Tsafrir).")
-    results = run_policies(
-        workload, cluster, policies, settings=settings, rules=rules, colocation=colocation, progress=progress
+    results: dict[str, SimulationResult] = {}
+    watches: dict[str, RunWatch] = {}
+    about = {"log": jobs_path.name, "second_0": origin.isoformat(), "virtual_clusters": len(sizes)}
+    for number, policy in enumerate(policies, start=1):
+        what = Work(f"{policy} ({number} of {len(policies)})" if len(policies) > 1 else policy, "jobs")
+
+        def reported(done: int, total: int | None, _: str, what: Work = what) -> None:
+            progress(done, total, what)
+
+        with RunWatch(policy, watching, watching.window(origin, zone), out_dir) as watch:
+            results[policy] = simulate(
+                workload,
+                cluster,
+                policy,
+                rules=chosen_rules,
+                settings=(settings or {}).get(policy),
+                colocation=colocation,
+                changes=changes,
+                recorder=watch.recorder,
+                progress=reported,
+            )
+            watch.finish(results[policy], about=about, changes=changes)
+        progress(len(workload), len(workload), what)
+        watches[policy] = watch
+        remarks += watch.remarks
+    write_results(results, out_dir, figures=False)
+    if watching.plot is not False:
+        from simulator.figures import draw_figures  # loading matplotlib takes longer than most simulations
+
+        usage = {name: watch.usage for name, watch in watches.items() if watch.usage is not None}
+        draw_figures(results, out_dir, usage=usage, cluster=cluster, changes=changes)
+    return SimulationReport(
+        tuple(
+            {**result.summary, "why": watches[name].why} if watching.why else result.summary
+            for name, result in results.items()
+        ),
+        tuple(remarks),
     )
-    write_results(results, out_dir)
-    return SimulationReport(tuple(result.summary for result in results.values()), tuple(remarks))
 
 
 def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.float64]]":
     """Return when each job ended in the log, in seconds from the workload's origin.
 
-    A log without start and end times has jobs end when they would without waiting.
+    A log without start and end times has jobs end when they would without waiting. NaN: it never ran.
     """
     ends = pd.to_datetime(jobs["end_time"], utc=True).to_numpy(dtype="datetime64[us]")[workload.rows]
     origin = (
@@ -149,7 +196,9 @@ def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np
     )
     seconds = (ends - origin) / np.timedelta64(1, "s")
     unwaited = np.array([job.submit_time_s + job.duration_s for job in workload.jobs])
-    return np.where(np.isnan(seconds), unwaited, seconds)
+    withdrawn = np.array([job.cancel_time_s is not None for job in workload.jobs], dtype=bool)
+    # A job that was withdrawn while it waited never ran: nobody learns a run time from it.
+    return np.where(withdrawn, np.nan, np.where(np.isnan(seconds), unwaited, seconds))
 
 
 def reference_measurements() -> tuple[Path | None, Path | None, str]:

@@ -93,10 +93,13 @@ def _cdf(values_of: Mapping[str, np.ndarray], label: str) -> Figure:
 def usage_over_time(
     usage: Mapping[str, Usage], cluster: ClusterSpec | None = None, changes: Sequence[ClusterChange] = ()
 ) -> Figure:
-    """Draw GPUs in use and waiting jobs over time (days), a line a policy; means over equal bins."""
+    """Draw GPUs in use and waiting jobs over time (days), a line a policy; means over equal bins.
+
+    The picture ends when no policy has more than 1 % of its work left: what remains is a few long jobs.
+    """
     figure = Figure(figsize=(9, 5), layout="constrained")
     busy, queue = figure.subplots(2, 1, sharex=True)
-    end_s = max((float(each.at_s[-1]) for each in usage.values() if len(each.at_s)), default=0.0) or 1.0
+    end_s = max((_most_done_s(each) for each in usage.values()), default=0.0) or 1.0
     edges = np.linspace(0.0, end_s, POINTS // 2)
     for name, each in usage.items():
         for axes, values in ((busy, each.gpus_in_use), (queue, each.waiting_jobs)):
@@ -113,6 +116,14 @@ def usage_over_time(
         axes.grid(visible=True, alpha=0.3)
     _name_lines(busy)
     return figure
+
+
+def _most_done_s(usage: Usage) -> float:
+    """When a run has 1 % of its GPU time to go."""
+    if not len(usage.at_s):
+        return 0.0
+    done = np.cumsum(usage.gpus_in_use[:-1] * np.diff(usage.at_s))
+    return float(usage.at_s[np.searchsorted(done, 0.99 * done[-1]) + 1]) if len(done) else 0.0
 
 
 def _size_over_time(

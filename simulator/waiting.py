@@ -69,10 +69,11 @@ class _Demand:
 class _Wait:
     """One spell of waiting."""
 
-    __slots__ = ("base", "demand", "entry", "held_s", "since_s", "undecided")
+    __slots__ = ("base", "demand", "entry", "for_round_s", "held_s", "since_s", "undecided")
 
     def __init__(self, since_s: float, demand: _Demand | None, entry: object) -> None:
         self.since_s = since_s
+        self.for_round_s = 0.0  # accounted so far
         self.demand = demand  # None: in a partition
         self.base = demand.read(since_s) if demand is not None else []
         self.held_s = 0.0  # of the time for TURN: nobody was ahead
@@ -211,9 +212,9 @@ class WaitRecorder:
                 before = before.copy()
                 before.give(job.placement)
             mine.catch_up(now_s, before)
-        waited_s = self._close(now_s, job, mine)
+        blocked_s = self._close(now_s, job, mine)
         record = self._records[job.index]
-        if waited_s > 0:
+        if blocked_s > 0:
             record.released_by, record.released_reason = _released_by(job, mine.stops)
         mine.stale_s = now_s
 
@@ -261,12 +262,13 @@ class WaitRecorder:
             # Nobody came first in a decision that has not been made.
             spans[_ROUND] += spans[_TURN]
             spans[_TURN] = 0.0
+        wait.for_round_s += spans[_ROUND]
         for cause, span_s in enumerate(spans):
             record.causes[cause] += span_s
         wait.base = now
 
     def _close(self, now_s: float, job: JobView, mine: _Pool) -> float:
-        """End a spell; return its length."""
+        """End a spell; return for how long others stood in its way: not just the policy's clock."""
         wait = self._open.pop(job.index)
         record = self._records[job.index]
         mine.order.remove(wait.entry)
@@ -282,7 +284,7 @@ class WaitRecorder:
             record.causes[WaitCause.POLICY] += wait.held_s
         if record.left_s is None or not record.at_home:
             record.left_s = now_s
-        return waited_s
+        return waited_s - wait.for_round_s
 
     def table(self, result: SimulationResult) -> pd.DataFrame:
         """Return one row a job, in the result's order: its causes (s) add up to its `queuing_delay_s`.

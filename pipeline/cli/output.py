@@ -80,6 +80,11 @@ def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
     _people().print(table)
 
 
+def print_lines(lines: Sequence[str]) -> None:
+    """Print text as it is, after an empty line."""
+    sys.stdout.write("\n" + "\n".join(lines) + "\n")
+
+
 def say(line: str) -> None:
     """Write one line to standard error."""
     sys.stderr.write(line + "\n")

@@ -6,8 +6,24 @@ from typing import Annotated
 import typer
 
 from cluster_logs.errors import BadInputError
-from pipeline.cli.options import GpusPerNodeOption, existing_file, parse_time, setting_value
-from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, say, show
+from pipeline.cli.options import (
+    GpusPerNodeOption,
+    LakeOption,
+    existing_file,
+    lake_or_default,
+    parse_time,
+    setting_value,
+)
+from pipeline.cli.output import (
+    JsonFlag,
+    plain,
+    print_facts,
+    print_lines,
+    print_table,
+    progress_reporter,
+    say,
+    show,
+)
 from pipeline.cli.variadic import names_of, variadic
 
 SHOWN_COLUMNS = (
@@ -32,7 +48,19 @@ def simulate(
     policy: Annotated[
         list[str], typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
     ],
-    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes.")] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CSV virtual_cluster,nodes[,from]: with times or dates, or Helios's daily GPU numbers, the "
+            "virtual clusters grow and shrink.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Or: the nodes of this cluster in the lake, day by day."),
+    ] = None,
+    lake: LakeOption = None,
     gpus: Annotated[
         int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs for every job.")
     ] = None,
@@ -61,15 +89,55 @@ def simulate(
     pairs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Colocated pairs, for the Lucid policy.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of whatever the log does not say (drawn job types).")] = 0,
+    seed: Annotated[int, typer.Option(help="Of whatever the log does not say (job types, failures).")] = 0,
+    cpu_cores_per_node: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs.")
+    ] = 0,
+    failures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,node,at,down_s: nodes that fail.")
+    ] = None,
+    failure_mtbf_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Failures at random: mean hours between a node's.")
+    ] = None,
+    failure_repair_hours: Annotated[
+        float, typer.Option(metavar="H", help="Mean hours until such a node is back.")
+    ] = 4.0,
+    plot: Annotated[
+        bool | None,
+        typer.Option(
+            "--plot/--no-plot",
+            help="All pictures, the cluster over time among them; or none. Default: those of the results.",
+            show_default=False,
+        ),
+    ] = None,
+    timeline: Annotated[
+        bool,
+        typer.Option(
+            "--timeline", help="Write timeline_POLICY.json.gz for ui.perfetto.dev, chrome://tracing."
+        ),
+    ] = False,
+    timeline_from: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin the timeline here; naive: the log's zone.")
+    ] = None,
+    timeline_until: Annotated[str | None, typer.Option(metavar="TIME", help="End the timeline here.")] = None,
+    waits: Annotated[
+        bool, typer.Option("--waits", help="Write waits_POLICY.csv: each job's waiting time by cause.")
+    ] = False,
+    why: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOB_ID ...", help="Explain in words why these jobs waited."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay a log under one or more policies and compare them."""
+    from pipeline.cluster_events import ClusterEvents
     from pipeline.simulation import simulate_log
+    from pipeline.watching import Watching
 
-    if (nodes is None) == (gpus is None):
+    if [nodes, gpus, cluster].count(None) != 2:
         raise BadInputError(
-            "The cluster's size is not clear.", remedy="Give either --nodes FILE or --gpus N."
+            "The cluster's size is not clear.",
+            remedy="Give either --nodes FILE or --gpus N, or the lake's --cluster NAME.",
         )
     if (singles is None) != (pairs is None):
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
@@ -89,6 +157,22 @@ def simulate(
             singles_path=existing_file(singles, "--singles") if singles else None,
             pairs_path=existing_file(pairs, "--pairs") if pairs else None,
             seed=seed,
+            events=ClusterEvents(
+                lake_uri=lake_or_default(lake) if cluster else "",
+                lake_cluster=cluster,
+                cpu_cores_per_node=cpu_cores_per_node,
+                failures_path=existing_file(failures, "--failures") if failures else None,
+                failure_mtbf_hours=failure_mtbf_hours,
+                failure_repair_hours=failure_repair_hours,
+            ),
+            watching=Watching(
+                plot=plot,
+                timeline=timeline or bool(timeline_from or timeline_until),
+                timeline_from=parse_time(timeline_from, "--timeline-from"),
+                timeline_until=parse_time(timeline_until, "--timeline-until"),
+                waits=waits,
+                why=tuple(dict.fromkeys(why or ())),
+            ),
             out_dir=out,
             progress=progress,
         )
@@ -98,6 +182,9 @@ def simulate(
     def people() -> None:
         print_table(plain(report.summaries), title=f"{jobs.name} replayed", columns=SHOWN_COLUMNS)
         print_facts({"written": str(out)})
+        for summary in report.summaries:
+            for row in summary.get("why", ()):
+                print_lines([f"Under {summary['policy']}:", *row["sentences"]])
 
     show(plain(report.summaries), as_json=as_json, people=people)
 
@@ -119,4 +206,4 @@ def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(cls=variadic("--policy", "--setting"))(simulate)
+    app.command(cls=variadic("--policy", "--setting", "--why"))(simulate)
