@@ -216,7 +216,7 @@ HELIOS_SIMULATOR = Artifact(
         _late_completion("srtf"),
         Fault(
             "negative_estimates",
-            "QSSF starts jobs with an estimate below 0 first, the larger the sooner: the noise that makes "
+            "QSSF starts jobs with an estimate below 0 before all others: the noise that makes "
             "estimates is not bounded.",
             rules={"negative_estimates": True},
         ),

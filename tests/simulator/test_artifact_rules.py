@@ -1,11 +1,14 @@
 """Rule sets by name, and what each fault of the authors' simulators does, worked out by hand."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from cluster_logs.errors import BadInputError, LucidError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.engine import simulate
+from simulator.fidelity import faults_described, written
 from simulator.pair_speed_rules import PairsInOrder, RuledSpeeds, under_rules
 from simulator.rules import (
     ALL,
@@ -293,3 +296,13 @@ class TestHelios:
 
     def test_it_has_no_rule_for_policies_that_it_does_not_run(self):
         assert set(HELIOS_SIMULATOR.rules().policy_settings) == {"srtf", "qssf"}
+
+
+def test_the_page_describes_the_faults_as_they_are():
+    page = (Path(__file__).parents[2] / "docs" / "simulator_fidelity.md").read_text(encoding="utf-8")
+    assert written(page, {"described": faults_described()}) == page
+
+
+def test_a_page_without_markers_is_refused():
+    with pytest.raises(LucidError, match="described: begin"):
+        written("nothing", {"described": ""})

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from simulator.agreement import compare_schedules, load_slice, read_schedule
-from simulator.fidelity import CASES, Case, compare, main, reference_slice
+from simulator.fidelity import (
+    CASES,
+    Case,
+    agreement_table,
+    compare,
+    difference_table,
+    main,
+    reference_slice,
+    written,
+)
 from simulator.rules import LUCID_SIMULATOR
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
@@ -70,6 +79,12 @@ def test_lucid_disagrees_without_any_one_of_the_faults(fault):
     result = part.replayed("lucid", f"lucid-artifact-without:{fault}")
     found = compare_schedules(result, read_schedule(folder() / "week1vc64_lucid.csv.gz"))
     assert found.equal_ends < 0.9
+
+
+def test_the_page_shows_the_tables_as_they_are():
+    page = (Path(__file__).parents[2] / "docs" / "simulator_fidelity.md").read_text(encoding="utf-8")
+    tables = {"agreement": agreement_table(folder()), "differences": difference_table(folder())}
+    assert written(page, tables) == page
 
 
 def test_any_slice_is_compared_from_the_command_line(tmp_path, capsys):
