@@ -86,29 +86,29 @@ def claims_section(evidence: Evidence) -> Section:
     )
 
 
-def standing(evidence: Evidence) -> list[str]:
-    """Say in a sentence a measure whom Lucid is ahead of on this trace, whom behind, and by how much."""
+def standing(evidence: Evidence, policy: str = LUCID) -> list[str]:
+    """Say in a sentence a measure whom a policy is ahead of on this trace, whom behind, and by how much."""
     study = evidence.study
-    if LUCID not in study.policies:
-        return ["Lucid was not among the policies."]
+    if policy not in study.policies:
+        return []
     said = []
     for name, words in (
         ("mean_jct_s", "Mean JCT"),
         ("mean_queuing_delay_s", "Mean queuing delay"),
         ("p999_queuing_delay_s", "P99.9 queuing delay"),
     ):
-        ours = evidence.figure(study.run(LUCID), name)
+        ours = evidence.figure(study.run(policy), name)
         if ours is None:
             continue
         rivals = [
-            (policy, theirs)
-            for policy in study.policies
-            if policy != LUCID and (theirs := evidence.figure(study.run(policy), name)) is not None
+            (rival, theirs)
+            for rival in study.policies
+            if rival != policy and (theirs := evidence.figure(study.run(rival), name)) is not None
         ]
-        behind = [f"{name_of(policy)} ({_times(ours, theirs)})" for policy, theirs in rivals if theirs < ours]
-        ahead = [f"{name_of(policy)} ({_times(theirs, ours)})" for policy, theirs in rivals if theirs > ours]
+        behind = [f"{name_of(rival)} ({_times(ours, theirs)})" for rival, theirs in rivals if theirs < ours]
+        ahead = [f"{name_of(rival)} ({_times(theirs, ours)})" for rival, theirs in rivals if theirs > ours]
         said.append(
-            f"{words}: Lucid loses to {', '.join(behind) or 'no other policy'}; "
+            f"{words}: {name_of(policy)} loses to {', '.join(behind) or 'no other policy'}; "
             f"it beats {', '.join(ahead) or 'none'}."
         )
     return said

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pandas as pd
 from cluster_logs.progress import Progress, silent
 from pipeline.reproduction.ablations import ablation_runs, ablation_sections
 from pipeline.reproduction.claims import Evidence, claims_section, standing
+from pipeline.reproduction.estimate_worth import add_truth, estimate_runs, estimate_sections
 from pipeline.reproduction.latency import QUEUE_LENGTHS, latency_section
 from pipeline.reproduction.model_updates import add_updates, update_runs, update_sections
 from pipeline.reproduction.overall import overall_runs, overall_sections
@@ -20,7 +22,7 @@ from pipeline.reproduction.runs import Outcome, Run, execute
 from pipeline.reproduction.sections import Section
 from pipeline.reproduction.sensitivity import sensitivity_runs, sensitivity_sections
 from pipeline.reproduction.sharing import Measurements
-from pipeline.reproduction.study import Study, make_study
+from pipeline.reproduction.study import CLARITY, LUCID, Study, make_study
 from pipeline.reproduction.testbed import add_testbed, testbed_runs, testbed_sections
 from pipeline.reproduction.trace import Trace
 from pipeline.run_manifest import git_commit
@@ -75,8 +77,8 @@ def evaluate(
     """
     study = make_study(trace, measured, policies=policies, seed=seed, workers=workers, progress=progress)
     runs = [run for maker in (overall_runs, ablation_runs, sensitivity_runs) for run in maker(study)]
-    study = add_updates(add_testbed(study), progress=progress)
-    runs += [run for maker in (testbed_runs, update_runs) for run in maker(study)]
+    study = add_updates(add_testbed(add_truth(study)), progress=progress)
+    runs += [run for maker in (testbed_runs, update_runs, estimate_runs) for run in maker(study)]
     outcomes = execute(study.materials, runs, workers=workers, progress=progress)
     latency = latency_section(study, queue_lengths)
     evidence = Evidence(study, outcomes, latency.tidy)
@@ -88,6 +90,7 @@ def evaluate(
         *ablation_sections(study, outcomes),
         *sensitivity_sections(study, outcomes),
         *update_sections(study, outcomes),
+        *estimate_sections(study, outcomes),
         _left_out(),
     ]
     report = Report(
@@ -99,7 +102,9 @@ def evaluate(
                 "numbers, "
                 "with what the paper published beside what was measured here."
             ),
-            "\n".join(f"- {sentence}" for sentence in standing(evidence)),
+            "\n".join(
+                f"- {sentence}" for policy in (LUCID, CLARITY) for sentence in standing(evidence, policy)
+            ),
         ),
         study.remarks(),
         sections,
@@ -126,7 +131,7 @@ def origin(study: Study, command: str | None) -> dict[str, str]:
             f"Python {platform.python_version()}"
         ),
         "seed": str(study.seed),
-        "command": f"`{command or ' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}`",
+        "command": f"`{command or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}`",
     }
 
 

@@ -24,7 +24,7 @@ from simulator.colocation import MeasuredPairs
 from simulator.policies.registry import policy_class, policy_names
 from simulator.workload import Workload
 
-LUCID = "lucid"
+LUCID, CLARITY = "lucid", "clarity"  # the paper's policy, and our own
 BASE = "log"  # the profiles of the end-to-end evaluation
 # (medium_from, tiny_above) of section 4.5; the third is the paper's default and ours.
 THRESHOLDS = ((0.75, 0.90), (0.75, 0.97), (0.85, 0.95), (0.80, 0.95), (0.85, 0.90), (0.85, 0.97))

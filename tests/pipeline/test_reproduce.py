@@ -16,6 +16,7 @@ from pipeline.reproduction.sharing import read_measurements
 from pipeline.reproduction.trace import read_trace, synthesize_trace
 
 SECTIONS = {
+    "estimates",
     "claims",
     "table2_trace",
     "table4_overall",
