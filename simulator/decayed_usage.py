@@ -6,7 +6,7 @@ costs nothing between its start and its end.
 """
 
 from collections.abc import Callable, Hashable
-from math import log
+from math import exp2, log
 
 REBASE_HALF_LIVES = 200.0  # 2^200 is far from what a float holds, and so is 2^-200 from what matters
 
@@ -21,26 +21,29 @@ class DecayedUsage:
         self._gpus: dict[Hashable, int] = {}  # in use
 
     def _weighted_s(self, at_s: float) -> float:
-        """The integral of 2^(t / half-life), in seconds of the origin's worth."""
-        return self.half_life_s / log(2) * 2 ** ((at_s - self._origin_s) / self.half_life_s)
+        """The integral of 2^(t / half-life), in seconds of the origin's worth; the origin moves when due."""
+        if at_s - self._origin_s > REBASE_HALF_LIVES * self.half_life_s:
+            shrink = exp2((self._origin_s - at_s) / self.half_life_s)
+            self._past = {user: past * shrink for user, past in self._past.items()}
+            self._origin_s = at_s
+        return self.half_life_s / log(2) * exp2((at_s - self._origin_s) / self.half_life_s)
 
     def start(self, user: Hashable, gpus: int, at_s: float) -> None:
         """Count from `at_s` on that the user holds so many more GPUs."""
-        if (at_s - self._origin_s) / self.half_life_s > REBASE_HALF_LIVES:
-            shrink = 2 ** ((self._origin_s - at_s) / self.half_life_s)
-            self._past = {name: past * shrink for name, past in self._past.items()}
-            self._origin_s = at_s
-        self._past[user] = self._past.get(user, 0.0) - gpus * self._weighted_s(at_s)
+        weighted_s = self._weighted_s(at_s)
+        self._past[user] = self._past.get(user, 0.0) - gpus * weighted_s
         self._gpus[user] = self._gpus.get(user, 0) + gpus
 
     def stop(self, user: Hashable, gpus: int, at_s: float) -> None:
         """Count from `at_s` on that the user holds so many GPUs fewer."""
-        self._past[user] += gpus * self._weighted_s(at_s)
+        weighted_s = self._weighted_s(at_s)
+        self._past[user] += gpus * weighted_s
         self._gpus[user] -= gpus
 
     def comparable(self, now_s: float) -> Callable[[Hashable], float]:
         """Return a function of the user that is proportional to their usage at `now_s`."""
-        past, gpus, weight_s = self._past, self._gpus, self._weighted_s(now_s)
+        weight_s = self._weighted_s(now_s)
+        past, gpus = self._past, self._gpus
 
         def used(user: Hashable) -> float:
             return max(0.0, past.get(user, 0.0) + gpus.get(user, 0) * weight_s)
@@ -49,4 +52,4 @@ class DecayedUsage:
 
     def of(self, user: Hashable, now_s: float) -> float:
         """Return a user's usage (GPU-s), decayed until now."""
-        return self.comparable(now_s)(user) * 2 ** ((self._origin_s - now_s) / self.half_life_s)
+        return self.comparable(now_s)(user) * exp2((self._origin_s - now_s) / self.half_life_s)
