@@ -61,7 +61,7 @@ class ClusterEvents:
 
 def one_pool(gpus: int) -> pd.DataFrame:
     """The sizes of a cluster that is one node of so many GPUs: no placement constraints."""
-    always = pd.to_datetime([None], utc=True)
+    always = pd.Series([pd.NaT], dtype="datetime64[us, UTC]")
     return pd.DataFrame(
         {"virtual_cluster": [EVERYONE], "from_time": always, "nodes": 1, "gpus_per_node": gpus}
     )
