@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export LUCID_REFERENCE_DATA ?= $(abspath ../shared)
 endif
 
-.PHONY: install demo up down test lint format bench golden lock clean
+.PHONY: install demo up down test lint format bench golden reproduction lock clean
 
 install: .venv/installed
 
@@ -46,6 +46,9 @@ bench: install  ## Measure readers, simulator and scoring; print ratios
 
 golden: install  ## Write the golden results anew; look at the diff before you commit it
 	$(BIN)/python tests/golden/bless.py
+
+reproduction: install  ## Write docs/reproduction anew: the paper's evaluation on each trace (minutes)
+	$(BIN)/python -m pipeline.reproduction.documents
 
 lock:  ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock

@@ -109,9 +109,8 @@ PAGES: Mapping[str, Page] = {
         _reference_command("week1vc48", "nodes48.csv"),
         (
             (
-                f"The cluster is one virtual cluster of {_LOADED_NODES} nodes (nodes48.csv says so), far fewer "
-                "than "
-                "Philly had, so that jobs queue at all: the public copy of Philly is light."
+                f"The cluster is one virtual cluster of {_LOADED_NODES} nodes (nodes48.csv says so), far "
+                "fewer than Philly had, so that jobs queue at all: the public copy of Philly is light."
             ),
             _NOISY,
         ),
@@ -122,9 +121,8 @@ PAGES: Mapping[str, Page] = {
         _reference_command("week", f"${REFERENCE}/reference/lucid/week_nodes.csv"),
         (
             (
-                "The public copy of Philly is light: on the nodes that the Helios artifact gives its virtual "
-                "clusters "
-                "hardly any job waits, and whatever a scheduler does, little can be gained."
+                "The public copy of Philly is light: on the nodes that the Helios artifact gives its "
+                "virtual clusters hardly any job waits, and whatever a scheduler does, little can be gained."
             ),
             _NOISY,
         ),

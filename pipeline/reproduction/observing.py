@@ -20,7 +20,8 @@ class Activity:
 
     - `gpu_util_pct`, `gpu_mem_mib`: of an active GPU, averaged over GPU time; GPUs whose jobs have no profile
       are left out. Two jobs on a GPU ask for the sum, of which at most 100 % can be had.
-    - `mean_queue`, `max_queue`: waiting jobs over time, from the first submission to the last start.
+    - `mean_queue`, `max_queue`: waiting jobs over time, from the first submission to the last start, which
+      is `queued_for_s` later.
     - `profiling_queue_s`: mean wait before a profiling run, of the `profiling_runs` that there were.
     """
 
@@ -29,6 +30,7 @@ class Activity:
     active_gpu_s: float
     mean_queue: float
     max_queue: int
+    queued_for_s: float
     profiling_queue_s: float
     profiling_runs: int
 
@@ -109,6 +111,7 @@ class ActivityRecorder:
             self._active_gpu_s,
             self._queue_s_at_last_start / queue_over_s if queue_over_s else 0.0,
             self._max_queue,
+            queue_over_s,
             self._profiling_wait_s / self._profiling_runs if self._profiling_runs else 0.0,
             self._profiling_runs,
         )
