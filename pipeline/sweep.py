@@ -84,8 +84,8 @@ def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> S
     remarks = list(inputs.remarks)
     if len({run.seed for run in runs}) > 1 and not _anything_random(inputs, runs):
         remarks.append(
-            "Nothing in this sweep is random, so all seeds give the same figures: draw job types or "
-            "estimates (estimate noise) to see a spread."
+            "Nothing in this sweep is random, so all seeds give the same figures: draw job types, estimates "
+            "(estimate noise) or failures to see a spread."
         )
     document = {
         "format_version": FORMAT_VERSION,
@@ -100,7 +100,7 @@ def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> S
 
 def _anything_random(inputs: SweepInputs, runs: Sequence[SweepRun]) -> bool:
     noisy = (run for run in runs if run.estimate_noise and policy_class(run.policy).needs_estimates)
-    return inputs.job_types == "drawn" or any(noisy)
+    return inputs.job_types == "drawn" or inputs.failure_mtbf_hours is not None or any(noisy)
 
 
 def plan_digest(inputs: SweepInputs, runs: Sequence[SweepRun]) -> str:

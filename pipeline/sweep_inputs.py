@@ -1,6 +1,6 @@
-"""What all runs of a sweep share: jobs, nodes and profiles, frozen in one folder that any worker can read.
+"""What all runs of a sweep share: jobs, sizes and profiles, frozen in one folder that any worker can read.
 
-    FOLDER/inputs/DIGEST/jobs.parquet, nodes.parquet[, solo.parquet, pairs.parquet], inputs.json
+    FOLDER/inputs/DIGEST/jobs.parquet, sizes.parquet[, solo.parquet, pairs.parquet], inputs.json
 
 A sweep that goes on tomorrow, or on another machine, replays the very same jobs, whatever happened to the log
 or the lake in between.
@@ -9,9 +9,10 @@ or the lake in between.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -23,15 +24,18 @@ from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
-from cluster_logs.readers.nodes_file import read_nodes_file
+from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.storage import locate, write_atomically
+from pipeline.cluster_events import EVERYONE, lake_sizes, one_pool
 from pipeline.profile_store import read_profile_set
 from pipeline.replay_inputs import JobTypes
 from pipeline.run_manifest import frame_sha256
-from pipeline.simulation import EVERYONE, within
+from pipeline.simulation import within
 from pipeline.windows import submission_span
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+from simulator.node_failures import DEFAULT_REPAIR_HOURS
+from simulator.published_packing import has_labels, read_labelled_profiles, read_published_pairs
 from simulator.rules import load_rules
 
 INPUTS_FILE = "inputs.json"
@@ -56,31 +60,39 @@ JOB_COLUMNS = (
     "gpu_mem_util_pct",
     "gpu_mem_mib",
 )
-NODE_COLUMNS = ("virtual_cluster", "nodes", "gpus_per_node")
+SIZE_COLUMNS = ("virtual_cluster", "from_time", "nodes", "gpus_per_node")
 
 
 @dataclass(frozen=True)
 class SweepInputs:
     """The tables that a sweep replays, and how.
 
-    - `nodes`: virtual_cluster, nodes, gpus_per_node; `one_pool`: all jobs share the one virtual cluster.
+    - `sizes`: virtual_cluster, from_time (UTC; NaT: from the beginning), nodes, gpus_per_node.
     - `job_types`: a job whose profile the log does not say has one "drawn" from `solo` with the run's seed,
       or (with "log") never shares its GPUs.
+    - `solo` with a column sharing_score: scores are these labels, and pairs are used in the published order
+      (`Rules.labelled_scores`); without it the packing model learns from both tables.
+    - `cpu_cores_per_node`, `failure_mtbf_hours`, `failure_repair_hours`: as in `lucid simulate`; failures are
+      drawn with the run's seed.
     - `remarks`: what the log did not say, for people.
     """
 
     jobs: pd.DataFrame
-    nodes: pd.DataFrame
+    sizes: pd.DataFrame
     rules: str = "default"
-    one_pool: bool = False
     job_types: JobTypes = "log"
     solo: pd.DataFrame | None = None
     pairs: pd.DataFrame | None = None
+    cpu_cores_per_node: int = 0
+    failure_mtbf_hours: float | None = None
+    failure_repair_hours: float = DEFAULT_REPAIR_HOURS
     remarks: tuple[str, ...] = ()
     sha256: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         load_rules(self.rules)
+        if (self.solo is None) != (self.pairs is None):
+            raise BadInputError("Colocation needs both measurements.", remedy="Give solo and pair profiles.")
         if self.job_types == "drawn" and self.solo is None:
             raise BadInputError(
                 "Job types cannot be drawn without measured profiles.", remedy="Give solo and pair profiles."
@@ -88,21 +100,30 @@ class SweepInputs:
         if not self.sha256:
             object.__setattr__(self, "sha256", self._digest())
 
-    def _digest(self) -> str:
-        tables = {
-            name: None if frame is None else frame_sha256(frame)
-            for name, frame in (
-                ("jobs", self.jobs),
-                ("nodes", self.nodes),
-                ("solo", self.solo),
-                ("pairs", self.pairs),
-            )
-        }
-        text = json.dumps({**tables, **self._choices()}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+    @property
+    def one_pool(self) -> bool:
+        """Whether all jobs share one virtual cluster, whatever the log says."""
+        return set(self.sizes["virtual_cluster"]) == {EVERYONE}
 
-    def _choices(self) -> dict[str, Any]:
-        return {"rules": self.rules, "one_pool": self.one_pool, "job_types": self.job_types}
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the tables that are there, by name."""
+        frames = {"jobs": self.jobs, "sizes": self.sizes, "solo": self.solo, "pairs": self.pairs}
+        return {name: frame for name, frame in frames.items() if frame is not None}
+
+    def choices(self) -> dict[str, Any]:
+        """Return what is not a table and changes results, by name."""
+        return {
+            "rules": self.rules,
+            "job_types": self.job_types,
+            "cpu_cores_per_node": self.cpu_cores_per_node,
+            "failure_mtbf_hours": self.failure_mtbf_hours,
+            "failure_repair_hours": self.failure_repair_hours,
+        }
+
+    def _digest(self) -> str:
+        digests = {name: frame_sha256(frame) for name, frame in self.tables().items()}
+        text = json.dumps({**digests, **self.choices()}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_log(
@@ -119,6 +140,9 @@ def read_log(
     job_types: JobTypes = "log",
     singles_uri: str | None = None,
     pairs_uri: str | None = None,
+    cpu_cores_per_node: int = 0,
+    failure_mtbf_hours: float | None = None,
+    failure_repair_hours: float = DEFAULT_REPAIR_HOURS,
     progress: Progress = silent,
 ) -> SweepInputs:
     """Read a log file, the cluster's size (`nodes_uri`, or one pool of `gpus`) and, if given, profiles.
@@ -126,28 +150,41 @@ def read_log(
     `start` and `end` as in `lucid simulate`: jobs submitted in the window, both ends included, on the log's
     own clock. Raises BadInputError for what cannot be used.
     """
-    frame, account = read_jobs_file(jobs_uri, source_format, time_zone=time_zone, progress=progress)
     zone = ZoneInfo(time_zone or load_reader(source_format).time_zone)
+    if nodes_uri is not None:
+        sizes = read_nodes_over_time(nodes_uri, gpus_per_node=gpus_per_node, time_zone=zone.key)
+    else:
+        sizes = one_pool(gpus or gpus_per_node)
+    frame, account = read_jobs_file(jobs_uri, source_format, time_zone=time_zone, progress=progress)
     remarks = []
     if account.rows_quarantined or account.rows_skipped:
         reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
         remarks.append(f"Rows of the log that are not replayed: {reasons}.")
-    if nodes_uri is not None:
-        nodes = read_nodes_file(nodes_uri, gpus_per_node=gpus_per_node)
-    else:
-        nodes = pd.DataFrame(
-            {"virtual_cluster": [EVERYONE], "nodes": [1], "gpus_per_node": [gpus or gpus_per_node]}
-        )
+    solo, pairs = _measurements(singles_uri, pairs_uri, rules)
     return SweepInputs(
         jobs=_columns(within(frame, start, end, zone), JOB_COLUMNS),
-        nodes=_columns(nodes, NODE_COLUMNS),
+        sizes=_columns(sizes, SIZE_COLUMNS),
         rules=rules,
-        one_pool=nodes_uri is None,
         job_types=job_types,
-        solo=None if singles_uri is None else read_solo_profiles(singles_uri),
-        pairs=None if pairs_uri is None else read_pair_profiles(pairs_uri),
+        solo=solo,
+        pairs=pairs,
+        cpu_cores_per_node=cpu_cores_per_node,
+        failure_mtbf_hours=failure_mtbf_hours,
+        failure_repair_hours=failure_repair_hours,
         remarks=tuple(remarks),
     )
+
+
+def _measurements(
+    singles_uri: str | None, pairs_uri: str | None, rules: str
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+    if singles_uri is None or pairs_uri is None:
+        return None, None
+    if load_rules(rules).labelled_scores and has_labels(Path(singles_uri)):
+        labelled = read_labelled_profiles(Path(singles_uri))
+        solo = pd.DataFrame([asdict(profile) for profile in labelled.values()])
+        return solo, read_published_pairs(Path(pairs_uri))
+    return read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri)
 
 
 def read_lake(
@@ -164,8 +201,7 @@ def read_lake(
     Without stored profiles the zoo is measured on the simulated GPU, and a remark says so. Raises
     NotFoundError when the lake has no jobs or no nodes of the cluster.
     """
-    lake = Lake(lake_uri)
-    jobs = lake.read_jobs(cluster, start, end)
+    jobs = Lake(lake_uri).read_jobs(cluster, start, end)
     if jobs.empty:
         first, last = submission_span(lake_uri, cluster)
         raise BadInputError(
@@ -173,7 +209,7 @@ def read_lake(
             f"lake has {first} to {last}.",
             remedy="Choose a window inside it.",
         )
-    nodes = lake.read_nodes(cluster, jobs["submit_time"].min().date())
+    sizes = lake_sizes(lake_uri, cluster, jobs["submit_time"].min().to_pydatetime(), ZoneInfo("UTC"))
     remarks = []
     try:
         profiles = read_profile_set(lake_uri, cluster)
@@ -187,7 +223,7 @@ def read_lake(
         )
     return SweepInputs(
         jobs=_columns(jobs, JOB_COLUMNS),
-        nodes=_columns(nodes, NODE_COLUMNS),
+        sizes=_columns(sizes, SIZE_COLUMNS),
         rules=rules,
         job_types=job_types,
         solo=profiles.solo,
@@ -210,15 +246,13 @@ def store_inputs(inputs: SweepInputs, folder_uri: str) -> str:
     fs, folder = locate(uri)
     if _read(f"{uri}/{INPUTS_FILE}") is not None:
         return uri
-    for name, frame in _tables(inputs).items():
+    for name, frame in inputs.tables().items():
         table = pa.Table.from_pandas(frame, preserve_index=False)
         write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
     document = {
         "sha256": inputs.sha256,
-        "tables": sorted(_tables(inputs)),
-        "rules": inputs.rules,
-        "one_pool": inputs.one_pool,
-        "job_types": inputs.job_types,
+        "tables": sorted(inputs.tables()),
+        **inputs.choices(),
         "remarks": list(inputs.remarks),
     }
     text = json.dumps(document, indent=2, sort_keys=True) + "\n"
@@ -239,11 +273,6 @@ def load_inputs(uri: str) -> SweepInputs:
         with fs.open_input_file(f"{folder}/{name}.parquet") as source:
             frames[name] = pq.read_table(source).to_pandas()
     return SweepInputs(**frames, **{**document, "remarks": tuple(document["remarks"])})
-
-
-def _tables(inputs: SweepInputs) -> dict[str, pd.DataFrame]:
-    frames = {"jobs": inputs.jobs, "nodes": inputs.nodes, "solo": inputs.solo, "pairs": inputs.pairs}
-    return {name: frame for name, frame in frames.items() if frame is not None}
 
 
 def _read(uri: str) -> bytes | None:

@@ -6,20 +6,24 @@ from dataclasses import replace
 from functools import lru_cache
 from time import process_time
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from pipeline.cluster_events import EVERYONE, ClusterEvents
 from pipeline.plain_values import plain
 from pipeline.replay_inputs import profiles_of_jobs
-from pipeline.simulation import EVERYONE, logged_ends_s
+from pipeline.simulation import logged_ends_s
 from pipeline.sweep_inputs import SweepInputs, load_inputs
 from profiler_jobs.profile_table import ProfileSet
 from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.engine import simulate
+from simulator.pair_speed_rules import PairsInOrder
 from simulator.policies.registry import policy_class
 from simulator.sweep import FAILED, OK, SweepRun, run_id
 from simulator.user_history import user_history_estimates
@@ -40,6 +44,7 @@ class Replayer:
         self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_workload)
         self._profiles = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_profiles)
         self._model: Any = None
+        self._colocation = colocation_of(inputs)
 
     def record(self, run: SweepRun) -> dict[str, Any]:
         """Simulate and return the record to store; an error becomes a record that says so.
@@ -70,8 +75,9 @@ class Replayer:
         return record
 
     def _summary(self, run: SweepRun) -> Mapping[str, Any]:
-        cluster = self.cluster(run.node_scale)
-        workload = self.workload(run).that_fit(cluster)
+        workload = self.workload(run)
+        cluster, changes = self.cluster(run, workload)
+        workload = workload.that_fit(cluster, changes)
         if not len(workload):
             skipped = ", ".join(f"{count:,} {rule}" for rule, count in workload.skipped.items() if count)
             raise BadInputError(
@@ -84,23 +90,22 @@ class Replayer:
             run.policy,
             rules=self.inputs.rules,
             settings=run.settings,
-            colocation=self._colocation(),
+            colocation=self._colocation,
+            changes=changes,
         )
         return {"total_gpus": cluster.total_gpus, **result.summary}
 
-    def cluster(self, node_scale: float) -> ClusterSpec:
-        """Return the cluster with every virtual cluster's nodes scaled, but none scaled away.
-
-        One pool of GPUs is one node: its GPUs are scaled.
-        """
-        spec = ClusterSpec.from_nodes(self.inputs.nodes)
-        if self.inputs.one_pool:
-            return replace(spec, gpus_per_node=max(1, round(spec.gpus_per_node * node_scale)))
-        nodes = {
-            name: max(1, round(count * node_scale)) if count else 0
-            for name, count in spec.virtual_clusters.items()
-        }
-        return replace(spec, virtual_clusters=nodes)
+    def cluster(self, run: SweepRun, workload: Workload) -> tuple[ClusterSpec, tuple[ClusterChange, ...]]:
+        """Return the cluster at its size for this run, and what happens to it."""
+        given = self.inputs
+        events = ClusterEvents(
+            cpu_cores_per_node=given.cpu_cores_per_node,
+            failure_mtbf_hours=given.failure_mtbf_hours,
+            failure_repair_hours=given.failure_repair_hours,
+        )
+        origin = workload.origin if workload.origin is not None else given.jobs["submit_time"].min()
+        sizes = scaled_sizes(given.sizes, run.node_scale, one_pool=given.one_pool)
+        return events.cluster(sizes, workload, origin, ZoneInfo("UTC"), run.seed)
 
     def workload(self, run: SweepRun) -> Workload:
         """Return the jobs with the beliefs of this run."""
@@ -115,6 +120,7 @@ class Replayer:
             jobs,
             profiles=self._profiles(seed),
             estimated_duration_s=None if noise is None else noisy_estimates_s(jobs, noise, seed),
+            cpu_jobs=self.inputs.cpu_cores_per_node > 0,
         )
         if self.inputs.one_pool:
             workload = workload.in_one_virtual_cluster(EVERYONE)
@@ -134,6 +140,12 @@ class Replayer:
         distinct = list(dict.fromkeys(profile for profile in profiles if profile is not None))
         if not distinct:
             return profiles
+        if "sharing_score" in solo.columns:
+            labels = dict(zip(solo["job_type"], map(int, solo["sharing_score"]), strict=True))
+            return tuple(
+                None if profile is None else replace(profile, sharing_score=labels.get(profile.job_type))
+                for profile in profiles
+            )
         scores = self._packing_model(solo, pairs).predict(
             [profile.gpu_util_pct for profile in distinct],
             [profile.gpu_mem_util_pct for profile in distinct],
@@ -154,8 +166,25 @@ class Replayer:
             self._model = PackingAnalyzeModel().fit(solo, pairs)
         return self._model
 
-    def _colocation(self) -> ColocationModel | None:
-        return None if self.inputs.pairs is None else MeasuredPairs(self.inputs.pairs)
+
+def colocation_of(inputs: SweepInputs) -> ColocationModel | None:
+    """Return how fast the measured pairs run; None: the simulator's own model."""
+    if inputs.pairs is None or inputs.solo is None:
+        return None
+    if "sharing_score" in inputs.solo.columns:
+        return PairsInOrder(inputs.pairs)
+    return MeasuredPairs(inputs.pairs)
+
+
+def scaled_sizes(sizes: pd.DataFrame, factor: float, *, one_pool: bool = False) -> pd.DataFrame:
+    """Return sizes with every number of nodes scaled and rounded, but no virtual cluster scaled away.
+
+    One pool of GPUs is one node: its GPUs are scaled.
+    """
+    column = "gpus_per_node" if one_pool else "nodes"
+    counts = sizes[column].to_numpy(dtype=np.int64)
+    scaled = np.maximum(1, np.floor(counts * factor + 0.5).astype(np.int64))
+    return sizes.assign(**{column: np.where(counts > 0, scaled, 0)})
 
 
 def noisy_estimates_s(jobs: pd.DataFrame, sigma: float, seed: int) -> NDArray[np.float64]:

@@ -25,8 +25,11 @@ from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import has_scheme
 from pipeline.replay_inputs import JobTypes
+from pipeline.simulation import reference_measurements
 from pipeline.sweep_inputs import SweepInputs, read_log
 from pipeline.windows import read_time
+from simulator.node_failures import DEFAULT_REPAIR_HOURS
+from simulator.rules import load_rules
 from simulator.sweep import SweepRun, expand
 
 _PATHS = ("jobs", "nodes", "singles", "pairs")
@@ -53,6 +56,9 @@ class SweepSpec:
     job_types: JobTypes = "log"
     singles: str | None = None
     pairs: str | None = None
+    cpu_cores_per_node: int = 0
+    failure_mtbf_hours: float | None = None
+    failure_repair_hours: float = DEFAULT_REPAIR_HOURS
 
     @classmethod
     def from_toml(cls, path: Path) -> "SweepSpec":
@@ -103,7 +109,13 @@ class SweepSpec:
             )
         if (self.singles is None) != (self.pairs is None):
             raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
-        return read_log(
+        singles, pairs = self.singles, self.pairs
+        remarks: tuple[str, ...] = ()
+        if singles is None and "lucid" in self.policies and load_rules(self.rules).labelled_scores:
+            found_singles, found_pairs, said = reference_measurements()
+            singles, pairs = (None if found is None else str(found) for found in (found_singles, found_pairs))
+            remarks = (said,)
+        inputs = read_log(
             jobs_uri=self.jobs,
             source_format=self.format,
             nodes_uri=self.nodes,
@@ -114,10 +126,14 @@ class SweepSpec:
             time_zone=self.time_zone,
             rules=self.rules,
             job_types=self.job_types,
-            singles_uri=self.singles,
-            pairs_uri=self.pairs,
+            singles_uri=singles,
+            pairs_uri=pairs,
+            cpu_cores_per_node=self.cpu_cores_per_node,
+            failure_mtbf_hours=self.failure_mtbf_hours,
+            failure_repair_hours=self.failure_repair_hours,
             progress=progress,
         )
+        return replace(inputs, remarks=(*inputs.remarks, *remarks))
 
 
 def _read(key: str, value: Any, place: str) -> Any:
@@ -143,6 +159,13 @@ def _read(key: str, value: Any, place: str) -> Any:
         if value is None and key == "gpus":
             return None
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise fault
+        return value
+    if key in ("cpu_cores_per_node", "failure_mtbf_hours", "failure_repair_hours"):
+        kind = int if key == "cpu_cores_per_node" else (int, float)
+        if value is None and key == "failure_mtbf_hours":
+            return None
+        if not isinstance(value, kind) or isinstance(value, bool) or value < 0:
             raise fault
         return value
     if isinstance(value, datetime | date):  # TOML has times of its own
@@ -172,4 +195,7 @@ _WANTED = {
     "job_types": f"Choose one of: {', '.join(get_args(JobTypes))}.",
     "singles": "Give the path of the solo profiles.",
     "pairs": "Give the path of the pair profiles.",
+    "cpu_cores_per_node": "Give a whole number, 0 or more.",
+    "failure_mtbf_hours": "Give the mean hours between a node's failures, or leave it out.",
+    "failure_repair_hours": "Give mean hours until a node is back.",
 }

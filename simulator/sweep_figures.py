@@ -13,6 +13,7 @@ from simulator.sweep import OK
 MEASURES = (("mean_jct_s", "mean JCT (s)"), ("mean_queuing_delay_s", "mean queuing delay (s)"))
 MOST_LINES = 10  # the best by mean JCT; more cannot be told apart
 POLICIES_FILE = "sweep_policies.png"
+LOG_FROM_RATIO = 5.0  # a scale whose ends differ by more is logarithmic
 
 
 def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:
@@ -67,26 +68,33 @@ def _best(table: pd.DataFrame, labels: pd.Series) -> list[str]:
 
 
 def variants(table: pd.DataFrame, axes: list[str]) -> Figure:
-    """Draw a bar a variant (policy and settings), mean over seeds, with the range from least to most."""
+    """Draw a point a variant (policy and settings): the mean over seeds, with the range over them."""
     labels = _labelled(table, axes)
     shown = _best(table, labels)
-    figure = Figure(figsize=(9, 1.2 + 0.35 * len(shown)), layout="constrained")
+    figure = Figure(figsize=(9, 1.2 + 0.3 * len(shown)), layout="constrained")
     panels = figure.subplots(1, len(MEASURES), sharey=True)
     places = np.arange(len(shown))[::-1]
     for panel, (measure, title) in zip(panels, MEASURES, strict=True):
         by_label = table[measure].astype(float).groupby(labels)
         mean, least, most = (by_label.agg(how).loc[shown].to_numpy() for how in ("mean", "min", "max"))
-        panel.barh(places, mean, xerr=np.maximum(0.0, [mean - least, most - mean]), capsize=2)
+        panel.errorbar(
+            mean, places, xerr=np.maximum(0.0, [mean - least, most - mean]), fmt="o", markersize=4, capsize=3
+        )
+        if least.min() > 0 and most.max() > LOG_FROM_RATIO * least.min():
+            panel.set_xscale("log")
+        else:
+            panel.set_xlim(left=0)
         panel.set_yticks(places, shown, fontsize="small")
         panel.set_xlabel(title)
-        panel.grid(visible=True, axis="x", alpha=0.3)
+        panel.grid(visible=True, alpha=0.3)
     return figure
 
 
 def along(table: pd.DataFrame, axis: str, axes: list[str]) -> Figure:
     """Draw both measures along one setting, a line a variant of everything else.
 
-    The band is the range over seeds. Policies that do not have the setting are level lines.
+    The band is the range over seeds. The picture shows where the setting moves something: policies that do
+    not have it are level lines, and the legend says the height of those that lie outside.
     """
     others = [name for name in axes if name != axis]
     moved = table[table[axis].notna()]
@@ -97,30 +105,43 @@ def along(table: pd.DataFrame, axis: str, axes: list[str]) -> Figure:
     figure = Figure(figsize=(9, 4), layout="constrained")
     panels = figure.subplots(1, len(MEASURES))
     for panel, (measure, title) in zip(panels, MEASURES, strict=True):
-        _lines(panel, moved, axis, others, measure, places)
+        _lines(panel, moved, axis, others, measure, places, joined=numeric)
         _levels(panel, level, others, measure)
+        low, high = float(moved[measure].min()), float(moved[measure].max())
+        margin = max(0.1 * (high - low), 0.02 * high, 1e-9)
+        panel.set_ylim(max(0.0, low - margin), high + margin)
         panel.set_xlabel(axis)
         panel.set_ylabel(title)
-        panel.set_ylim(bottom=0)
         panel.grid(visible=True, alpha=0.3)
         if not numeric:
             panel.set_xticks(list(places.values()), [str(value) for value in values])
-    panels[0].legend(fontsize="x-small")
+            panel.set_xlim(-0.5, len(values) - 0.5)
+        panel.legend(fontsize="x-small")
     return figure
 
 
 def _lines(
-    panel: Axes, moved: pd.DataFrame, axis: str, others: list[str], measure: str, places: dict[object, float]
+    panel: Axes,
+    moved: pd.DataFrame,
+    axis: str,
+    others: list[str],
+    measure: str,
+    places: dict[object, float],
+    *,
+    joined: bool,
 ) -> None:
     labels = _labelled(moved, others)
     for label in _best(moved, labels):
         rows = moved[labels == label]
         by_value = rows[measure].astype(float).groupby(rows[axis], sort=True)
         spots = [places[value] for value in by_value.mean().index]
-        (line,) = panel.plot(spots, by_value.mean().to_numpy(), marker="o", label=label)
-        panel.fill_between(
-            spots, by_value.min().to_numpy(), by_value.max().to_numpy(), color=line.get_color(), alpha=0.2
-        )
+        mean, least, most = (by_value.agg(how).to_numpy() for how in ("mean", "min", "max"))
+        if joined:
+            (line,) = panel.plot(spots, mean, marker="o", markersize=4, label=label)
+            panel.fill_between(spots, least, most, color=line.get_color(), alpha=0.2)
+        else:
+            spread = np.maximum(0.0, [mean - least, most - mean])
+            panel.errorbar(spots, mean, yerr=spread, fmt="o", markersize=4, capsize=3, label=label)
 
 
 def _levels(panel: Axes, level: pd.DataFrame, others: list[str], measure: str) -> None:
@@ -129,4 +150,5 @@ def _levels(panel: Axes, level: pd.DataFrame, others: list[str], measure: str) -
     labels = _labelled(level, others)
     for i, label in enumerate(_best(level, labels)):
         height = float(level[labels == label][measure].astype(float).mean())
-        panel.axhline(height, linestyle="--", linewidth=1, color=f"C{(i + 5) % 10}", label=label)
+        said = f"{label}: {height:,.0f}"
+        panel.axhline(height, linestyle="--", linewidth=1, color=f"C{(i + 5) % 10}", label=said)

@@ -88,6 +88,16 @@ def sweep(
     ] = None,
     singles: Annotated[Path | None, typer.Option(metavar="FILE", help="Solo profiles, for packing.")] = None,
     pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Colocated pairs, for packing.")] = None,
+    cpu_cores_per_node: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs."),
+    ] = None,
+    failure_mtbf_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Failures at random: mean hours between a node's.")
+    ] = None,
+    failure_repair_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: one a core that we may use.")
     ] = None,
@@ -121,6 +131,9 @@ def sweep(
         "job_types": job_types,
         "singles": str(existing_file(singles, "--singles")) if singles else None,
         "pairs": str(existing_file(pairs, "--pairs")) if pairs else None,
+        "cpu_cores_per_node": cpu_cores_per_node,
+        "failure_mtbf_hours": failure_mtbf_hours,
+        "failure_repair_hours": failure_repair_hours,
     }
     asked = asked.changed({key: value for key, value in options.items() if value is not None})
     runs = asked.runs()  # an unknown name is an error before long work

@@ -15,9 +15,10 @@ import pytest
 
 from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
+from pipeline.cluster_events import one_pool
 from pipeline.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
 from pipeline.sweep_inputs import SweepInputs, load_inputs, store_inputs
-from pipeline.sweep_run import Replayer, execute_run, noisy_estimates_s
+from pipeline.sweep_run import Replayer, execute_run, noisy_estimates_s, scaled_sizes
 from pipeline.sweep_spec import SweepSpec
 from pipeline.sweep_workers import SweepProgress, run_pending
 from simulator.sweep import SweepRun, expand
@@ -28,9 +29,9 @@ from tests.pipeline.test_cli_contract import reference_csv
 @pytest.fixture
 def inputs() -> SweepInputs:
     solo, pairs = small_profiles()
-    nodes = pd.DataFrame({"virtual_cluster": ["vc"], "nodes": [6], "gpus_per_node": [8]})
+    sizes = one_pool(8).assign(virtual_cluster="vc", nodes=6)
     jobs = to_frame(conform(small_jobs(400).assign(cluster="c"), JOB_SCHEMA, what="job table"))
-    return SweepInputs(jobs, nodes, job_types="drawn", solo=solo, pairs=pairs)
+    return SweepInputs(jobs, sizes, job_types="drawn", solo=solo, pairs=pairs)
 
 
 def sweep_arguments(folder: Path, out: str, *more: object) -> list[str]:
@@ -158,7 +159,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def test_a_worker_that_is_killed_costs_its_run_only(inputs, tmp_path, monkeypatch):
-    fixed = SweepInputs(inputs.jobs, inputs.nodes)
+    fixed = SweepInputs(inputs.jobs, inputs.sizes)
     plan = plan_sweep(fixed, expand(["fifo", "srtf"], seeds=range(20)), str(tmp_path))
     seen: list[SweepProgress] = []
     killed: list[object] = []
@@ -207,12 +208,23 @@ def test_noise_is_lognormal_and_grows_from_the_same_numbers(inputs):
 
 
 def test_scaled_clusters(inputs):
-    replayer = Replayer(inputs)
-    assert replayer.cluster(0.5).virtual_clusters == {"vc": 3}
-    assert replayer.cluster(0.01).virtual_clusters == {"vc": 1}
-    assert replayer.record(SweepRun("fifo", node_scale=2.0))["figures"]["total_gpus"] == 96
-    pool = SweepInputs(inputs.jobs, inputs.nodes.assign(virtual_cluster="all", nodes=1), one_pool=True)
-    assert Replayer(pool).cluster(4.0).gpus_per_node == 32
+    assert [scaled_sizes(inputs.sizes, factor)["nodes"].item() for factor in (0.5, 0.25, 0.01)] == [3, 2, 1]
+    assert scaled_sizes(inputs.sizes.assign(nodes=0), 2.0)["nodes"].item() == 0
+    assert scaled_sizes(one_pool(8), 4.0, one_pool=True)["gpus_per_node"].item() == 32
+    assert Replayer(inputs).record(SweepRun("fifo", node_scale=2.0))["figures"]["total_gpus"] == 96
+    pool = SweepInputs(inputs.jobs, one_pool(8))
+    record = Replayer(pool).record(SweepRun("fifo", node_scale=4.0))
+    assert (record["figures"]["total_gpus"], record["figures"]["jobs"]) == (32, 400)
+
+
+def test_failures_are_drawn_with_the_seed(inputs):
+    replayer = Replayer(SweepInputs(inputs.jobs, inputs.sizes, failure_mtbf_hours=24.0))
+    suffered = [
+        replayer.record(SweepRun("fifo", seed=seed))["figures"]["node_failures_suffered"]
+        for seed in (0, 1, 0)
+    ]
+    assert suffered[0] == suffered[2] > 0
+    assert suffered[0] != suffered[1]
 
 
 def test_inputs_come_back_as_they_were_stored(inputs, tmp_path):
@@ -263,7 +275,7 @@ def test_a_policy_that_breaks_is_a_row(inputs, tmp_path, monkeypatch):
 
 
 def test_seeds_that_change_nothing_are_remarked_on(inputs, tmp_path):
-    fixed = SweepInputs(inputs.jobs, inputs.nodes)
+    fixed = SweepInputs(inputs.jobs, inputs.sizes)
     assert "random" in plan_sweep(fixed, expand(["fifo"], seeds=[0, 1]), str(tmp_path)).remarks[0]
     assert not plan_sweep(fixed, expand(["fifo"]), str(tmp_path)).remarks
     assert not plan_sweep(inputs, expand(["fifo"], seeds=[0, 1]), str(tmp_path)).remarks
