@@ -153,7 +153,6 @@ LUCID_SIMULATOR = Artifact(
                 "profiling_in_place": False,
                 "profiling_scales": False,
                 "borrowed_nodes_max": 0,
-                "profiling_nodes_min": 2,
                 "sharing": "default",
                 "dynamic_sharing": False,
                 "gpu_memory_mib": 24_576.0,
