@@ -1,0 +1,140 @@
+"""All policies side by side on the reference slices, and what the rules of some of them are worth.
+
+`python -m simulator.policy_comparison DATA` prints both tables; DATA is the folder that LUCID_REFERENCE_DATA
+names. With `--write docs/policies.md` they go between that page's markers.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cluster_logs.errors import LucidError
+from simulator.agreement import load_slice
+from simulator.colocation import MeasuredPairs
+from simulator.engine import simulate
+from simulator.fidelity import written
+from simulator.policies.registry import BUILT_IN
+from simulator.published_packing import PAIRS_FILE, read_published_pairs
+from simulator.workload import Workload
+
+SLICES: Mapping[str, tuple[str, int | str]] = {
+    "week1vc48": ("week1vc48_jobs.csv.gz", 48),
+    "week1vc64": ("week1vc48_jobs.csv.gz", 64),
+    "week": ("week_jobs.csv.gz", "week_nodes.csv"),
+}
+COLUMNS = (
+    "mean JCT s",
+    "mean queuing s",
+    "median queuing s",
+    "P99.9 queuing s",
+    "packed jobs",
+    "preemptions",
+)
+
+
+def _exact(workload: Workload) -> Workload:
+    return workload.with_estimates(np.array([job.duration_s for job in workload.jobs]))
+
+
+def _unknown_profiles(workload: Workload) -> Workload:
+    return replace(workload, jobs=tuple(replace(job, profile=None) for job in workload.jobs))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A policy with other settings, or with other knowledge."""
+
+    policy: str
+    label: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    knowing: Callable[[Workload], Workload] = lambda workload: workload
+
+
+VARIANTS = (
+    Variant("easy", "as it is"),
+    Variant("easy", "exact estimates", knowing=_exact),
+    Variant("tsafrir_easy", "as it is"),
+    Variant("tsafrir_easy", "predictions not capped by the given estimates", {"capped": False}),
+    Variant("horus", "as it is"),
+    Variant("horus", "one queue", {"queues": 1}),
+    Variant("horus", "the first job of a queue holds up the others", {"buffer": 1}),
+    Variant("horus", "nodes kept for whoever was overtaken 100 times", {"patience": 100}),
+    Variant("horus", "cost of memory only", {"slowdown_weight": 0.0}),
+    Variant("horus", "nothing predicted: nobody shares", knowing=_unknown_profiles),
+)
+
+
+class Replays:
+    """The reference slices with the published packing measurements."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._packing = data / "data" / "packing"
+        self._pairs = MeasuredPairs(read_published_pairs(self._packing / PAIRS_FILE))
+
+    def row(self, slice_name: str, variant: Variant) -> tuple[str, ...]:
+        """Replay a slice under our own rules; return the figures of `COLUMNS`."""
+        folder = self._data / "reference" / "lucid"
+        jobs, nodes = SLICES[slice_name]
+        part = load_slice(folder / jobs, nodes if isinstance(nodes, int) else folder / nodes, self._packing)
+        workload = variant.knowing(part.workload)
+        found = simulate(
+            workload, part.cluster, variant.policy, settings=variant.settings, colocation=self._pairs
+        ).summary
+        return (
+            f"{found['mean_jct_s']:.1f}",
+            f"{found['mean_queuing_delay_s']:.1f}",
+            f"{found['median_queuing_delay_s']:.0f}",
+            f"{found['p999_queuing_delay_s']:.0f}",
+            f"{found['colocated_jobs']:,}",
+            f"{found['preemptions']:,}",
+        )
+
+
+def policies_table(replays: Replays) -> str:
+    """Return the Markdown table of all policies on all slices."""
+    rows = [
+        (name, policy, *replays.row(name, Variant(policy, policy))) for name in SLICES for policy in BUILT_IN
+    ]
+    return _markdown(("slice", "policy", *COLUMNS), rows)
+
+
+def variants_table(replays: Replays) -> str:
+    """Return the Markdown table of the variants on the loaded slice."""
+    rows = [(variant.policy, variant.label, *replays.row("week1vc48", variant)) for variant in VARIANTS]
+    return _markdown(("policy", "variant", *COLUMNS), rows)
+
+
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the tables, or write them into a page; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m simulator.policy_comparison", description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
+    parser.add_argument("--write", type=Path, help="the page to write the tables into")
+    chosen = parser.parse_args(arguments)
+    if chosen.data is None:
+        parser.error("name the reference data, or set LUCID_REFERENCE_DATA")
+    replays = Replays(Path(chosen.data))
+    tables = {"policies": policies_table(replays), "variants": variants_table(replays)}
+    if chosen.write is None:
+        print("\n\n".join(tables.values()))
+    else:
+        chosen.write.write_text(written(chosen.write.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except LucidError as error:
+        sys.exit(f"Error: {error}")

@@ -1,0 +1,87 @@
+"""A newcomer who follows CONTRIBUTING.md, "Add a policy", to the letter gets a policy that conforms."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator.policies.registry import BUILT_IN
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+SECTION = TEXT.split("## Add a policy\n")[1].split("\n## ")[0]
+
+
+def block(language: str) -> str:
+    (found,) = re.findall(rf"^ *```{language}\n(.*?)^ *```$", SECTION, re.DOTALL | re.MULTILINE)
+    return found
+
+
+@pytest.fixture
+def package(tmp_path):
+    """The page's file and entry point, as an installed package leaves them."""
+    (tmp_path / "widest_first.py").write_text(block("python"), encoding="utf-8")
+    header, line = (part.strip() for part in block("toml").strip().splitlines())
+    assert header == '[project.entry-points."lucid.policies"]'
+    info = tmp_path / "widest_first-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: widest-first\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[lucid.policies]\n{line.replace(chr(34), '')}\n")
+    return tmp_path
+
+
+def python(package: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(package), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, *args],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_policy_of_the_page_conforms_from_a_package_of_its_own(package):
+    command = re.search(r"`python (-m simulator\.conformance \w+)`", SECTION).group(1)
+    done = python(package, *command.split())
+    assert done.returncode == 0, done.stderr
+    assert "capacity, gangs, conservation" in done.stdout
+    assert "no knowledge of the future" in done.stdout
+
+
+def test_it_does_what_it_says(package):
+    script = """
+from simulator.cluster import ClusterSpec
+from simulator.engine import simulate
+from simulator.workload import Job, Workload
+jobs = tuple(Job(f"j{i}", "vc", None, gpus, float(i), 10.0, None, i) for i, gpus in enumerate((8, 1, 4, 8)))
+result = simulate(Workload(jobs, {}), ClusterSpec({"vc": 1}), "widest_first")
+print(result.jobs["first_start_time_s"].tolist())
+"""
+    done = python(package, "-c", script)
+    assert done.stdout.strip() == "[0.0, 20.0, 20.0, 10.0]", done.stderr
+
+
+def test_it_takes_ten_lines_beside_the_rule():
+    code = re.sub(r'"""[^"]*"""', "", block("python"))
+    lines = [line for line in code.splitlines() if line.strip()]
+    assert len(lines) <= 10 + 1  # the rule is one line: what `priority` returns
+
+
+def test_what_the_page_names_exists():
+    for path in re.findall(r"`((?:simulator|docs|tests)/[\w/]+\.\w+)`", SECTION):
+        assert (ROOT / path).exists() or path == "simulator/policies/widest_first.py", path
+    from simulator import actions, policy
+
+    for name in ("prepare", "pool_of", "round_s", "next_change_s", "observe_end"):
+        assert hasattr(policy.Policy, name)
+    for name in ("Colocate", "Preempt", "Loan", "Reclaim"):
+        assert hasattr(actions, name)
+
+
+def test_every_policy_is_in_the_page_of_rules():
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    assert not [name for name in BUILT_IN if f"`{name}`" not in page and f"| {name} |" not in page]
