@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from cluster_logs.errors import BadInputError
 from lucid_models.duration import WorkloadEstimateModel
 from lucid_models.manifest import ReleaseManifest
 from lucid_models.release_store import ALLOW_SIMULATED
@@ -149,14 +150,22 @@ def replay_contender(
         sharing_scores=contender.sharing_scores,
         withdrawn_jobs=False,  # nobody completes them: there is no JCT to judge by
     )
-    return simulate(
+    result = simulate(
         workload,
         cluster,
         contender.policy,
         settings=contender.settings,
         colocation=colocation,
+        changes=inputs.changes,
         progress=progress,
     )
+    outgrown = int(result.summary["outgrown_jobs"])
+    if outgrown:
+        raise BadInputError(
+            f"{contender.name} left {outgrown:,} jobs waiting for nodes that their virtual cluster lost.",
+            remedy="Have the policy set fewer nodes aside (profiling_nodes).",
+        )
+    return result
 
 
 def _keys(jobs: pd.DataFrame) -> pd.MultiIndex:

@@ -279,7 +279,7 @@ def _measured_window(inputs: ReplayInputs) -> MeasuredWindow:
     origin = pd.Timestamp(inputs.replayed["submit_time"].iloc[0])
     start_s = (pd.Timestamp(inputs.window.start) - origin).total_seconds()
     end_s = (pd.Timestamp(inputs.window.end) - origin).total_seconds()
-    return MeasuredWindow(start_s, end_s, inputs.cluster.total_gpus)
+    return MeasuredWindow(start_s, end_s, round(inputs.mean_gpus))
 
 
 def _assumptions(
@@ -329,7 +329,7 @@ def _subject(
         "warm_up_start": _iso(window.warm_up_start),
         "jobs_judged": int(inputs.judged.sum()),
         "jobs_in_warm_up": int((~inputs.judged).sum()),
-        "gpus": inputs.cluster.total_gpus,
+        "gpus": round(inputs.mean_gpus),
         "virtual_clusters": len(inputs.cluster.virtual_clusters),
     }
 
@@ -341,7 +341,8 @@ def _digests(
         "jobs": {"rows": len(jobs), "sha256": frame_sha256(jobs)},
         "replayed_jobs": {"rows": len(inputs.replayed), "sha256": frame_sha256(inputs.replayed)},
         "pairs": {"rows": len(inputs.pairs), "sha256": frame_sha256(inputs.pairs)},
-        "nodes": dict(inputs.cluster.virtual_clusters) | {"gpus_per_node": inputs.cluster.gpus_per_node},
+        "nodes": dict(inputs.cluster.virtual_clusters)
+        | {"gpus_per_node": inputs.cluster.gpus_per_node, "changes": len(inputs.changes)},
     }
     for name, candidate in (("challenger", challenger), ("champion", champion)):
         if candidate is not None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
+from pipeline.cluster_events import lake_sizes
 from pipeline.profile_store import read_profile_set
 from pipeline.windows import submission_span
 from profiler_jobs.profile_table import ProfileSet
 from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange
+from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
 from simulator.workload import JobProfile, Workload
 
 JobTypes = Literal["drawn", "log"]
@@ -42,6 +46,15 @@ class ReplayInputs:
     profiles: tuple[JobProfile | None, ...]  # one a row of `replayed`; not yet scored
     pairs: pd.DataFrame  # PAIR_SCHEMA: how measured types slow each other down
     assumptions: tuple[str, ...]
+    changes: tuple[ClusterChange, ...] = ()  # to `cluster`, in seconds from the first replayed submission
+
+    @property
+    def mean_gpus(self) -> float:
+        """The GPUs that there were on average in the window."""
+        origin = pd.Timestamp(self.replayed["submit_time"].iloc[0])
+        start_s = (pd.Timestamp(self.window.start) - origin).total_seconds()
+        end_s = (pd.Timestamp(self.window.end) - origin).total_seconds()
+        return mean_gpus(self.cluster, self.changes, start_s, end_s)
 
 
 def held_out_window(
@@ -93,8 +106,14 @@ def read_inputs(
     replayed = jobs[(submit >= window.warm_up_start) & (jobs["gpus"] >= 1)].reset_index(drop=True)
     judged = (pd.to_datetime(replayed["submit_time"], utc=True) >= window.start).to_numpy(dtype=bool)
     said: list[str] = []
-    spec = _cluster(lake, cluster, window.start)
-    replayed, judged = _that_fit(replayed, judged, spec, said)
+    sizes = _sizes(lake, cluster, window.warm_up_start)
+    replayed, judged = _that_fit(replayed, judged, sizes, said)
+    spec, changes = _changing(replayed, sizes, window.start)
+    if changes:
+        said.append(
+            f"The virtual clusters change their size {len(changes):,} times, at midnight UTC of the days in "
+            "the lake. Each keeps room for its largest job: none is left waiting for ever."
+        )
     warm_up = int((~judged).sum())
     if warm_up:
         said.append(
@@ -120,27 +139,39 @@ def read_inputs(
         profiles,
         measured.pairs,
         tuple(said),
+        changes,
     )
 
 
-def _cluster(lake: Lake, cluster: str, at: datetime) -> ClusterSpec:
+def _sizes(lake: Lake, cluster: str, at: datetime) -> pd.DataFrame:
     try:
-        nodes = lake.read_nodes(cluster, at.astimezone(UTC).date())
+        return lake_sizes(lake.uri, cluster, at, ZoneInfo("UTC"))
     except NotFoundError as error:
         raise NotFoundError(
             f"The size of cluster {cluster!r} is not in the lake {lake.uri}: nothing can be replayed.",
             remedy="Give a CSV of virtual_cluster,nodes: `lucid ingest ... --nodes FILE`.",
         ) from error
-    return ClusterSpec.from_nodes(nodes)
+
+
+def _changing(
+    replayed: pd.DataFrame, sizes: pd.DataFrame, otherwise: datetime
+) -> tuple[ClusterSpec, tuple[ClusterChange, ...]]:
+    """The cluster at the first replayed submission, and what happens to it from then on."""
+    workload = Workload.from_jobs(replayed, withdrawn_jobs=False)
+    origin = workload.origin if workload.origin is not None else pd.Timestamp(otherwise)
+    spec, changes = changing_cluster(sizes, origin)
+    return spec, with_room_for(workload.jobs, spec, changes)
 
 
 def _that_fit(
-    replayed: pd.DataFrame, judged: NDArray[np.bool_], spec: ClusterSpec, said: list[str]
+    replayed: pd.DataFrame, judged: NDArray[np.bool_], sizes: pd.DataFrame, said: list[str]
 ) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     """The rows that can be replayed at all; the others are counted by the simulator's rules."""
     if not len(replayed):
         return replayed, judged
-    workload = Workload.from_jobs(replayed, withdrawn_jobs=False).that_fit(spec)
+    workload = Workload.from_jobs(replayed, withdrawn_jobs=False)
+    if workload.origin is not None:
+        workload = workload.that_fit(*changing_cluster(sizes, workload.origin))
     for rule, count in workload.skipped.items():
         if count:
             said.append(f"{count:,} jobs are left out of the replay: {rule.replace('_', ' ')}.")

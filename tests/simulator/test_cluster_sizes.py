@@ -10,11 +10,11 @@ import pytest
 from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import read_jobs_file
 from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import SizeChange
-from simulator.cluster_sizes import changing_cluster
+from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
 from simulator.engine import simulate
 from simulator.node_failures import longest_run_s, random_failures
-from simulator.workload import Workload
+from simulator.workload import Job, Workload
 
 ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")
 REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")
@@ -149,3 +149,38 @@ def test_the_time_for_which_failures_are_drawn_covers_a_loaded_replay():
     result = simulate(workload, cluster, "fifo")
     assert longest_run_s(workload, cluster) >= result.jobs["end_time_s"].max()
     assert longest_run_s(Workload((), {}), cluster) == 0.0
+
+
+def test_what_shrinks_keeps_room_for_its_jobs():
+    jobs = [Job("a", "x", None, 20, 0.0, 5.0, 5.0), Job("b", "x", None, 40, 100.0, 5.0, 5.0, order=1)]
+    failure = NodeFailure(60.0, "x", 0, 5.0)
+    changes = (
+        SizeChange(50.0, "x", 1),
+        failure,
+        SizeChange(150.0, "x", 3),
+        SizeChange(200.0, "x", 30),
+        SizeChange(250.0, "x", 0),
+        SizeChange(250.0, "unused", 0),
+    )
+    cluster = ClusterSpec({"x": 10, "unused": 4})
+    kept = with_room_for(jobs, cluster, changes, spare_nodes=1)
+    # 20 GPUs need 3 nodes and 40 need 5; a fourth and a sixth are spare; none are added to what there was.
+    assert [getattr(change, "nodes", None) for change in kept] == [4, None, 4, 30, 6, 0]
+    assert kept[1] is failure
+    workload = Workload(tuple(jobs), {})
+    assert (
+        simulate(workload, cluster, "lucid", changes=with_room_for(jobs, cluster, changes)).summary[
+            "outgrown_jobs"
+        ]
+        == 0
+    )
+
+
+def test_mean_size_over_a_window():
+    cluster = ClusterSpec({"a": 1, "b": 2}, 4)
+    changes = (SizeChange(10.0, "a", 3), NodeFailure(11.0, "a", 0, 1.0), SizeChange(30.0, "b", 0))
+    assert mean_gpus(cluster, changes, 0.0, 10.0) == 12
+    assert mean_gpus(cluster, changes, 10.0, 30.0) == 20
+    assert mean_gpus(cluster, changes, 0.0, 40.0) == (12 * 10 + 20 * 20 + 12 * 10) / 40
+    assert mean_gpus(cluster, changes, 100.0, 200.0) == 12
+    assert mean_gpus(cluster, (), 5.0, 5.0) == 12
