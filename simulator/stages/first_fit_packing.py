@@ -5,10 +5,11 @@ Its walk and its choice of a partner are settings of Lucid, off by default.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from simulator.actions import Action, Colocate, Start
 from simulator.snapshot import JobView, NodePool
-from simulator.stages.binder import AffineJobpairBinder
+from simulator.stages.binder import AffineJobpairBinder, BinderSettings
 from simulator.stages.settings import StageSettings
 
 
@@ -37,6 +38,47 @@ def may_share(binder: AffineJobpairBinder, job: JobView) -> bool:
     )
 
 
+class _Candidates:
+    """Jobs of one GPU demand that may get a partner, in the order of starts.
+
+    The least score and memory and the longest estimate among them tell at once that nobody suits most jobs.
+    """
+
+    __slots__ = ("jobs", "least_memory_mib", "least_score", "longest_s")
+
+    def __init__(self, jobs: list[JobView]) -> None:
+        self.jobs = jobs
+        self.least_score = self.least_memory_mib = inf
+        self.longest_s = 0.0
+        for job in jobs:
+            self._widen(job)
+
+    def _widen(self, job: JobView) -> None:
+        profile = job.profile
+        if profile is not None and profile.sharing_score is not None:
+            self.least_score = min(self.least_score, profile.sharing_score)
+            self.least_memory_mib = min(self.least_memory_mib, profile.gpu_mem_mib)
+            self.longest_s = max(self.longest_s, job.estimate_s)
+
+    def with_one_more(self, job: JobView) -> "_Candidates":
+        self.jobs.append(job)
+        self._widen(job)
+        return self
+
+    def without(self, job: JobView) -> "_Candidates":
+        self.jobs.remove(job)
+        return _Candidates(self.jobs)
+
+    def may_suit(self, job: JobView, capacity: int, settings: BinderSettings) -> bool:
+        mine = job.profile
+        if mine is None or mine.sharing_score is None or mine.sharing_score + self.least_score > capacity:
+            return False
+        if not self.least_memory_mib < settings.gpu_memory_mib - mine.gpu_mem_mib:
+            return False
+        ratio_max = settings.priority_ratio_max
+        return not ratio_max or self.longest_s >= job.estimate_s / ratio_max
+
+
 def pack_before_idle(
     pool: NodePool, binder: AffineJobpairBinder, capacity: int, now_s: float
 ) -> list[Action]:
@@ -44,22 +86,30 @@ def pack_before_idle(
 
     A job that starts in this very walk may be the partner of a later one.
     """
+    if not len(pool.queue):
+        return []
     actions: list[Action] = []
     plan = pool.plan()
-    partners = binder.partners(pool, capacity, now_s)
+    partners = {gpus: _Candidates(jobs) for gpus, jobs in binder.partners(pool, capacity, now_s).items()}
+    hopeless: set[int] = set()  # demands for which no GPUs are idle: in this walk there will be none
     for job in pool.queue:
-        candidates = partners.get(job.gpus)
-        partner = binder.best(job, candidates, capacity) if candidates else None
-        if candidates and partner is not None:
-            actions.append(Colocate(job, partner))
-            candidates.remove(partner)
+        gpus = job.gpus
+        candidates = partners.get(gpus)
+        if candidates is not None and candidates.may_suit(job, capacity, binder.settings):
+            partner = binder.best(job, candidates.jobs, capacity)
+            if partner is not None:
+                actions.append(Colocate(job, partner))
+                partners[gpus] = candidates.without(partner)
+                continue
+        if gpus in hopeless:
             continue
-        placement = plan.place(job.gpus)
+        placement = plan.place(gpus)
         if placement is None:
+            hopeless.add(gpus)
             continue
         actions.append(Start(job, placement))
         if len(placement) == 1 and may_share(binder, job):
-            partners.setdefault(job.gpus, []).append(job)
+            partners[gpus] = _Candidates([job]) if candidates is None else candidates.with_one_more(job)
     return actions
 
 
