@@ -3,7 +3,7 @@
     OUT/sweep.json               the plan: inputs and runs
     OUT/inputs/DIGEST/           what all runs replay (pipeline/sweep_inputs.py)
     OUT/runs/ID.json             one record a run, written in one move when the run is done
-    OUT/results.parquet, .csv    the tidy table; beside it the pictures
+    OUT/results.parquet, .csv    the tidy table; beside it the pictures and run_manifest.json
 
 OUT is a folder or any URI of storage. A record is found by its identity, so a sweep that was interrupted goes
 on where it stopped, one that is enlarged computes what is new, and any number of workers on any machines may
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from cluster_logs.errors import BadInputError, LucidError, NotFoundError
 from cluster_logs.storage import list_files, locate, write_atomically
+from pipeline.run_manifest import run_manifest
 from pipeline.sweep_inputs import SweepInputs, store_inputs
 from pipeline.sweep_run import FORMAT_VERSION, execute_run
 from simulator.policies.registry import policy_class
@@ -33,6 +34,7 @@ from simulator.sweep import FAILED, OK, SweepRun, run_id, tidy_table
 
 PLAN_FILE = "sweep.json"
 TABLE_FILE, CSV_FILE = "results.parquet", "results.csv"
+MANIFEST_FILE = "run_manifest.json"
 
 Record = Mapping[str, Any]
 
@@ -175,8 +177,11 @@ def pending(plan: SweepPlan) -> dict[str, SweepRun]:
     }
 
 
-def collect_sweep(plan: SweepPlan, *, figures: bool = True) -> SweepReport:
-    """Write the tidy table (Parquet and CSV) and the pictures of what is there now; return both."""
+def collect_sweep(plan: SweepPlan, *, figures: bool = True, manifest: bool = False) -> SweepReport:
+    """Write the tidy table (Parquet and CSV) and the pictures of what is there now; return both.
+
+    With `manifest`, `run_manifest.json` says where the numbers come from: inputs, command, commit, machine.
+    """
     table = tidy_table(plan.runs, read_records(plan))
     fs, folder = locate(plan.uri)
     parquet = pa.Table.from_pandas(table, preserve_index=False)
@@ -184,11 +189,21 @@ def collect_sweep(plan: SweepPlan, *, figures: bool = True) -> SweepReport:
     text = table.to_csv(index=False, lineterminator="\n")
     write_atomically(fs, f"{folder}/{CSV_FILE}", lambda sink: sink.write(text.encode()))
     drawn = _draw(table, fs, folder) if figures else ()
+    if manifest:
+        _write_json(f"{plan.uri}/{MANIFEST_FILE}", _manifest(plan))
     return SweepReport(
         table,
         f"{plan.uri}/{TABLE_FILE}",
         f"{plan.uri}/{CSV_FILE}",
         tuple(f"{plan.uri}/{name}" for name in drawn),
+    )
+
+
+def _manifest(plan: SweepPlan) -> dict[str, Any]:
+    return run_manifest(
+        inputs={"sweep_inputs": {"uri": plan.inputs_uri, "digest": plan.inputs_uri.rpartition("/")[2]}},
+        seeds={f"seed_{seed}": seed for seed in sorted({run.seed for run in plan.runs.values()})},
+        settings={identity: run.to_dict() for identity, run in plan.runs.items()},
     )
 
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from cluster_logs.errors import BadInputError
 from cluster_logs.lake import check_cluster_name
 from cluster_logs.progress import Progress, silent
@@ -30,13 +28,13 @@ from pipeline.sweep import (
 from pipeline.sweep_inputs import SweepInputs, read_lake, read_log
 from pipeline.sweep_spec import SweepSpec
 from pipeline.windows import read_time
-from simulator.sweep import OK
+from simulator.sweep import OK, axes_of, shown, variants
 
 EXPERIMENT = "lucid-policy-evaluation"
 # Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.
 MOST_CHUNKS = 1_000
 SHOWN_VARIANTS = 12
-SHOWN_FIGURES = ("mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "utilisation_pct")
+LOGGED_FIGURES = ("mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "utilisation_pct")
 
 
 def plan_evaluation(
@@ -142,7 +140,7 @@ def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> di
     Raises SweepFailedError, after everything was written, when a run failed or is missing.
     """
     plan = load_plan(sweep_uri)
-    report = collect_sweep(plan)
+    report = collect_sweep(plan, manifest=True)
     path = record_evaluation(plan, report, cluster=cluster, tracking_uri=tracking_uri)
     report.raise_for_failure()
     return {
@@ -151,24 +149,8 @@ def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> di
         "figures": list(report.figures),
         "mlflow_path": path,
         "runs": len(report.table),
-        "variants": plain(variants(report.table)[:SHOWN_VARIANTS]),
+        "variants": plain(variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]),
     }
-
-
-def variants(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return each variant's mean figures over its seeds, the lowest mean JCT first."""
-    good = table[table["status"] == OK]
-    axes = [name for name in table.columns if "." in name or name in ("node_scale", "estimate_noise")]
-    rows = []
-    for key, group in good.groupby(["policy", *axes], sort=True, dropna=False):
-        values: list[Any] = list(key)
-        chosen = {
-            name: value for name, value in zip(["policy", *axes], values, strict=True) if not pd.isna(value)
-        }
-        rows.append(
-            {**chosen, "seeds": len(group), **{name: float(group[name].mean()) for name in SHOWN_FIGURES}}
-        )
-    return sorted(rows, key=lambda row: row["mean_jct_s"])
 
 
 def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tracking_uri: str) -> str:
@@ -188,14 +170,15 @@ def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tra
                 "failed_runs": len(report.not_ok),
             }
         )
-        for row in variants(report.table)[:SHOWN_VARIANTS]:
+        axes = axes_of(report.table)
+        for row in variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]:
             settings = [
-                f"{key.rpartition('.')[2]} {value}"
-                for key, value in row.items()
-                if key not in ("policy", "seeds", *SHOWN_FIGURES) and not (key == "node_scale" and value == 1)
+                f"{axis.rpartition('.')[2]} {shown(row[axis])}"
+                for axis in axes
+                if axis in row and not (axis == "node_scale" and row[axis] == 1)
             ]
-            variant = " ".join([row["policy"], *settings])
-            run.log_metrics({f"{_metric_name(variant)}/{name}": row[name] for name in SHOWN_FIGURES})
+            variant = _metric_name(" ".join([row["policy"], *settings]))
+            run.log_metrics({f"{variant}/{name}": row[name] for name in LOGGED_FIGURES})
         with tempfile.TemporaryDirectory(prefix="lucid-evaluation-") as scratch:
             for uri in (report.table_uri, report.csv_uri, *report.figures):
                 fs, path = locate(uri)

@@ -49,12 +49,14 @@ def _nobody(progress: SweepProgress) -> None:
     """Watch nothing."""
 
 
-def run_pending(plan: SweepPlan, *, workers: int = 1, watch: Watch = _nobody) -> SweepProgress:
-    """Execute every run of the plan that has no good record; `watch` is told after each.
+def run_pending(
+    plan: SweepPlan, *, workers: int = 1, fresh: bool = False, watch: Watch = _nobody
+) -> SweepProgress:
+    """Execute every run of the plan that has no good record (`fresh`: every run); `watch` is told after each.
 
     With one worker the runs are executed here, one after another; with more, in that many processes.
     """
-    runs = pending(plan)
+    runs = dict(plan.runs) if fresh else pending(plan)
     reused = len(plan.runs) - len(runs)
     state = SweepProgress(total=len(plan.runs), reused=reused, done=reused)
     began = time.monotonic()

@@ -215,6 +215,37 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
     return pd.DataFrame(columns)
 
 
+def axes_of(table: pd.DataFrame) -> list[str]:
+    """Return the columns that a sweep may vary, seeds aside: POLICY.SETTING, node_scale, estimate_noise."""
+    return [name for name in table.columns if "." in name or name in ("node_scale", "estimate_noise")]
+
+
+def variants(table: pd.DataFrame, figures: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each variant (policy, settings, size, noise) with its mean figures, the lowest mean JCT first.
+
+    A row holds the variant's own axes, `seeds` (how many of its runs have a result), the means over them, and
+    `spread_jct_s`: the highest mean JCT of a seed minus the lowest.
+    """
+    good = table[table["status"] == OK]
+    axes = axes_of(table)
+    rows = []
+    for key, group in good.groupby(["policy", *axes], sort=True, dropna=False):
+        values: list[Any] = list(key)
+        chosen = {
+            name: value for name, value in zip(["policy", *axes], values, strict=True) if not pd.isna(value)
+        }
+        jct = group["mean_jct_s"].astype(float)
+        rows.append(
+            {
+                **chosen,
+                "seeds": len(group),
+                **{name: float(group[name].astype(float).mean()) for name in figures},
+                "spread_jct_s": float(jct.max() - jct.min()),
+            }
+        )
+    return sorted(rows, key=lambda row: row["mean_jct_s"])
+
+
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record's single figures, and how many rows of the log were skipped."""
     given: Mapping[str, Any] = record.get("figures") or {}

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from simulator.sweep import OK
+from simulator.sweep import OK, axes_of
 
 MEASURES = (("mean_jct_s", "mean JCT (s)"), ("mean_queuing_delay_s", "mean queuing delay (s)"))
 MOST_LINES = 10  # the best by mean JCT; more cannot be told apart
@@ -25,7 +25,7 @@ def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:
     good = table[table["status"] == OK]
     if good.empty:
         return []
-    axes = _axes(good)
+    axes = axes_of(good)
     figures = {POLICIES_FILE: variants(good, axes)}
     for axis in axes:
         if good[axis].nunique() > 1:
@@ -37,11 +37,6 @@ def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:
         figure.savefig(out_dir / name, dpi=120, metadata={"Software": None})
         written.append(out_dir / name)
     return written
-
-
-def _axes(table: pd.DataFrame) -> list[str]:
-    """The columns that a sweep varies, seeds aside: POLICY.SETTING, node_scale, estimate_noise."""
-    return [name for name in table.columns if "." in name or name in ("node_scale", "estimate_noise")]
 
 
 def _label(row: pd.Series, axes: list[str], varied: set[str]) -> str:

@@ -34,11 +34,9 @@ SHOWN_FIGURES = (
     "p999_queuing_delay_s",
     "utilisation_pct",
     "mean_bounded_slowdown",
-    "jain_users",
-    "preemptions",
 )
 SECONDS_BETWEEN_LINES = 5.0
-SHOWN_ROWS = 40  # of the table on the screen; the whole is in the files
+SHOWN_ROWS = 40  # of the screen's table, the best first; all runs are in the files
 
 
 def sweep(
@@ -98,6 +96,9 @@ def sweep(
     failure_repair_hours: Annotated[
         float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute runs that are done again, after a change of code.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: one a core that we may use.")
     ] = None,
@@ -111,6 +112,7 @@ def sweep(
     from pipeline.sweep import collect_sweep, plan_sweep
     from pipeline.sweep_spec import SweepSpec
     from pipeline.sweep_workers import run_pending
+    from simulator.sweep import axes_of, variants
 
     asked = SweepSpec() if spec is None else SweepSpec.from_toml(existing_file(spec, "--spec"))
     options = {
@@ -143,8 +145,8 @@ def sweep(
     for line in plan.remarks:
         say(line)
     with sweep_reporter() as watch:
-        done = run_pending(plan, workers=workers or usable_cores(), watch=watch)
-    report = collect_sweep(plan)
+        done = run_pending(plan, workers=workers or usable_cores(), fresh=fresh, watch=watch)
+    report = collect_sweep(plan, manifest=True)
     document = {
         "out": out,
         "runs": done.total,
@@ -159,13 +161,23 @@ def sweep(
     }
 
     def people() -> None:
+        varied = [axis for axis in axes_of(report.table) if report.table[axis].nunique(dropna=False) > 1]
+        short = {axis: axis.rpartition(".")[2] for axis in varied}
+        if len(set(short.values())) == len(short):
+            varied = list(short.values())
+        else:
+            short = {}
+        rows = [
+            {short.get(name, name): value for name, value in row.items()}
+            for row in variants(report.table, SHOWN_FIGURES)
+        ]
         print_table(
-            document["rows"][:SHOWN_ROWS],
-            title=f"{Path(asked.jobs).name}: {done.total:,} runs",
-            columns=shown_columns(report.table),
+            rows[:SHOWN_ROWS],
+            title=f"{Path(asked.jobs).name}: {done.total:,} runs, means over seeds",
+            columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *SHOWN_FIGURES[1:]],
         )
-        if len(document["rows"]) > SHOWN_ROWS:
-            say(f"... and {len(document['rows']) - SHOWN_ROWS:,} more rows.")
+        if len(rows) > SHOWN_ROWS:
+            say(f"... and {len(rows) - SHOWN_ROWS:,} more variants in the table.")
         facts = ("runs", "executed", "reused", "failed", "jobs_per_s", "table", "csv", "figures")
         print_facts({key: document[key] for key in facts})
 
@@ -221,18 +233,6 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         for row in table.to_dict(orient="records")
     ]
-
-
-def shown_columns(table: Any) -> list[str]:
-    """Return the columns for the screen: what differs between runs, and the main figures."""
-    fixed = ["policy"]
-    varied = [
-        name
-        for name in table.columns
-        if "." in name or (name in ("node_scale", "estimate_noise", "seed") and table[name].nunique() > 1)
-    ]
-    status = ["status", "error"] if (table["status"] != "ok").any() else []
-    return [*fixed, *varied, *status, *(name for name in SHOWN_FIGURES if name in table.columns)]
 
 
 def described(progress: "SweepProgress") -> str:

@@ -1,6 +1,7 @@
 """`lucid sweep` as people run it: in parallel, interrupted, with runs that fail."""
 
 import csv
+import json
 import multiprocessing
 import os
 import signal
@@ -81,6 +82,14 @@ def test_again_computes_nothing_and_more_computes_what_is_new(lucid, tmp_path):
     again = lucid(*sweep_arguments(tmp_path, "out", "--policy", "fifo,sjf", "--workers", 1, "--json"))
     assert (first.json["executed"], again.json["executed"], again.json["reused"]) == (2, 0, 2)
     assert (tmp_path / "out" / "results.csv").read_bytes() == table
+    fresh = lucid(
+        *sweep_arguments(tmp_path, "out", "--policy", "fifo,sjf", "--fresh", "--workers", 1, "--json")
+    )
+    assert (fresh.json["executed"], fresh.json["reused"]) == (2, 0)
+    assert (tmp_path / "out" / "results.csv").read_bytes() == table
+    manifest = json.loads((tmp_path / "out" / "run_manifest.json").read_text())
+    assert "--fresh" in manifest["command"]
+    assert len(manifest["settings"]) == 2
     more = lucid(*sweep_arguments(tmp_path, "out", "--policy", "fifo,sjf,srtf", "--workers", 1, "--json"))
     assert (more.json["executed"], more.json["reused"]) == (1, 2)
     (tmp_path / "log.csv").unlink()

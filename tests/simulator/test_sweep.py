@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from simulator.sweep import SweepRun, expand, run_id, tidy_table, values_of
+from simulator.sweep import SweepRun, expand, run_id, tidy_table, values_of, variants
 from simulator.sweep_figures import draw_sweep
 
 
@@ -139,6 +139,43 @@ def test_one_row_a_run_with_its_settings_and_figures():
     assert table["mean_jct_s"].isna().tolist() == [False, True, False, False, False, True]
     assert table["skipped_jobs"].dropna().unique().tolist() == [3]
     assert "cpu_s" not in table.columns  # it differs from machine to machine
+
+
+def test_variants_are_means_over_seeds_the_best_first():
+    table_runs = planned(
+        ["lucid", "fifo"], settings={"lucid": {"profiling_limit_s": [60, 100]}}, seeds=[3, 4]
+    )
+    done = records(table_runs)  # mean JCTs 100, 107, 114, ...
+    done[list(table_runs)[3]]["status"] = "failed"
+    rows = variants(tidy_table(table_runs, done), ["mean_jct_s", "mean_queuing_delay_s"])
+    assert rows == [
+        {
+            "policy": "lucid",
+            "lucid.profiling_limit_s": 60,
+            "node_scale": 1.0,
+            "seeds": 2,
+            "mean_jct_s": 103.5,
+            "mean_queuing_delay_s": 0.5,
+            "spread_jct_s": 7.0,
+        },
+        {
+            "policy": "lucid",
+            "lucid.profiling_limit_s": 100,
+            "node_scale": 1.0,
+            "seeds": 1,
+            "mean_jct_s": 114.0,
+            "mean_queuing_delay_s": 2.0,
+            "spread_jct_s": 0.0,
+        },
+        {
+            "policy": "fifo",
+            "node_scale": 1.0,
+            "seeds": 2,
+            "mean_jct_s": 131.5,
+            "mean_queuing_delay_s": 4.5,
+            "spread_jct_s": 7.0,
+        },
+    ]
 
 
 def test_the_order_in_which_runs_end_does_not_show():
