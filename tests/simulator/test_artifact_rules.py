@@ -7,9 +7,11 @@ import pytest
 
 from cluster_logs.errors import BadInputError, LucidError, UnknownNameError
 from simulator.cluster import ClusterSpec
+from simulator.conformance import check_policy
 from simulator.engine import simulate
 from simulator.fidelity import faults_described, written
 from simulator.pair_speed_rules import PairsInOrder, RuledSpeeds, under_rules
+from simulator.policies.registry import load_policy
 from simulator.rules import (
     ALL,
     ARTIFACTS,
@@ -293,6 +295,12 @@ class TestHelios:
         for rules in ("default", "helios-artifact-without:negative_estimates"):
             with pytest.raises(BadInputError, match="'below' with -50"):
                 replay("qssf", jobs, rules=rules)
+
+    @pytest.mark.parametrize("policy", ["qssf", "srtf"])
+    def test_its_policies_pass_the_suite_that_every_policy_passes(self, policy):
+        rules = HELIOS_SIMULATOR.rules()
+        settings = rules.policy_settings[policy]
+        assert list(check_policy(lambda: load_policy(policy, settings), policy, rules=rules))
 
     def test_it_has_no_rule_for_policies_that_it_does_not_run(self):
         assert set(HELIOS_SIMULATOR.rules().policy_settings) == {"srtf", "qssf"}
