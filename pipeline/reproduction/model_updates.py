@@ -27,8 +27,8 @@ from pipeline.reproduction.study import LUCID, Study, figure_of
 Floats = NDArray[np.float64]
 DAY_S = 86_400.0
 TITLE = "Model update intervals (section 4.5)"
-TRAINING_DAYS = 14
-MOST_FITS = 45
+TRAINING_DAYS = 7
+MOST_JOBS_TAUGHT = 500_000  # in all fits of an interval together: minutes, not hours
 INTERVALS: Mapping[str, float] = {
     "never": float("inf"),
     "monthly": 30 * DAY_S,
@@ -72,13 +72,21 @@ def estimates_name(interval: str) -> str:
 
 
 def intervals_of(study: Study) -> list[str]:
-    """Name the intervals that differ on this trace: those shorter than its window, and never."""
+    """Name the intervals that can be compared on this trace: those that `left_out` does not name."""
+    return [name for name in INTERVALS if name not in left_out(study)]
+
+
+def left_out(study: Study) -> dict[str, str]:
+    """Say of each interval that is not compared on this trace why not."""
     span_s = _span_s(study)
-    return [
-        name
-        for name, every_s in INTERVALS.items()
-        if name == "never" or (every_s < span_s and span_s / every_s <= MOST_FITS)
-    ]
+    taught = len(study.trace.jobs) * min(1.0, TRAINING_DAYS * DAY_S / max(span_s, 1.0))
+    reasons = {}
+    for name, every_s in INTERVALS.items():
+        if name != "never" and every_s >= span_s:
+            reasons[name] = f"the window of {span_s / DAY_S:.0f} days holds no second update"
+        elif taught * span_s / every_s > MOST_JOBS_TAUGHT:
+            reasons[name] = f"its fits would learn from over {MOST_JOBS_TAUGHT:,} jobs"
+    return reasons
 
 
 def why_not(study: Study) -> str:
@@ -221,13 +229,7 @@ def update_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Secti
         ),
         "The paper, on Venus: weekly updates cut queuing by 4.8 %, daily ones by a further 1.6 %.",
     ]
-    left_out = [name for name in INTERVALS if name not in intervals_of(study)]
-    if left_out:
-        notes.append(
-            f"Left out, because the window of {_span_s(study) / DAY_S:.0f} days is too short for a second "
-            "update "
-            f"or would need more than {MOST_FITS}: {', '.join(left_out)}."
-        )
+    notes += [f"Left out: {name}, because {reason}." for name, reason in left_out(study).items()]
     return [Section("update_intervals", TITLE, pd.DataFrame(rows), shown, tuple(notes))]
 
 

@@ -1,11 +1,11 @@
 """End-to-end evaluation (Lucid, section 4.3): Tables 2, 4 and 5, Figures 8 and 9, utilisation, short jobs."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
 from pipeline.reproduction import plots, published
+from pipeline.reproduction.gains import gains
 from pipeline.reproduction.runs import QUANTILES, Outcome, Run
 from pipeline.reproduction.sections import HOUR_S, NO_VALUE, Section, name_of, number
 from pipeline.reproduction.study import Study, figure_of
@@ -32,8 +32,7 @@ def overall_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Sect
         figure_8(by_policy),
         figure_9(by_policy),
         table_5(study, by_policy),
-        utilisation(by_policy),
-        debugging(by_policy),
+        *gains(by_policy),
     ]
 
 
@@ -209,111 +208,6 @@ def table_5(study: Study, by_policy: Mapping[str, Outcome]) -> Section:
         pd.DataFrame(rows),
         pd.DataFrame(shown),
         tuple(notes),
-    )
-
-
-def utilisation(by_policy: Mapping[str, Outcome]) -> Section:
-    """What packing gains in utilisation (section 4.3), and how long queues get (section 4.4)."""
-    rows: list[dict[str, Any]] = []
-    for policy, outcome in by_policy.items():
-        if outcome.activity is None:
-            continue
-        seen = outcome.activity
-        rows.append(
-            {
-                "policy": policy,
-                "active_gpu_util_pct": seen.gpu_util_pct,
-                "active_gpu_mem_mib": seen.gpu_mem_mib,
-                "gpus_held_pct": float(outcome.summary["utilisation_pct"]),
-                "colocated_jobs": int(outcome.summary["colocated_jobs"]),
-                "mean_queue_jobs": seen.mean_queue,
-                "max_queue_jobs": seen.max_queue,
-            }
-        )
-    tidy = pd.DataFrame(rows)
-    shown = pd.DataFrame(
-        [
-            {
-                "policy": name_of(str(row["policy"])),
-                "utilisation of an active GPU, %": number(row["active_gpu_util_pct"], 1),
-                "memory in use on it, MiB": number(row["active_gpu_mem_mib"], 0),
-                "GPU time held, %": number(row["gpus_held_pct"], 1),
-                "jobs that shared": f"{row['colocated_jobs']:,}",
-                "mean queue, jobs": number(row["mean_queue_jobs"], 1),
-                "longest queue, jobs": f"{row['max_queue_jobs']:,}",
-            }
-            for row in rows
-        ]
-    )
-    return Section(
-        "utilisation",
-        "Utilisation gained by packing, and queue lengths (sections 4.3 and 4.4)",
-        tidy,
-        shown,
-        (
-            (
-                "Averaged over the time that GPUs are held, by the profiles of the jobs on them; two jobs on "
-                "a GPU ask "
-                "for the sum, at most 100 %. The paper samples every minute, reports 9 to 17 % more "
-                "utilisation and "
-                "7 to 24 % more memory in use than under Tiresias, and queues of 10 to 12 jobs on average, "
-                "119 to "
-                "340 at most, under Lucid."
-            ),
-        ),
-    )
-
-
-def debugging(by_policy: Mapping[str, Outcome]) -> Section:
-    """How many short jobs wait (section 4.3, "Debugging feedback")."""
-    rows: list[dict[str, Any]] = []
-    for policy, outcome in by_policy.items():
-        if outcome.failed:
-            continue
-        rows.append(
-            {
-                "policy": policy,
-                "short_jobs_waiting_over_60_s": outcome.short_jobs_waiting,
-                **{
-                    key: outcome.summary[key]
-                    for key in (
-                        "short_jobs",
-                        "short_jobs_queued",
-                        "debugging_jobs",
-                        "debugging_jobs_queued_pct",
-                        "debugging_jobs_mean_queuing_delay_s",
-                    )
-                },
-            }
-        )
-    tidy = pd.DataFrame(rows)
-    shown = pd.DataFrame(
-        [
-            {
-                "policy": name_of(str(row["policy"])),
-                "jobs of at most 60 s": f"{row['short_jobs']:,}",
-                "of them queued": f"{row['short_jobs_queued']:,}",
-                "queued for over 60 s": f"{row['short_jobs_waiting_over_60_s']:,}",
-                "jobs of at most 10 min": f"{row['debugging_jobs']:,}",
-                "of them queued, %": number(row["debugging_jobs_queued_pct"], 1),
-                "their mean queue, s": number(row["debugging_jobs_mean_queuing_delay_s"], 0),
-            }
-            for row in rows
-        ]
-    )
-    return Section(
-        "debugging_feedback",
-        "Debugging feedback: short jobs that queue (section 4.3)",
-        tidy,
-        shown,
-        (
-            (
-                "A job counts as queued when it waited at all, before its profiling too. Tiresias decides "
-                "once a minute, so nearly every job waits for its next round: the stricter column counts "
-                "who waited for longer than that. The paper: Lucid has 4.1 to 24.8 times fewer short jobs "
-                "queue than Tiresias."
-            ),
-        ),
     )
 
 

@@ -9,7 +9,26 @@ from matplotlib.figure import Figure
 
 from pipeline.reproduction.sections import HOUR_S, name_of
 
-_LUCID = "#d62728"
+_COLOURS = {
+    "lucid": "#d62728",
+    "clarity": "#e377c2",
+    "fifo": "#7f7f7f",
+    "sjf": "#bcbd22",
+    "srtf": "#aec7e8",
+    "qssf": "#1f77b4",
+    "horus": "#8c564b",
+    "tiresias": "#2ca02c",
+    "fair_share": "#17becf",
+    "easy": "#ff7f0e",
+    "tsafrir_easy": "#9467bd",
+}
+_LEAST_SHOWN_H = 0.001  # on a logarithmic axis
+_LEAST_SHOWN_S = 1.0
+
+
+def colour_of(policy: str) -> str | None:
+    """Return a policy's colour, the same in every figure; None: the next free one."""
+    return _COLOURS.get(policy)
 
 
 def _figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[Axes]]:
@@ -31,6 +50,7 @@ def jct_distribution(tidy: pd.DataFrame) -> Figure | None:
             rows["jobs_pct"],
             label=name_of(str(policy)),
             linewidth=2.2 if policy == "lucid" else 1.2,
+            color=colour_of(str(policy)),
         )
     axes.set_xscale("log")
     axes.set_xlabel("JCT (s)")
@@ -46,6 +66,7 @@ def queuing_by_virtual_cluster(tidy: pd.DataFrame, shown: Sequence[str]) -> Figu
         return None
     figure, (axes,) = _figure(8, 3.6)
     policies = list(dict.fromkeys(tidy["policy"]))
+    shown = shown if len(shown) > 1 else []  # one virtual cluster is all of it
     width = 0.85 / len(policies)
     for i, policy in enumerate(policies):
         rows = tidy[tidy["policy"] == policy].set_index("virtual_cluster")
@@ -53,10 +74,12 @@ def queuing_by_virtual_cluster(tidy: pd.DataFrame, shown: Sequence[str]) -> Figu
         heights = [float(waits.get(name, 0.0)) / HOUR_S for name in shown]
         heights.append(float(np.average(waits, weights=rows["jobs"])) / HOUR_S)
         positions = np.arange(len(heights)) + (i - (len(policies) - 1) / 2) * width
-        axes.bar(positions, heights, width, label=name_of(policy))
+        axes.bar(positions, heights, width, label=name_of(policy), color=colour_of(policy))
     axes.set_xticks(np.arange(len(shown) + 1), [*shown, "all"], rotation=25, ha="right", fontsize="small")
-    axes.set_ylabel("mean queuing delay (h)")
-    axes.legend(fontsize="x-small")
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=_LEAST_SHOWN_H)
+    axes.set_ylabel("mean queuing delay (h, log)")
+    axes.legend(fontsize="x-small", ncols=2)
     return figure
 
 
@@ -67,7 +90,12 @@ def scheduling_latency(tidy: pd.DataFrame) -> Figure | None:
     figure, (axes,) = _figure(6, 3.4)
     for policy, rows in tidy.groupby("policy", sort=False):
         axes.plot(
-            rows["queued_jobs"], rows["median_ms"], marker="o", markersize=4, label=name_of(str(policy))
+            rows["queued_jobs"],
+            rows["median_ms"],
+            marker="o",
+            markersize=4,
+            label=name_of(str(policy)),
+            color=colour_of(str(policy)),
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -100,12 +128,13 @@ def ablations(tidy: pd.DataFrame, optimum_jct_s: float, profiling: pd.DataFrame)
         return figure
     right.bar(
         [str(variant) for variant in profiling["variant"]],
-        profiling["profiling_queue_s"].clip(lower=0.01),
+        profiling["profiling_queue_s"],
         0.5,
-        color=_LUCID,
+        color=colour_of("lucid"),
     )
     right.set_yscale("log")
-    right.set_ylabel("queue before profiling (s)")
+    right.set_ylim(bottom=_LEAST_SHOWN_S)
+    right.set_ylabel("queue before profiling (s, log)")
     right.set_title("(b) space-aware profiling", fontsize="small")
     return figure
 
@@ -131,9 +160,7 @@ def workload_mixes(utilisations: pd.DataFrame, tidy: pd.DataFrame) -> Figure | N
         rows = tidy[tidy["policy"] == policy].set_index("mix")
         heights = [float(rows["mean_queuing_delay_s"].get(mix, 0.0)) / HOUR_S for mix in mixes]
         positions = np.arange(len(mixes)) + (i - (len(policies) - 1) / 2) * width
-        right.bar(
-            positions, heights, width, label=name_of(policy), color=_LUCID if policy == "lucid" else None
-        )
+        right.bar(positions, heights, width, label=name_of(policy), color=colour_of(policy))
     right.set_xticks(np.arange(len(mixes)), mixes)
     right.set_ylabel("mean queuing delay (h)")
     right.set_title("(b) queuing", fontsize="small")

@@ -89,6 +89,10 @@ class Study:
                 f"(mix M, seed {self.seed}), as in the paper. What sharing gains is not that of the real "
                 "work."
             )
+        if "fair_share" in self.policies and not self.trace.jobs["user"].notna().any():
+            said.append(
+                "The log names no users: fair share takes all jobs of a virtual cluster for one user's."
+            )
         if self.measured.simulated:
             said.append(
                 "How jobs slow each other down on shared GPUs was measured on the simulated GPU, not a real "
@@ -162,7 +166,7 @@ def thresholds_name(medium_from: float, tiny_above: float) -> str:
 
 
 def figure_of(outcome: Outcome | None, name: str) -> float | None:
-    """Return a summary figure of a run; None where it was not done or failed."""
-    if outcome is None or outcome.failed:
+    """Return a summary figure of a run; None where it was not done, failed, or has no such figure."""
+    if outcome is None or outcome.failed or outcome.summary[name] is None:
         return None
     return float(outcome.summary[name])

@@ -18,6 +18,7 @@ from pipeline.reproduction.sharing import read_measurements
 from pipeline.reproduction.trace import read_trace, synthesize_trace
 
 SECTIONS = {
+    "further_measures",
     "estimates",
     "claims",
     "table2_trace",
