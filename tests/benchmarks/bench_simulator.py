@@ -1,50 +1,94 @@
-"""Jobs per CPU second of each policy; the reference week of Philly when it is there, else a synthetic one.
+"""How fast the simulator is; `--write docs/benchmarks.md` puts the tables into that page.
 
-The ratio is to FIFO, measured side by side in one run.
+Speeds are in CPU seconds and the best of several runs. With LUCID_REFERENCE_DATA the loaded week of Philly is
+replayed, without it a synthetic workload. `--only speed` leaves the others out.
 """
 
+import argparse
 import os
+import platform
+import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from cluster_logs.ingest import read_jobs_file
-from simulator.cluster import ClusterSpec
-from simulator.colocation import UtilisationModel
-from simulator.conformance import sample_workload
-from simulator.engine import simulate
-from simulator.policies.registry import policy_names
-from simulator.workload import Workload
+from large_simulations import million_table, month_table
+from simulator_scaling import idle_table, queue_table
+from simulator_speed import speed_table
+
+ROOT = Path(__file__).parents[2]
+BEGIN, END = "<!-- simulator: begin -->", "<!-- simulator: end -->"
+PARTS: Mapping[str, tuple[str, Callable[[], list[str]]]] = {
+    "speed": ("Jobs per CPU second", speed_table),
+    "idle": ("Idle time costs nothing", idle_table),
+    "queue": ("Long queues", queue_table),
+    "month": ("A month of a large cluster under every policy", month_table),
+    "million": ("A million jobs", million_table),
+}
 
 
-def main() -> None:
-    """Print one line a policy."""
-    data = os.environ.get("LUCID_REFERENCE_DATA")
-    if data:
-        jobs = Path(data) / "reference" / "lucid" / "week1vc48_jobs.csv.gz"
-        workload = Workload.from_jobs(read_jobs_file(str(jobs), "reference-csv")[0])
-        cases = [("week1vc48", workload, ClusterSpec({"philly": 48}, 8))]
-    else:
-        cases = []
-    cases.append(("synthetic", *sample_workload("loaded", seed=1, jobs=10_000)))
-    for name, workload, cluster in cases:
-        base = 0.0
-        for policy in policy_names():
-            summary = min(
-                (
-                    simulate(workload, cluster, policy, colocation=UtilisationModel()).summary
-                    for _ in range(3)
-                ),
-                key=lambda found: found["cpu_s"],
-            )
-            speed = summary["jobs_per_cpu_s"]
-            base = base or speed
-            print(
-                f"{name:10} {policy:10} {len(workload):7,} jobs  {speed:10,.0f} jobs/CPU s  "
-                f"{speed / base:5.2f} of fifo  {summary['decisions']:7,} decisions"
-            )
+def machine() -> str:
+    """Name the processor, its cores and Python."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        cpu = names[0] if names else cpu
+    return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+def commit() -> str:
+    """Return the commit that is measured, and whether files differ from it."""
+    try:
+        named = subprocess.run(
+            ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        changed = subprocess.run(
+            ["git", "-C", str(ROOT), "status", "--porcelain", "--", "simulator", "cluster_logs"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{named}{' with changes' if changed else ''}"
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print, and write."""
+    parser = argparse.ArgumentParser(prog="bench_simulator.py", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), help="measure these parts alone")
+    parser.add_argument("--write", type=Path, help="the page to put the tables into")
+    chosen = parser.parse_args(arguments)
+    command = f"`python tests/benchmarks/bench_simulator.py{' ' if arguments else ''}{' '.join(arguments)}`"
+    written = [
+        f"Measured {datetime.now(UTC):%Y-%m-%d} at commit {commit()} on {machine()}, by {command}.",
+    ]
+    print(written[0], flush=True)
+    for part in chosen.only or PARTS:
+        title, measure = PARTS[part]
+        lines = ["", f"### {title}", "", *measure()]
+        print("\n".join(lines), flush=True)
+        written += lines
+    if chosen.write is not None:
+        page = chosen.write.read_text(encoding="utf-8")
+        if BEGIN not in page or END not in page:
+            parser.error(f"{chosen.write} lacks the markers {BEGIN} and {END}")
+        before, _, rest = page.partition(BEGIN)
+        _, _, after = rest.partition(END)
+        text = "\n".join(written)
+        chosen.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
