@@ -119,11 +119,12 @@ class Replayer:
         workload = Workload.from_jobs(
             jobs,
             profiles=self._profiles(seed),
-            estimated_duration_s=None if noise is None else noisy_estimates_s(jobs, noise, seed),
             cpu_jobs=self.inputs.cpu_cores_per_node > 0,
         )
         if self.inputs.one_pool:
             workload = workload.in_one_virtual_cluster(EVERYONE)
+        if noise is not None:
+            return workload.with_estimates(noisy_estimates_s(workload, len(jobs), noise, seed))
         if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
             workload = workload.with_estimates(
                 user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
@@ -187,13 +188,16 @@ def scaled_sizes(sizes: pd.DataFrame, factor: float, *, one_pool: bool = False) 
     return sizes.assign(**{column: np.where(counts > 0, scaled, 0)})
 
 
-def noisy_estimates_s(jobs: pd.DataFrame, sigma: float, seed: int) -> NDArray[np.float64]:
-    """Return true run times x exp(sigma x N(0, 1)), at least 1 s, one a row; NaN where there is no run time.
+def noisy_estimates_s(workload: Workload, rows: int, sigma: float, seed: int) -> NDArray[np.float64]:
+    """Return true run times x exp(sigma x N(0, 1)), at least 1 s, one a job.
 
-    A row has the same normal number for every `sigma`, so that sizes of the noise can be compared.
+    Each of the log's `rows` has its own normal number, the same for every `sigma` and whichever jobs are
+    replayed, so that sizes of noise and of clusters can be compared.
     """
-    duration = pd.to_numeric(jobs["duration_s"]).to_numpy(dtype=np.float64, na_value=np.nan)
-    normal = np.random.default_rng([seed, _NOISE]).standard_normal(len(jobs))
+    normal = np.random.default_rng([seed, _NOISE]).standard_normal(rows)
+    duration = np.array([job.duration_s for job in workload.jobs], dtype=np.float64)
+    if workload.rows is not None:
+        normal = normal[workload.rows]
     estimates: NDArray[np.float64] = np.maximum(SHORTEST_ESTIMATE_S, duration * np.exp(sigma * normal))
     return estimates
 

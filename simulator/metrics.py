@@ -67,12 +67,12 @@ def starved(queuing_delay_s: ArrayLike, duration_s: ArrayLike) -> NDArray[np.boo
 def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float) -> dict[str, Any]:
     """Summarise a table of jobs that left the cluster (`simulator.result.JOB_COLUMNS`).
 
-    JCT and slowdown are of the jobs that completed; queuing is of all, for a job that was cancelled while it
-    waited has waited. `held_gpu_s` is the GPU time that was occupied; GPUs that two jobs share count once.
-    `utilisation_pct` is its share of all GPUs' time from the first submission to the last end (the makespan),
-    and `effective_utilisation_pct` the share of the completed jobs' own work, each as if alone: below the
-    former by overheads, lost runs and work that was withdrawn, above it by what packing gains (system
-    throughput over GPUs, Eyerman and Eeckhout 2008).
+    JCT, slowdown and what depends on a job's run time are of the jobs that completed; queuing and starvation
+    are of all, for a job that was cancelled while it waited has waited. `held_gpu_s` is the GPU time that was
+    occupied; GPUs that two jobs share count once. `utilisation_pct` is its share of all GPUs' time from the
+    first submission to the last end (the makespan), and `effective_utilisation_pct` the share of the completed
+    jobs' own work, each as if alone: below the former by overheads, lost runs and work that was withdrawn,
+    above it by what packing gains (system throughput over GPUs, Eyerman and Eeckhout 2008).
     """
     done = (jobs["state"] == "completed").to_numpy()
     completed = jobs[done]
@@ -83,6 +83,8 @@ def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float
     makespan = float(jobs["end_time_s"].max() - jobs["submit_time_s"].min()) if len(jobs) else 0.0
     capacity = total_gpus * makespan
     slowdown = bounded_slowdown(jct, duration[done])
+    # How long a cancelled job would have run is unknown; it counts with the time that it did run.
+    ran = np.where(done, duration, np.maximum(0.0, jobs["jct_s"].to_numpy() - queuing))
     return {
         "jobs": len(jobs),
         "completed_jobs": len(completed),
@@ -91,7 +93,7 @@ def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float
         **_spread("queuing_delay_s", queuing),
         "max_queuing_delay_s": float(queuing.max()) if len(jobs) else 0.0,
         "queued_jobs": int((queuing > 0).sum()),
-        "starved_jobs_pct": _percent(starved(queuing, duration)),
+        "starved_jobs_pct": _percent(starved(queuing, ran)),
         "mean_bounded_slowdown": mean(slowdown),
         "p95_bounded_slowdown": percentile(slowdown, 95),
         "jain_users": _fairness(slowdown, completed["user"]),
@@ -102,7 +104,7 @@ def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float
             100 * float((duration * gpus)[done].sum()) / capacity if capacity else 0.0
         ),
         **_by_size(completed),
-        **_short_jobs(queuing, duration),
+        **_short_jobs(queuing[done], duration[done]),
         "preemptions": int(jobs["preemptions"].sum()),
         "colocated_jobs": int(jobs["colocated"].sum()),
         "profiled_jobs": int(jobs["profiled"].sum()),

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.fs as pafs
 import pytest
@@ -23,6 +24,7 @@ from pipeline.sweep_run import Replayer, execute_run, noisy_estimates_s, scaled_
 from pipeline.sweep_spec import SweepSpec
 from pipeline.sweep_workers import SweepProgress, run_pending
 from simulator.sweep import SweepRun, expand
+from simulator.workload import Job, Workload
 from tests.conftest import small_jobs, small_profiles
 from tests.pipeline.test_cli_contract import reference_csv
 
@@ -207,13 +209,25 @@ def test_seeds_draw_what_is_random_and_nothing_else(inputs):
 
 
 def test_noise_is_lognormal_and_grows_from_the_same_numbers(inputs):
-    jobs = pd.concat([inputs.jobs] * 50, ignore_index=True).assign(duration_s=1e6)
-    import numpy as np
-
-    logs = {sigma: np.log(noisy_estimates_s(jobs, sigma, seed=1) / 1e6) for sigma in (0.5, 1.0)}
+    workload = Workload(tuple(Job(str(i), "vc", None, 1, float(i), 1e6) for i in range(20_000)), {})
+    logs = {s: np.log(noisy_estimates_s(workload, 20_000, s, seed=1) / 1e6) for s in (0.5, 1.0)}
     assert abs(logs[1.0].mean()) < 0.03
     assert logs[1.0].std() == pytest.approx(1, rel=0.03)
     assert logs[1.0] == pytest.approx(2 * logs[0.5])
+
+
+def test_noise_stays_with_its_row_whichever_jobs_are_replayed(inputs):
+    """A job without a usable run time is not replayed; the other jobs' noise is what it was."""
+    run = SweepRun("qssf", seed=2, estimate_noise=1.0)
+    whole = {job.job_id: job.estimated_duration_s for job in Replayer(inputs).workload(run).jobs}
+    jobs = inputs.jobs.copy()
+    jobs.loc[::3, "duration_s"] = np.nan
+    part = {
+        job.job_id: job.estimated_duration_s
+        for job in Replayer(SweepInputs(jobs, inputs.sizes)).workload(run).jobs
+    }
+    assert len(part) == 266
+    assert part == {job: whole[job] for job in part}
 
 
 def test_scaled_clusters(inputs):

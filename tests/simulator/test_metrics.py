@@ -79,14 +79,16 @@ def test_a_schedule_that_can_be_checked_by_hand():
 
 
 def test_a_cancelled_job_has_waited_but_has_no_completion_time():
-    frame = schedule([(10, 100), (5_000, 100)], state=["completed", "cancelled"])
+    frame = schedule([(10, 100), (5_000, 5_000)], state=["completed", "cancelled"])
+    frame.loc[1, ["end_time_s", "jct_s"]] = 5_000.0  # withdrawn after 5,000 s, never started
     found = summary(frame)
     assert (found["jobs"], found["completed_jobs"], found["cancelled_jobs"]) == (2, 1, 1)
     assert found["mean_jct_s"] == 110
     assert found["mean_bounded_slowdown"] == pytest.approx(1.1)
     assert found["mean_queuing_delay_s"] == 2_505
     assert found["starved_jobs_pct"] == 50
-    assert found["effective_utilisation_pct"] == found["utilisation_pct"] / 2
+    assert found["debugging_jobs"] == 1  # nobody knows how long the other one would have run
+    assert found["effective_utilisation_pct"] == 100 * 100 / (4 * 5_000)
 
 
 def test_packing_lifts_the_effective_utilisation_over_the_held_one():
