@@ -13,7 +13,7 @@ a job that ends early moves it forward. A job that outlives what was believed ge
 it is taken at its word, and the head may start later than was reserved for it.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
@@ -30,8 +30,6 @@ from simulator.waiting_jobs import (
 )
 
 SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
-NEVER = 1_000_000  # GPUs that a node lacks which is not there
-STALE_RUNS = 32  # runs that are over, before the list of runs is swept
 
 # (job, believed run time that it outlived, how often it did so before) -> a longer belief
 Prolong = Callable[[JobView, float, int], float]
@@ -44,20 +42,18 @@ def doubled(job: JobView, belief_s: float, times: int) -> float:
 
 @dataclass(slots=True)
 class Run:
-    """A run, and when it is believed to end."""
+    """A run, and for how long it is believed to last."""
 
-    end_s: float
     job: JobView
     start_s: float
     placement: Placement
     belief_s: float
     outlived: int = 0
-    begins_now: bool = False  # decided on, but not begun yet
 
-    def __lt__(self, other: "Run") -> bool:
-        if self.end_s != other.end_s:
-            return self.end_s < other.end_s
-        return self.job.index < other.job.index
+    @property
+    def key(self) -> tuple[float, int]:
+        """Order runs by their believed end; equal ends by submission."""
+        return (self.start_s + self.belief_s, self.job.index)
 
 
 @dataclass(slots=True)
@@ -70,38 +66,47 @@ class Reservation:
 
 
 class Runs:
-    """The running jobs of a pool by believed end."""
+    """The running jobs of a pool by believed end.
+
+    It is told of starts and completions; whatever else happens shows in the number of running jobs.
+    """
 
     def __init__(self, prolong: Prolong) -> None:
         self._prolong = prolong
-        self._runs: list[Run] = []
+        self._of: dict[JobView, Run] = {}
+        self._by_end: list[tuple[tuple[float, int], Run]] = []  # the keys differ
 
-    def add(self, job: JobView, belief_s: float) -> None:
-        """Take note of a running job."""
-        start_s = job.start_time_s
-        insort(self._runs, Run(start_s + belief_s, job, start_s, job.placement or (), belief_s))
+    def add(self, run: Run) -> None:
+        """Take note of a run that has begun; it replaces what was known of the job."""
+        self.discard(run.job)
+        self._of[run.job] = run
+        insort(self._by_end, (run.key, run))
+
+    def discard(self, job: JobView) -> None:
+        """Take note that a job stopped, if it was known to run."""
+        run = self._of.pop(job, None)
+        if run is not None:
+            del self._by_end[bisect_left(self._by_end, (run.key,))]
 
     def follow(self, pool: NodePool, now_s: float, believe_s: Callable[[JobView], float]) -> None:
         """Catch up with the jobs that run; believe longer in those that outlived what was believed."""
-        runs = self._runs
-        if len(runs) > 2 * len(pool.running) + STALE_RUNS:
-            runs = self._runs = [run for run in runs if _lasts(run)]
-        if len(runs) < len(pool.running):
-            known = {run.job for run in runs if _lasts(run)}
+        if len(self._of) != len(pool.running):
+            for run in [run for run in self._of.values() if not _lasts(run)]:
+                self.discard(run.job)
             for job in pool.running:
-                if job not in known:
-                    self.add(job, believe_s(job))
-        outlived = 0
-        while outlived < len(runs) and runs[outlived].end_s <= now_s:
-            outlived += 1
-        late = [run for run in runs[:outlived] if _lasts(run)]
-        del runs[:outlived]
+                if job not in self._of:
+                    self.add(Run(job, job.start_time_s, job.placement or (), believe_s(job)))
+        late = []
+        for (end_s, _), run in self._by_end:
+            if end_s > now_s:
+                break
+            late.append(run)
+        del self._by_end[: len(late)]
         for run in late:
-            while run.end_s <= now_s:
+            while run.start_s + run.belief_s <= now_s:
                 run.belief_s = self._prolong(run.job, run.belief_s, run.outlived)
-                run.end_s = run.start_s + run.belief_s
                 run.outlived += 1
-            insort(runs, run)
+            insort(self._by_end, (run.key, run))
 
     def reserve(self, head: JobView, plan: FreeGpus, begun: list[Run]) -> Reservation:
         """Reserve GPUs for the head, which does not fit into `plan` now.
@@ -115,37 +120,32 @@ class Runs:
         missing = max(1, gpus // size)  # so many nodes of that kind have to be there
         if gpus > size:
             missing -= len(plan.idle_nodes())
-        lacks = [
-            enough - plan.on_node(node) if plan.is_present(node) else NEVER for node in range(plan.nodes)
-        ]
-        before = lacks[:]
-        running = RunState.RUNNING
+        free = plan.per_node()  # below zero, and never enough, where a node is not on offer
         at_s = -1.0
-        for run in merge(self._runs, sorted(begun)) if begun else self._runs:
-            job = run.job
-            if not run.begins_now and (job.state is not running or job.start_time_s != run.start_s):
-                continue
-            if run.end_s != at_s:
+        begun_by_end = sorted((run.key, run) for run in begun)
+        for (end_s, _), run in merge(self._by_end, begun_by_end) if begun else self._by_end:
+            if end_s != at_s:
                 if missing <= 0:
-                    later = _later(plan, before, lacks)
+                    later = _with_free(plan, free)
                     if (found := later.find(gpus)) is not None:
                         return _reservation(at_s, found, later)
-                at_s = run.end_s
+                at_s = end_s
             for node, held in run.placement:
-                lack = lacks[node]
-                lacks[node] = lack - held
-                if lack - held <= 0 < lack:
+                had = free[node]
+                free[node] = has = had + held
+                if has >= enough > had:
                     missing -= 1
-        later = _later(plan, before, lacks)
+        later = _with_free(plan, free)
         found = later.find(gpus)
         return Reservation(float("inf"), ()) if found is None else _reservation(at_s, found, later)
 
 
-def _later(plan: FreeGpus, before: list[int], after: list[int]) -> FreeGpus:
-    """Return the plan when each node has gained what it lacks less."""
+def _with_free(plan: FreeGpus, free: list[int]) -> FreeGpus:
+    """Return the plan when each node has so many GPUs free."""
     later = plan.copy()
+    before = plan.per_node()
     later.give(
-        tuple((n, had - has) for n, (had, has) in enumerate(zip(before, after, strict=True)) if had > has)
+        tuple((n, has - had) for n, (had, has) in enumerate(zip(before, free, strict=True)) if has > had)
     )
     return later
 
@@ -238,6 +238,10 @@ class Backfill:
             book = self._books[pool] = Book(waiting, Runs(self._prolong))
         return book
 
+    def ended(self, job: JobView) -> None:
+        """Take note of a job that has completed; `decide` finds out by itself, at a cost."""
+        self._book(job.pool).runs.discard(job)
+
     def decide(
         self, pool: NodePool, now_s: float, rank: Callable[[Hashable], float] | None = None
     ) -> list[Start]:
@@ -246,7 +250,7 @@ class Backfill:
         waiting = book.waiting
         for run in book.begun:
             if run.job.state is RunState.RUNNING:
-                book.runs.add(run.job, run.belief_s)
+                book.runs.add(run)
         begun = book.begun = []
         waiting.follow(pool)
         if not len(waiting) or not pool.free.total:
@@ -302,4 +306,4 @@ class Backfill:
 
 
 def _begin(job: JobView, placement: Placement, now_s: float, belief_s: float) -> Run:
-    return Run(now_s + belief_s, job, now_s, placement, belief_s, begins_now=True)
+    return Run(job, now_s, placement, belief_s)

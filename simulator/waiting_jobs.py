@@ -7,7 +7,7 @@ logarithmic time, so a decision costs the same behind ten waiting jobs and behin
 
 import sys
 from bisect import insort
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -50,6 +50,7 @@ class BySubmission:
     def __init__(self) -> None:
         self._at: dict[JobView, int] = {}
         self._jobs: list[JobView | None] = []
+        self._front = 0  # nobody waits before it
         self._size = SMALLEST_TREE
         self._least = [GONE_S] * (2 * SMALLEST_TREE)  # node i: the least belief below it; leaves from _size
         self._last = (-GONE_S, -1)
@@ -82,8 +83,16 @@ class BySubmission:
 
     def first(self, limit_s: float = ANY_LENGTH_S) -> JobView | None:
         """Return the earliest job with a belief of at most `limit_s`; O(log n)."""
+        if not self._at:
+            return None
+        if limit_s == ANY_LENGTH_S:
+            jobs, front = self._jobs, self._front
+            while jobs[front] is None:
+                front += 1
+            self._front = front
+            return jobs[front]
         least = self._least
-        if not self._at or least[1] > limit_s:
+        if least[1] > limit_s:
             return None
         size = self._size
         node = 1
@@ -120,6 +129,7 @@ class BySubmission:
             size *= 2
         self._size = size
         self._jobs = [job for job, _ in rows]
+        self._front = 0
         self._at = {job: i for i, (job, _) in enumerate(rows)}
         least = self._least = [GONE_S] * (2 * size)
         for i, (_, belief) in enumerate(rows):
@@ -242,20 +252,26 @@ class WaitingJobs:
 
         A job that was yielded may be taken before the next one is asked for.
         """
-        heap = []
-        for number, (group, demands) in enumerate(self.by_group.items()):
-            value = rank(group)
-            for queue in demands.values():
-                job = queue.first()
-                if job is not None:
-                    heap.append((value, submission_order(job), number, queue, job))
-        heapify(heap)
-        while heap:
-            value, _, number, queue, job = heappop(heap)
-            yield job
-            following = queue.first() if len(queue) else None
-            if following is not None and following is not job:
-                heappush(heap, (value, submission_order(following), number, queue, following))
+        groups = [(rank(group), n, demands) for n, (group, demands) in enumerate(self.by_group.items())]
+        heapify(groups)
+        while groups:
+            value, _, demands = heappop(groups)
+            queues = list(demands.values())
+            while groups and groups[0][0] == value:
+                queues += heappop(groups)[2].values()
+            yield from _merged(queues)
+
+
+def _merged(queues: Iterable[DemandQueue]) -> Iterator[JobView]:
+    """Yield the first jobs of some queues by submission; they may be taken on the way."""
+    heap = [(submission_order(job), queue, job) for queue in queues if (job := queue.first()) is not None]
+    heapify(heap)
+    while heap:
+        _, queue, job = heappop(heap)
+        yield job
+        following = queue.first()
+        if following is not None and following is not job:
+            heappush(heap, (submission_order(following), queue, following))
 
 
 def waits_in(job: JobView, pool: NodePool) -> bool:

@@ -28,6 +28,10 @@ class Easy(Policy):
         """Order by submission."""
         return job.submit_time_s
 
+    def observe_end(self, job: JobView, now_s: float) -> None:
+        """Its GPUs are free now, whatever was believed."""
+        self._backfill.ended(job)
+
     def decide(self, snapshot: Snapshot) -> list[Action]:
         """Start from the front of each changed queue, then backfill."""
         return [action for pool in snapshot.changed for action in self._backfill.decide(pool, snapshot.now_s)]

@@ -62,6 +62,7 @@ class FairShare(Policy):
 
     def observe_end(self, job: JobView, now_s: float) -> None:
         """Stop counting a job's GPUs."""
+        self._backfill.ended(job)
         if job in self._charged.get(job.pool, {}):
             self._stop(job, now_s)
 

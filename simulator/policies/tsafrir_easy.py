@@ -67,6 +67,7 @@ class TsafrirEasy(Policy):
 
     def observe_end(self, job: JobView, now_s: float) -> None:
         """Learn from a job that has ended."""
+        self._backfill.ended(job)
         self._history.ended(job.job.user, job.job.virtual_cluster, job.gpus, job.job.duration_s)
 
     def priority(self, job: JobView) -> float:
