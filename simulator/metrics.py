@@ -70,9 +70,9 @@ def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float
     JCT, slowdown and what depends on a job's run time are of the jobs that completed; queuing and starvation
     are of all, for a job that was cancelled while it waited has waited. `held_gpu_s` is the GPU time that was
     occupied; GPUs that two jobs share count once. `utilisation_pct` is its share of all GPUs' time from the
-    first submission to the last end (the makespan), and `effective_utilisation_pct` the share of the completed
-    jobs' own work, each as if alone: below the former by overheads, lost runs and work that was withdrawn,
-    above it by what packing gains (system throughput over GPUs, Eyerman and Eeckhout 2008).
+    first submission to the last end (the makespan), and `effective_utilisation_pct` the share of the
+    completed jobs' own work, each as if alone: below the former by overheads, lost runs and work that was
+    withdrawn, above it by what packing gains (system throughput over GPUs, Eyerman and Eeckhout 2008).
     """
     done = (jobs["state"] == "completed").to_numpy()
     completed = jobs[done]
