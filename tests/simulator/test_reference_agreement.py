@@ -1,8 +1,10 @@
 """Job by job against the Lucid artifact's own simulator on a week of the Philly log."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from simulator.agreement import compare_schedules, load_slice, read_schedule
@@ -64,6 +66,17 @@ def test_where_lucid_differs_on_eleven_virtual_clusters_is_what_the_page_says():
     # Who of two virtual clusters' jobs of the same second is profiled first is not in the data.
     assert len(in_profiler) <= 10
     assert (in_profiler["start_s"] - in_profiler["reference_start_s"]).abs().max() <= 10
+
+
+def test_with_the_order_across_virtual_clusters_every_start_is_the_artifacts():
+    # The one-cluster slice holds the same jobs, and its order is one for all of them.
+    part = reference_slice("week", folder())
+    order = pd.read_csv(folder() / "week1vc48_jobs.csv.gz", dtype={"job_id": str}).set_index("job_id")
+    jobs = [replace(job, order=int(order.loc[job.job_id, "order_in_vc"])) for job in part.workload.jobs]
+    jobs.sort(key=lambda job: (job.submit_time_s, job.order))
+    known = replace(part, workload=replace(part.workload, jobs=tuple(jobs), rows=None))
+    result = known.replayed("lucid", "lucid-artifact")
+    assert compare_schedules(result, read_schedule(folder() / "week_lucid.csv.gz")).equal_starts == 1.0
 
 
 @pytest.mark.parametrize(
