@@ -33,7 +33,8 @@ class Preempt:
     """Stop a running job, which queues again; a partner runs on alone.
 
     A job that keeps its progress pays the policy's overhead when it resumes. One that does not (nothing was
-    checkpointed) starts again from zero, at no further cost.
+    checkpointed) starts again from zero, at no further cost. A run with a limit can only be cut short like
+    that; it then does not count as profiled, nor as preempted.
     """
 
     job: JobView

@@ -347,11 +347,11 @@ class Simulation:
         view.remaining_s = view.job.duration_s
         view.profile = view.job.profile
 
-    def _stop_at_limit(self, view: JobView) -> None:
+    def _stop_at_limit(self, view: JobView, profiled: bool = True) -> None:
         """End a bounded run: its progress is lost, and the job queues again."""
         self._leave(view, "limit")
         self._lose_progress(view)
-        view.profiled = True
+        view.profiled = profiled
         self._enqueue(view)
 
     def _change_phase(self, view: JobView) -> None:
@@ -468,8 +468,12 @@ class Simulation:
 
     def _preempt(self, action: Preempt) -> None:
         view = action.job
-        if view.state is not RunState.RUNNING or view.run_limit_s is not None:
+        bounded = view.run_limit_s is not None
+        if view.state is not RunState.RUNNING or (bounded and action.keeps_progress):
             raise PolicyError(f"{self.name} preempts {view!r}, which is not a running job without a limit.")
+        if bounded:  # cut short: it shows nothing
+            self._stop_at_limit(view, profiled=False)
+            return
         # The policy is deciding right now; a preemption is its own doing, not news to it. Evicted jobs queue
         # like new ones, and the policy is asked again at once.
         pool = self.pools[view.pool]

@@ -87,14 +87,15 @@ class Lucid(Policy):
         actions: list[Action] = []
         capacity = self.strategy.capacity(snapshot)
         profiler = snapshot.pools.get(PROFILER)
-        asked = False
+        served: dict[str, int] = {}
         for pool in snapshot.changed:
-            if pool is profiler:
-                asked = True
-            else:
-                actions += self._serve(pool, capacity, snapshot.now_s)
-        if profiler is not None and (asked or profiler.guests):
-            actions += self.profiler.decide(profiler, snapshot)
+            if pool is not profiler:
+                now = self._serve(pool, capacity, snapshot.now_s)
+                if now:
+                    actions += now
+                    served[pool.name] = len(now)
+        if profiler is not None:
+            actions += self.profiler.decide(profiler, snapshot, served)
         return actions
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:

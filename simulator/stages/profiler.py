@@ -10,6 +10,9 @@ anyway, and time-aware scaling goes by that:
   the profiler; never under a least time.
 - C_prof: while jobs wait for the profiler, it borrows idle nodes of virtual clusters in which nobody waits.
   They go home when the queue has gone, or as soon as somebody there needs them and their runs are over.
+
+And a profiling run is cut short when idle GPUs turn up in the job's virtual cluster that nobody there can
+use, unless the job is believed to end on the profiler.
 """
 
 from collections.abc import Mapping
@@ -17,9 +20,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cluster_logs.errors import BadInputError
-from simulator.actions import Action, Loan, Reclaim, Start
+from simulator.actions import Action, Loan, Preempt, Reclaim, Start
 from simulator.cluster import ClusterSpec
 from simulator.forecast import Throughput
+from simulator.placement import FreeGpus
 from simulator.snapshot import JobView, NodePool, Snapshot
 from simulator.stages.settings import StageSettings
 
@@ -40,7 +44,8 @@ class ProfilerSettings(StageSettings):
     - `profiling_order`: "gpus", fewest first (Algorithm 1), or "submission" for the ablation without
       space-aware profiling (section 4.5).
     - `profiling_limit_min_s`: T_prof does not shrink further.
-    - `profiling_in_place`: jobs that find idle GPUs in their virtual cluster are measured there.
+    - `profiling_in_place`: jobs that find idle GPUs in their virtual cluster are measured there, and those
+      that find them later move there.
     - `profiling_scales`: N_prof and T_prof shrink with the profiler's queue.
     - `borrowed_nodes_max`: C_prof grows by at most so many nodes. A virtual cluster keeps `lender_idle_min`
       idle nodes to itself.
@@ -81,6 +86,7 @@ class SpaceAwareProfiler:
         self.settings = settings
         self._max_gpus = 0
         self._pools: Mapping[str, NodePool] = {}
+        self._sent: dict[str, int] = {}  # virtual cluster -> GPUs of jobs sent there since the last decision
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Set the profiler's nodes aside, one after another from the virtual cluster with the most left."""
@@ -94,7 +100,7 @@ class SpaceAwareProfiler:
                 break
             left[max(donors, key=left.__getitem__)] -= 1
             taken += 1
-        self._pools = {}
+        self._pools, self._sent = {}, {}
         self._max_gpus = min(self.settings.profiling_max_gpus, taken * size)
         if not taken:
             return cluster
@@ -103,6 +109,8 @@ class SpaceAwareProfiler:
     def watch(self, pools: Mapping[str, NodePool]) -> None:
         """Take note of the pools that jobs are sent to; to be called at each decision."""
         self._pools = pools
+        if self._sent:
+            self._sent.clear()
 
     def takes(self, job: JobView) -> bool:
         """Say whether a job is to be profiled before it queues in its virtual cluster."""
@@ -110,11 +118,14 @@ class SpaceAwareProfiler:
             return False
         settings = self.settings
         pools = self._pools
-        if settings.profiling_in_place and (not pools or self._has_room(pools[job.job.virtual_cluster], job)):
+        if settings.profiling_in_place and (not pools or self._has_room(job)):
             return False
-        if settings.profiling_scales and pools and job.gpus > 1:
+        if settings.profiling_scales and pools:
             pool = pools[PROFILER]
-            return job.gpus * max(pool.total_gpus, pool.queue.gpus) <= self._max_gpus * pool.total_gpus
+            if job.gpus > pool.total_gpus:
+                return False
+            if job.gpus > 1 and job.gpus * pool.queue.gpus > self._max_gpus * pool.total_gpus:
+                return False
         return True
 
     def is_measured(self, job: JobView) -> bool:
@@ -131,44 +142,74 @@ class SpaceAwareProfiler:
         """Order by fewest GPUs, then by submission."""
         return (job.gpus if self.settings.profiling_order == "gpus" else 0, job.submit_time_s)
 
-    def decide(self, pool: NodePool, snapshot: Snapshot) -> list[Action]:
-        """Algorithm 1: consolidated, exclusive, stop at the first that does not fit; and C_prof."""
+    def decide(self, pool: NodePool, snapshot: Snapshot, served: Mapping[str, int]) -> list[Action]:
+        """Algorithm 1: consolidated, exclusive, stop at the first that does not fit; and C_prof.
+
+        `served` is how many queued jobs other pools start in this very decision.
+        """
         actions: list[Action] = []
         if pool.guests:
-            actions += self._give_back(pool)
+            actions += self._give_back(pool, served)
         queue = pool.queue
+        if self.settings.profiling_in_place and pool.running:
+            actions += self._cut_short(pool, snapshot, served)
         if len(queue):
-            starts = self._start(pool, actions, snapshot.throughput)
+            starts = self._start(pool, served, snapshot.throughput)
             if len(starts) < len(queue) and not actions:
                 actions += self._borrow(pool, snapshot, queue.gpus - sum(start.job.gpus for start in starts))
             actions += starts
         return actions
 
-    def _has_room(self, pool: NodePool, job: JobView) -> bool:
-        """Say whether a job finds idle GPUs in its pool, behind the jobs that are in its queue already."""
+    def _has_room(self, job: JobView) -> bool:
+        """Say whether a job finds GPUs in its virtual cluster that nobody there could use so far."""
+        name = job.job.virtual_cluster
+        pool = self._pools[name]
         free = pool.free
-        if job.gpus <= free.total - pool.queue.gpus and free.find(job.gpus) is not None:
-            return True
+        sent = self._sent.get(name, 0)
         profiler = self._pools.get(PROFILER)
-        if profiler is None or not profiler.guests:
+        idle = 0
+        if profiler is not None and profiler.guests and free.total < job.gpus + sent:
+            # Idle nodes that it lent come back for the asking.
+            idle = free.gpus_per_node * sum(
+                home is pool and profiler.free.on_node(node) == free.gpus_per_node
+                for node, (home, _) in profiler.guests.items()
+            )
+        if job.gpus + sent > free.total + idle or (not idle and free.find(job.gpus) is None):
             return False
-        # Idle nodes that it lent come back for the asking.
-        idle = sum(
-            free.gpus_per_node
-            for node, (home, _) in profiler.guests.items()
-            if home is pool and profiler.free.on_node(node) == free.gpus_per_node
-        )
-        return idle > 0 and job.gpus <= free.total + idle - pool.queue.gpus
+        self._sent[name] = sent + job.gpus
+        return True
 
-    def _start(self, pool: NodePool, moves: list[Action], throughput: Throughput | None) -> list[Start]:
+    def _cut_short(self, pool: NodePool, snapshot: Snapshot, served: Mapping[str, int]) -> list[Action]:
+        """Let jobs go for which GPUs have turned up in their virtual clusters."""
+        actions: list[Action] = []
+        plans: dict[str, FreeGpus] = {}
+        for job in pool.running:
+            name = job.job.virtual_cluster
+            other = snapshot.pools[name]
+            believed_s = job.job.estimated_duration_s
+            if (
+                job.gpus > other.free.total
+                or served.get(name, 0)
+                or other not in snapshot.changed
+                or (believed_s is not None and job.run_limit_s is not None and believed_s <= job.run_limit_s)
+            ):
+                continue
+            plan = plans.get(name)
+            if plan is None:
+                plan = plans[name] = other.free.copy()
+            if plan.place(job.gpus) is not None:
+                actions.append(Preempt(job, keeps_progress=False))
+        return actions
+
+    def _start(self, pool: NodePool, served: Mapping[str, int], throughput: Throughput | None) -> list[Start]:
         free = pool.free
         queue = pool.queue
         if free.find(queue.first.gpus) is None:
             return []
         plan = free.copy()
         for node, (home, _) in pool.guests.items():
-            if len(home.queue) or any(isinstance(move, Reclaim) and move.node == node for move in moves):
-                plan.withdraw(node)  # wanted back
+            if self._wanted(home, served) or not len(queue):
+                plan.withdraw(node)
         limit_s = self._limit_s(pool, throughput)
         starts: list[Start] = []
         for job in queue:
@@ -209,11 +250,14 @@ class SpaceAwareProfiler:
             loans.append(Loan(snapshot.pools[name], pool, lenders[name].pop()))
         return loans
 
-    def _give_back(self, pool: NodePool) -> list[Action]:
+    def _give_back(self, pool: NodePool, served: Mapping[str, int]) -> list[Action]:
         """Give idle guest nodes back that nobody here needs or somebody at home does."""
         size = pool.free.gpus_per_node
         return [
             Reclaim(pool, node)
             for node, (home, _) in pool.guests.items()
-            if pool.free.on_node(node) == size and (len(home.queue) or not len(pool.queue))
+            if pool.free.on_node(node) == size and (self._wanted(home, served) or not len(pool.queue))
         ]
+
+    def _wanted(self, home: NodePool, served: Mapping[str, int]) -> bool:
+        return len(home.queue) > served.get(home.name, 0)
