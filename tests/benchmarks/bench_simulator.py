@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-
 from large_simulations import million_table, month_table
 from simulator_scaling import idle_table, queue_table
 from simulator_speed import speed_table

@@ -65,19 +65,18 @@ def month_table() -> list[str]:
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("fork")) as pool:
         rows = list(pool.map(replay_month, policy_names()))
     wall_s = perf_counter() - began
-    clusters = len(found.cluster.virtual_clusters)
+    size = f"{found.cluster.total_gpus:,} GPUs, {len(found.cluster.virtual_clusters)} virtual clusters"
     lines = [
-        f"Data: synthetic, `{SATURN}`, {MONTH_DAYS} days, seed 0: {len(found.workload):,} jobs, "
-        + f"{found.cluster.total_gpus:,} GPUs, {clusters} virtual clusters.",
+        f"Data: synthetic, `{SATURN}`, {MONTH_DAYS} days, seed 0: {len(found.workload):,} jobs, {size}.",
         "",
         "| policy | CPU s | jobs per CPU s | mean JCT s | mean queuing s | preemptions | colocated jobs |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for row in rows:
-        lines.append(
-            f"| {row['policy']} | {row['cpu_s']:.1f} | {row['jobs_per_cpu_s']:,.0f} | {row['mean_jct_s']:,.0f} "
-            f"| {row['mean_queuing_delay_s']:,.0f} | {row['preemptions']:,} | {row['colocated_jobs']:,} |"
-        )
+    lines += [
+        "| {policy} | {cpu_s:.1f} | {jobs_per_cpu_s:,.0f} | {mean_jct_s:,.0f} | {mean_queuing_delay_s:,.0f} "
+        "| {preemptions:,} | {colocated_jobs:,} |".format(**row)
+        for row in rows
+    ]
     total_s = sum(row["cpu_s"] for row in rows)
     said = f"{wall_s:.0f} s from start to end, {total_s:.0f} CPU s"
     lines += ["", f"All {len(rows)} policies in {PROCESSES} processes: {said}."]
@@ -125,8 +124,7 @@ def million_table() -> list[str]:
         wall_s = perf_counter() - began
     found = json.loads(done.stdout)
     return [
-        f"Data: synthetic, `{SATURN}`, the first {MILLION:,} jobs of {MILLION_DAYS} days, seed 0, read from "
-        + "a CSV file (`reference-csv`) by a fresh process.",
+        f"Data: synthetic, `{SATURN}`, {MILLION_DAYS} days, seed 0; the first {MILLION:,} jobs as a CSV.",
         "",
         "| part | |",
         "| --- | ---: |",

@@ -82,8 +82,7 @@ def queue_table() -> list[str]:
     """CPU time of a job behind queues of growing length."""
     growth = log(QUEUES[-1]) / log(QUEUES[0])
     lines = [
-        f"Data: synthetic, that many jobs submitted within 10,000 s to {QUEUE_NODES} nodes of 8 GPUs; none "
-        + "ends before. One run each, the best of 3 for the shortest.",
+        f"Synthetic jobs, submitted within 10,000 s to {QUEUE_NODES} nodes of 8 GPUs; none ends earlier.",
         "",
         "| policy | " + " | ".join(f"us a job, queue of {length:,}" for length in QUEUES) + " | growth |",
         "| --- | " + " | ".join("---:" for _ in QUEUES) + " | ---: |",
