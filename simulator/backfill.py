@@ -14,7 +14,7 @@ it is taken at its word, and the head may start later than was reserved for it.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
 from typing import Any
@@ -257,7 +257,11 @@ class Backfill:
             return []
         plan = pool.plan()
         head = None
-        ordered: Iterator[JobView] = iter(pool.queue) if rank is None else waiting.ranked(rank)
+        ranks: Mapping[Hashable, float] | None = None
+        ordered: Iterable[JobView] = pool.queue
+        if rank is not None:
+            ranks = {group: rank(group) for group in waiting.by_group}
+            ordered = waiting.ranked(ranks)
         for job in ordered:
             placement = plan.place(job.gpus)
             if placement is None:
@@ -269,7 +273,7 @@ class Backfill:
         ):
             book.runs.follow(pool, now_s, self._believe_s)
             gaps = Gaps(plan, book.runs.reserve(head, plan, begun), now_s)
-            self._fill(gaps, waiting, now_s, rank, begun)
+            self._fill(gaps, waiting, now_s, ranks, begun)
         return [Start(run.job, run.placement) for run in begun]
 
     def _fill(
@@ -277,7 +281,7 @@ class Backfill:
         gaps: Gaps,
         waiting: WaitingJobs,
         now_s: float,
-        rank: Callable[[Hashable], float] | None,
+        ranks: Mapping[Hashable, float] | None,
         begun: list[Run],
     ) -> None:
         """Start what fits around the reservation, best first among the first candidates of each queue."""
@@ -286,7 +290,7 @@ class Backfill:
         def offer(gpus: int, group: Hashable, queue: DemandQueue, longest_s: float) -> None:
             job = queue.first(longest_s)
             if job is not None:
-                value = 0.0 if rank is None else rank(group)
+                value = 0.0 if ranks is None else ranks[group]
                 heappush(best, (value, queue.order(job), gpus, group, queue, job))
 
         for gpus, groups in waiting.by_demand.items():

@@ -7,7 +7,7 @@ logarithmic time, so a decision costs the same behind ten waiting jobs and behin
 
 import sys
 from bisect import insort
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -247,12 +247,12 @@ class WaitingJobs:
             for job in pool.queue:
                 self.add(job)
 
-    def ranked(self, rank: Callable[[Hashable], float]) -> Iterator[JobView]:
+    def ranked(self, ranks: Mapping[Hashable, float]) -> Iterator[JobView]:
         """Yield the jobs by their group's rank, lowest first, and by submission inside and on ties.
 
         A job that was yielded may be taken before the next one is asked for.
         """
-        groups = [(rank(group), n, demands) for n, (group, demands) in enumerate(self.by_group.items())]
+        groups = [(ranks[group], n, demands) for n, (group, demands) in enumerate(self.by_group.items())]
         heapify(groups)
         while groups:
             value, _, demands = heappop(groups)

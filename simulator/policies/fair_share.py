@@ -52,8 +52,7 @@ class FairShare(Policy):
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Begin with an empty cluster and without usage."""
         self._backfill = Backfill(lambda job: job.estimate_s, group_of=lambda job: job.job.user)
-        self._usage = DecayedUsage(self.settings.half_life_s)
-        self._charged: dict[str, dict[JobView, None]] = {}
+        self._books: dict[str, Charges] = {}
         return cluster
 
     def priority(self, job: JobView) -> float:
@@ -63,45 +62,54 @@ class FairShare(Policy):
     def observe_end(self, job: JobView, now_s: float) -> None:
         """Stop counting a job's GPUs."""
         self._backfill.ended(job)
-        if job in self._charged.get(job.pool, {}):
-            self._stop(job, now_s)
+        book = self._books.get(job.pool)
+        if book is not None and job in book.charged:
+            book.stop(job, now_s)
 
     def decide(self, snapshot: Snapshot) -> list[Action]:
         """Start the jobs of whoever used least, then backfill, in each changed pool."""
         actions: list[Action] = []
+        now_s = snapshot.now_s
         for pool in snapshot.changed:
-            self._follow(pool, snapshot.now_s)
-            starts = self._backfill.decide(pool, snapshot.now_s, self._rank(pool, snapshot.now_s))
+            book = self._books.get(pool.name)
+            if book is None:
+                book = self._books[pool.name] = Charges(DecayedUsage(self.settings.half_life_s))
+            book.follow(pool, now_s)
+            starts = self._backfill.decide(pool, now_s, self._rank(book.usage, now_s))
             for start in starts:
-                self._start(start.job, snapshot.now_s)
+                book.start(start.job, now_s)
             actions += starts
         return actions
 
-    def _rank(self, pool: NodePool, now_s: float) -> Callable[[Hashable], float]:
-        """Rank the users of a pool: usage per share; those who never ran are equal, and first."""
-        used = self._usage.comparable(now_s)
+    def _rank(self, usage: DecayedUsage, now_s: float) -> Callable[[Hashable], float]:
+        """Rank users by usage per share; those who never ran are equal, and first."""
+        used = usage.comparable(now_s)
         shares = self.settings.shares
-        return lambda user: used((pool.name, user)) / shares.get(str(user), 1.0)
+        return (lambda user: used(user) / shares.get(str(user), 1.0)) if shares else used
 
-    def _follow(self, pool: NodePool, now_s: float) -> None:
+
+@dataclass
+class Charges:
+    """What the users of a pool have used, and the jobs that count now; all unknown users are one."""
+
+    usage: DecayedUsage
+    charged: dict[JobView, None] = field(default_factory=dict)
+
+    def start(self, job: JobView, at_s: float) -> None:
+        """Count a job from `at_s` on."""
+        self.charged[job] = None
+        self.usage.start(job.job.user, job.gpus, at_s)
+
+    def stop(self, job: JobView, at_s: float) -> None:
+        """Count a job until `at_s`."""
+        del self.charged[job]
+        self.usage.stop(job.job.user, job.gpus, at_s)
+
+    def follow(self, pool: NodePool, now_s: float) -> None:
         """Count what runs, however it came to run or stopped."""
-        charged = self._charged.setdefault(pool.name, {})
-        if len(charged) != len(pool.running):
-            for job in [job for job in charged if job not in pool.running]:
-                self._stop(job, now_s)
+        if len(self.charged) != len(pool.running):
+            for job in [job for job in self.charged if job not in pool.running]:
+                self.stop(job, now_s)
             for job in pool.running:
-                if job not in charged:
-                    self._start(job, job.start_time_s)
-
-    def _start(self, job: JobView, at_s: float) -> None:
-        self._charged[job.pool][job] = None
-        self._usage.start(_account(job), job.gpus, at_s)
-
-    def _stop(self, job: JobView, at_s: float) -> None:
-        del self._charged[job.pool][job]
-        self._usage.stop(_account(job), job.gpus, at_s)
-
-
-def _account(job: JobView) -> tuple[str, str | None]:
-    """A user in a pool; jobs of unknown users share one account."""
-    return (job.pool, job.job.user)
+                if job not in self.charged:
+                    self.start(job, job.start_time_s)

@@ -137,7 +137,7 @@ class _Recounts(FairShare):
         actions = super().decide(snapshot)
         for pool, running in usable.items():
             begun = [action.job for action in actions if action.job.pool == pool.name]
-            assert set(self._charged[pool.name]) == {*running, *begun}
+            assert set(self._books[pool.name].charged) == {*running, *begun}
         return actions
 
 
