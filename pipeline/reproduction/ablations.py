@@ -23,6 +23,7 @@ class Ablation:
     name: str
     meaning: str
     settings: Mapping[str, Any]
+    forecast: bool = False
 
 
 WITHOUT_BINDER = Ablation("w/o Binder", "naive bin packing instead of indolent packing", {"packing": "naive"})
@@ -41,6 +42,12 @@ OUR_VARIANTS = (
         {"profiling_scales": False, "borrowed_nodes_max": 0},
     ),
     Ablation("w/o Profiler", "no node set aside; jobs are measured where they run", {"profiling_nodes": 0}),
+    Ablation(
+        "with a forecast",
+        "the dynamic strategy shares less when load is low and not rising",
+        {},
+        forecast=True,
+    ),
 )
 
 # Figure 11 (b): time-aware scaling off, T_prof 500 s, N_prof 36 (section 4.5).
@@ -72,6 +79,11 @@ def missing_settings() -> str:
     return f"Lucid has no setting {', '.join(missing)}; it has {', '.join(sorted(known))}"
 
 
+def run_of(study: Study, ablation: Ablation) -> Run:
+    """Name Lucid's run as a variant."""
+    return study.run(LUCID, ablation.settings, forecast=ablation.forecast)
+
+
 def why_not(study: Study) -> str:
     """Say why nothing can be switched off on this trace; "" when it can."""
     return missing_settings() if LUCID in study.policies else "lucid is not among the policies"
@@ -81,7 +93,7 @@ def ablation_runs(study: Study) -> list[Run]:
     """Lucid, its variants, QSSF, and the two profilers."""
     if why_not(study):
         return []
-    runs = [study.run(LUCID, ablation.settings) for ablation in _ALL]
+    runs = [run_of(study, ablation) for ablation in _ALL]
     return [study.run(LUCID), study.run("qssf"), *runs]
 
 
@@ -92,18 +104,15 @@ def ablation_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Sec
         return [not_measured("fig11_ablations", TITLE, reason)]
     rows = [_row(name_of("qssf"), "the non-intrusive rival", outcomes[study.run("qssf")])]
     rows += [
-        _row(ablation.name, ablation.meaning, outcomes[study.run(LUCID, ablation.settings)])
-        for ablation in VARIANTS
+        _row(ablation.name, ablation.meaning, outcomes[run_of(study, ablation)]) for ablation in VARIANTS
     ]
     rows.append(_row("Lucid", "everything on", outcomes[study.run(LUCID)]))
     tidy = pd.DataFrame(rows)
     rows_of_ours = [
-        _row(ablation.name, ablation.meaning, outcomes[study.run(LUCID, ablation.settings)])
-        for ablation in OUR_VARIANTS
+        _row(ablation.name, ablation.meaning, outcomes[run_of(study, ablation)]) for ablation in OUR_VARIANTS
     ]
     profilers = [
-        _row(ablation.name, ablation.meaning, outcomes[study.run(LUCID, ablation.settings)])
-        for ablation in PROFILERS
+        _row(ablation.name, ablation.meaning, outcomes[run_of(study, ablation)]) for ablation in PROFILERS
     ]
     profiling = pd.DataFrame(profilers)
     optimum_s = float(study.trace.jobs["duration_s"].mean())

@@ -16,7 +16,7 @@ from pipeline.reproduction.ablations import (
 from pipeline.reproduction.model_updates import estimates_name
 from pipeline.reproduction.runs import Outcome, Run
 from pipeline.reproduction.sections import NO_VALUE, Section, name_of, number
-from pipeline.reproduction.sensitivity import limit_run, thresholds_run
+from pipeline.reproduction.sensitivity import FREE_PREEMPTION, limit_run, thresholds_run
 from pipeline.reproduction.sharing import MIXES
 from pipeline.reproduction.study import LUCID, THRESHOLDS, Study, figure_of
 
@@ -201,6 +201,14 @@ def _thresholds(evidence: Evidence) -> float | None:
     return 100 * (max(known) / min(known) - 1) if len(known) == len(THRESHOLDS) else None
 
 
+def _preemption_overhead(evidence: Evidence) -> float | None:
+    run = evidence.study.run
+    return _more_pct(
+        evidence.figure(run("tiresias"), "mean_queuing_delay_s"),
+        evidence.figure(run("tiresias", FREE_PREEMPTION), "mean_queuing_delay_s"),
+    )
+
+
 def _update(interval: str, against: str) -> Callable[[Evidence], float | None]:
     def measured(evidence: Evidence) -> float | None:
         run = evidence.study.run
@@ -232,6 +240,7 @@ _MEASURES: Mapping[str, Callable[[Evidence], float | None]] = {
     "short_jobs_queued": _against("tiresias", "short_jobs_queued"),
     "short_jobs_waiting": _short_jobs_waiting,
     "decision_latency": _latency,
+    "training_time": lambda evidence: evidence.study.beliefs.fit_s / 60 or None,
     "without_binder": _without(WITHOUT_BINDER.settings),
     "without_sharing": _without_sharing,
     "without_estimator": _without(WITHOUT_ESTIMATOR.settings),
@@ -242,6 +251,7 @@ _MEASURES: Mapping[str, Callable[[Evidence], float | None]] = {
     ),
     "mixes_vs_tiresias": _mixes,
     "thresholds": _thresholds,
+    "preemption_overhead": _preemption_overhead,
     "weekly_update": _update("weekly", "never"),
     "daily_update": _update("daily", "weekly"),
 }

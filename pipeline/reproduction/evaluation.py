@@ -52,6 +52,7 @@ class Evaluation:
                     "workload": run.workload,
                     "estimates": run.estimates,
                     "profiles": run.profiles,
+                    "forecast": run.forecast,
                     **plain,
                     "failed": outcome.failed,
                 }

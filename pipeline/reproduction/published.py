@@ -103,7 +103,7 @@ class Claim:
 
     statement: str
     place: str
-    unit: Literal["x", "%", "ms", "jobs", "s"]
+    unit: Literal["x", "%", "ms", "s", "min"]
     sense: Literal["at least", "at most"]
     low: float
     high: float | None = None
@@ -120,7 +120,7 @@ class Claim:
 
     def with_unit(self, value: str) -> str:
         """A value as text in the claim's unit."""
-        return value + {"x": "×", "%": " %", "ms": " ms", "jobs": " jobs", "s": " s"}[self.unit]
+        return value + {"x": "×", "%": " %", "ms": " ms", "s": " s", "min": " min"}[self.unit]
 
 
 CLAIMS: Mapping[str, Claim] = {
@@ -152,6 +152,7 @@ CLAIMS: Mapping[str, Claim] = {
     "decision_latency": Claim(
         "A decision over 2,048 queued jobs, model inference included", "section 4.4", "ms", "at most", 3
     ),
+    "training_time": Claim("Training the Workload Estimate Model", "section 4.4", "min", "at most", 11),
     "without_binder": Claim(
         "Indolent packing cuts queuing against naive bin packing",
         "section 4.5",
@@ -191,6 +192,15 @@ CLAIMS: Mapping[str, Claim] = {
     ),
     "thresholds": Claim(
         "Spread of average JCT over binder thresholds", "section 4.5", "%", "at most", 3.6, None, "venus"
+    ),
+    "preemption_overhead": Claim(
+        "Queuing that preemption's overhead adds under Tiresias",
+        "section 4.8",
+        "%",
+        "at least",
+        13,
+        None,
+        "venus",
     ),
     "weekly_update": Claim(
         "Weekly model updates cut queuing against none", "section 4.5", "%", "at least", 4.8, None, "venus"

@@ -17,6 +17,7 @@ from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
 from simulator.engine import simulate
 from simulator.metrics import SHORT_JOB_S
+from simulator.naive_forecast import naive_forecast
 from simulator.workload import JobProfile, Workload
 
 Floats = NDArray[np.float64]
@@ -28,7 +29,8 @@ QUANTILES = tuple(float(percent) for percent in np.arange(0.0, 100.5, 0.5))  # o
 class Run:
     """One simulation: a policy with settings on a workload, with beliefs and profiles by name.
 
-    `estimates` and `profiles` name entries of `Materials`; "" leaves the workload's own.
+    `estimates` and `profiles` name entries of `Materials`; "" leaves the workload's own. `forecast`: whether
+    the policy sees a naive, causal throughput forecast.
     """
 
     policy: str
@@ -36,6 +38,7 @@ class Run:
     workload: str = TRACE
     estimates: str = ""
     profiles: str = ""
+    forecast: bool = False
 
     @property
     def label(self) -> str:
@@ -89,12 +92,14 @@ def measure(materials: Materials, run: Run) -> Outcome:
     """Simulate one run and keep its figures."""
     watching = ActivityRecorder()
     try:
+        workload = materials.workload_of(run)
         result = simulate(
-            materials.workload_of(run),
+            workload,
             materials.clusters[run.workload],
             run.policy,
             settings=dict(run.settings),
             colocation=materials.colocation,
+            forecast=naive_forecast(workload) if run.forecast else None,
             recorder=watching,
         )
     except LucidError as error:

@@ -14,6 +14,7 @@ from pipeline.reproduction.sharing import HEAVY_GPU_UTIL_PCT, MIXES
 from pipeline.reproduction.study import LUCID, THRESHOLDS, Study, figure_of, thresholds_name
 
 MIX_RIVALS = ("qssf", "tiresias")
+FREE_PREEMPTION = {"preemption_s": 0.0}  # Tiresias without its overhead, for section 4.8
 _STEPS_PCT = np.arange(0.0, 101.0, 2.0)
 
 
@@ -33,6 +34,8 @@ def sensitivity_runs(study: Study) -> list[Run]:
         return []
     runs = [limit_run(study, limit_s) for limit_s in published.TABLE_6]
     runs += [thresholds_run(study, *thresholds) for thresholds in THRESHOLDS]
+    if "tiresias" in study.policies:
+        runs.append(study.run("tiresias", FREE_PREEMPTION))
     runs += [study.run(policy, profiles=mix) for mix in MIXES for policy in mix_policies(study)]
     return runs
 

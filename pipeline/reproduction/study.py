@@ -49,6 +49,7 @@ class Study:
         *,
         profiles: str = BASE,
         estimates: str | None = None,
+        forecast: bool = False,
     ) -> Run:
         """Name a run on the trace."""
         return Run(
@@ -57,6 +58,7 @@ class Study:
             TRACE,
             self.beliefs.of(policy) if estimates is None else estimates,
             profiles,
+            forecast,
         )
 
     @property
