@@ -90,6 +90,7 @@ class _Record:
         "free_gpus",
         "gpus_ahead",
         "jobs_ahead",
+        "left_home",
         "left_s",
         "released_by",
         "released_reason",
@@ -103,7 +104,9 @@ class _Record:
         self.jobs_ahead = 0
         self.gpus_ahead = 0
         self.free_gpus = 0
-        self.left_s: float | None = None  # when it first left the queue of its virtual cluster
+        # When it first left the queue of its virtual cluster; of a partition, if it never came so far.
+        self.left_s: float | None = None
+        self.left_home = False
         self.released_by: str | None = None
         self.released_reason: str | None = None
 
@@ -282,8 +285,9 @@ class WaitRecorder:
             wait.demand.waiting -= 1
             record.causes[_TURN] -= wait.held_s
             record.causes[WaitCause.POLICY] += wait.held_s
-        if record.left_s is None or not record.at_home:
+        if not record.left_home:
             record.left_s = now_s
+            record.left_home = wait.demand is not None
         return waited_s - wait.for_round_s
 
     def table(self, result: SimulationResult) -> pd.DataFrame:

@@ -28,10 +28,20 @@ class EachJobWatched(WaitRecorder):
 
     def __init__(self):
         super().__init__()
+        self.left = {}  # job -> (whether it left the queue of its virtual cluster, when)
         self.seen = {}  # job -> [seconds by cause]
         self.passed_over = set()  # jobs that could be placed at the last decision, and ever since
         self.first = set()
         self.moment_s = None
+
+    def note_left(self, now_s, job, pool):
+        home = pool.name == job.job.virtual_cluster
+        if not self.left.get(job.index, (False, 0))[0]:
+            self.left[job.index] = (home, now_s)
+
+    def started(self, now_s, job, pool):
+        super().started(now_s, job, pool)
+        self.note_left(now_s, job, pool)
 
     def attach(self, simulation):
         self.simulation = simulation
@@ -88,6 +98,19 @@ def watched(workload, cluster, policy, changes=()):
     return recorder, simulation.result()
 
 
+def check_overtaken(recorder, waits):
+    """Counted one by one: who came later to the same virtual cluster, and left its queue earlier."""
+    rows = list(zip(waits["virtual_cluster"], waits["submit_time_s"], strict=True))
+    left = [recorder.left[index][1] for index in range(len(rows))]
+    for index, (cluster, submit_s) in enumerate(rows):
+        overtakers = [
+            other
+            for other, (its_cluster, its_submit_s) in enumerate(rows)
+            if its_cluster == cluster and its_submit_s > submit_s and left[other] < left[index]
+        ]
+        assert waits["overtaken_by"][index] == len(overtakers)
+
+
 @pytest.mark.parametrize("policy", BUILT_IN)
 @pytest.mark.parametrize("shape", ["loaded", "gangs"])
 def test_causes_add_up_and_agree_with_watching_each_job(policy, shape):
@@ -101,6 +124,7 @@ def test_causes_add_up_and_agree_with_watching_each_job(policy, shape):
     assert (waits[CAUSES] >= -1e-6).all(axis=None)
     for index, row in enumerate(waits[CAUSES].itertuples(index=False, name=None)):
         assert row == pytest.approx(recorder.seen.get(index, [0.0] * len(WaitCause)), abs=1e-5), index
+    check_overtaken(recorder, waits)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "lucid"])
@@ -131,7 +155,7 @@ def jobs_of(rows):
     st.lists(
         st.tuples(st.integers(0, 300), st.integers(1, 12), st.integers(0, 400)), min_size=1, max_size=25
     ),
-    st.sampled_from(["fifo", "sjf", "srtf", "qssf", "tiresias", "lucid"]),
+    st.sampled_from(list(BUILT_IN)),
 )
 def test_any_workload(rows, policy):
     workload = jobs_of(rows)
@@ -140,11 +164,7 @@ def test_any_workload(rows, policy):
     waits = recorder.table(result)
     assert first_s >= 0
     assert waits[CAUSES].sum(axis=1).tolist() == pytest.approx(result.jobs["queuing_delay_s"].tolist())
-    jobs = result.jobs
-    left = [recorder._records[i].left_s for i in range(len(jobs))]
-    for i, submit in enumerate(jobs["submit_time_s"]):
-        later = [k for k, other in enumerate(jobs["submit_time_s"]) if other > submit and left[k] < left[i]]
-        assert waits["overtaken_by"][i] == len(later)
+    check_overtaken(recorder, waits)
     unwaited = waits["queuing_delay_s"] == 0
     assert waits["released_by"][unwaited].isna().all()
 
