@@ -18,6 +18,7 @@ class GpuSharers:
     def __init__(self, memory_mib_of: Callable[[JobView], float | None]) -> None:
         """Take the rule for the memory (MiB a GPU) that a job is held to need; None: it runs alone."""
         self._memory_mib_of = memory_mib_of
+        self.gains = 0  # how often a running job became free for a partner other than by starting
         self._forget()
 
     def _forget(self) -> None:
@@ -29,12 +30,17 @@ class GpuSharers:
     def follow(self, pool: NodePool) -> None:
         """Catch up with the jobs that run."""
         if len(self._entries) + len(self._partner) != len(pool.running):
-            self._forget()
-            for job in pool.running:
-                if job.partner is None:
-                    self.begin(job)
-                elif job.joined:
-                    self._pair(job, job.partner)
+            self.look_again(pool)
+
+    def look_again(self, pool: NodePool) -> None:
+        """Read all running jobs anew: what they need may have changed."""
+        self._forget()
+        self.gains += 1
+        for job in pool.running:
+            if job.partner is None:
+                self.begin(job)
+            elif job.joined:
+                self._pair(job, job.partner)
 
     def single(self, gpus: int) -> list[Entry]:
         """Return the possible partners for a job of this demand, least memory first."""
@@ -72,6 +78,7 @@ class GpuSharers:
             self._pairs.pop(job, None)
             self._pairs.pop(partner, None)
             self.begin(partner)
+            self.gains += 1
 
     def _leave(self, job: JobView) -> None:
         entry = self._entries.pop(job)

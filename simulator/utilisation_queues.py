@@ -66,17 +66,26 @@ class UtilisationQueues:
         self._queues = [UtilisationQueue() for _ in range(classes)]
         self._class_of: dict[JobView, UtilisationQueue] = {}
 
-    def follow(self, pool: NodePool) -> None:
-        """Catch up with the pool's queue."""
-        for job in pool.queue.take_newcomers():
-            if job.state is RunState.PENDING and job.pool == pool.name:
-                self._add(job)
+    def follow(self, pool: NodePool) -> list[JobView]:
+        """Catch up with the pool's queue; return who has come."""
+        came = [
+            job
+            for job in pool.queue.take_newcomers()
+            if job.state is RunState.PENDING and job.pool == pool.name
+        ]
+        for job in came:
+            self._add(job)
         if len(self._class_of) != len(pool.queue):
             for queue in self._queues:
                 queue.keep_waiting(pool)
             self._class_of = {job: queue for queue in self._queues for job in queue.first(len(queue))}
             for job in pool.queue:
                 self._add(job)
+        return came
+
+    def __getitem__(self, job: JobView) -> UtilisationQueue:
+        """Return the queue that a waiting job is in."""
+        return self._class_of[job]
 
     def _add(self, job: JobView) -> None:
         if job not in self._class_of:

@@ -143,6 +143,7 @@ class Horus(Policy):
         """Begin with an empty cluster."""
         self._queues: dict[str, UtilisationQueues] = {}
         self._sharers: dict[str, GpuSharers] = {}
+        self._gained: dict[str, tuple[int, int]] = {}  # at the last decision that served the queues
         self._failed: set[JobView] = set()  # out of memory, once: they ask for all of it now
         return cluster
 
@@ -165,16 +166,20 @@ class Horus(Policy):
             self._sharers[pool.name] = GpuSharers(self._memory_mib)
         queues, sharers = self._queues[pool.name], self._sharers[pool.name]
         sharers.follow(pool)
-        queues.follow(pool)
+        came = queues.follow(pool)
+        gained = (pool.free.gains, sharers.gains)
+        nothing_freed = self._gained.get(pool.name) == gained
+        if nothing_freed and not came:
+            sharers.look_again(pool)  # then it is the needs of a running job that have changed
         failed = self._out_of_memory(sharers)
         if failed:
             # They queue again at this very moment, and the policy is asked once more.
             return [Preempt(job, keeps_progress=False) for job in failed]
-        return (
-            self._serve(Room(pool, sharers, self._memory_mib, self.settings), queues, now_s)
-            if len(pool.queue)
-            else []
-        )
+        buffer = self.settings.buffer
+        if not len(pool.queue) or (nothing_freed and came and all(len(queues[job]) > buffer for job in came)):
+            return []  # who was tried before finds no place now, and it is not yet the turn of those who came
+        self._gained[pool.name] = (pool.free.gains, sharers.gains)
+        return self._serve(Room(pool, sharers, self._memory_mib, self.settings), queues, now_s)
 
     def _memory_mib(self, job: JobView) -> float | None:
         """Return the memory that a job asks for; None: all of it, so it runs alone."""

@@ -74,6 +74,13 @@ def test_a_job_that_outgrows_its_memory_fails_and_runs_alone_later():
     assert first_outgrows["end_time_s"].tolist() == [1_310, 310]
 
 
+def test_what_is_seen_of_a_running_job_counts_more_than_what_was_predicted():
+    grown = run(job(0, 0, 8, 1_000, outgrows=(50, 22_000)), job(1, 100, 8, 300, mem=6_000))
+    assert grown["first_start_time_s"].tolist() == [0, 1_000]
+    shrunk = run(job(0, 0, 8, 1_000, mem=22_000, outgrows=(50, 5_000)), job(1, 10, 8, 300, mem=6_000))
+    assert shrunk["first_start_time_s"].tolist() == [0, 50]
+
+
 def test_a_wrong_prediction_that_still_fits_does_no_harm():
     jobs = run(job(0, 0, 8, 1_000), job(1, 10, 8, 300, outgrows=(20, 12_000)))
     assert jobs["preemptions"].tolist() == [0, 0]
