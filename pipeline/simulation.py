@@ -22,6 +22,7 @@ from pipeline.replay_inputs import profiles_by_type
 from pipeline.watching import RunWatch, Watching
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.engine import simulate
+from simulator.naive_forecast import naive_forecast
 from simulator.pair_speed_rules import PairsInOrder
 from simulator.policies.registry import policy_class
 from simulator.published_packing import (
@@ -147,6 +148,7 @@ def simulate_log(
         remarks.append("The log states no estimates: policies use each user's last run times (Tsafrir).")
     results: dict[str, SimulationResult] = {}
     watches: dict[str, RunWatch] = {}
+    forecast = naive_forecast(workload)  # no model was trained here; what policies do with it is theirs
     about = {"log": jobs_path.name, "second_0": origin.isoformat(), "virtual_clusters": len(sizes)}
     for number, policy in enumerate(policies, start=1):
         what = Work(f"{policy} ({number} of {len(policies)})" if len(policies) > 1 else policy, "jobs")
@@ -163,6 +165,7 @@ def simulate_log(
                 settings=(settings or {}).get(policy),
                 colocation=colocation,
                 changes=changes,
+                forecast=forecast,
                 recorder=watch.recorder,
                 progress=reported,
             )
