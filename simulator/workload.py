@@ -300,7 +300,9 @@ def _estimate(values: np.ndarray | None, i: int) -> float | None:
 def _strings_or_none(frame: pd.DataFrame, column: str) -> list[str | None]:
     if column not in frame.columns:
         return [None] * len(frame)
-    return [None if pd.isna(value) else str(value) for value in frame[column]]
+    values = frame[column].astype(object)
+    known = values.where(values.notna(), None).tolist()
+    return [value if value is None or type(value) is str else str(value) for value in known]
 
 
 def _floats(frame: pd.DataFrame, column: str) -> np.ndarray:
