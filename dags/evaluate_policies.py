@@ -77,11 +77,18 @@ with DAG(
         "end": Param(
             None, type=OPTIONAL_TEXT, title="Until", description="Jobs submitted before this day or time."
         ),
+        "failure_mtbf_hours": Param(
+            None,
+            type=["number", "null"],
+            exclusiveMinimum=0,
+            title="Hours between failures",
+            description="Nodes fail at random, each once in so many hours on average. Empty: never.",
+        ),
         "job_types": Param(
-            "drawn",
-            enum=["drawn", "log"],
+            None,
+            enum=[None, "drawn", "log"],
             title="Job types",
-            description="What the log does not say is drawn from measured profiles, or never shares GPUs.",
+            description="Drawn (the lake's default): what the log lacks is drawn from measured profiles.",
         ),
         "rules": Param("default", type="string", title="Rules", description="The simulator's rule set."),
         "input_uri": Param(
@@ -92,6 +99,12 @@ with DAG(
         ),
         "nodes_uri": Param(
             None, type=OPTIONAL_TEXT, title="Its nodes", description="CSV virtual_cluster,nodes; for a file."
+        ),
+        "singles_uri": Param(
+            None, type=OPTIONAL_TEXT, title="Its solo profiles", description="For packing; for a file."
+        ),
+        "pairs_uri": Param(
+            None, type=OPTIONAL_TEXT, title="Its pair profiles", description="For packing; for a file."
         ),
         "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
         "time_zone": Param(
@@ -110,9 +123,12 @@ with DAG(
         seeds=dag.param("seeds"),
         node_scales=dag.param("node_scales"),
         estimate_noises=dag.param("estimate_noises"),
+        failure_mtbf_hours=dag.param("failure_mtbf_hours"),
         input_uri=dag.param("input_uri"),
         source_format=dag.param("source_format"),
         nodes_uri=dag.param("nodes_uri"),
+        singles_uri=dag.param("singles_uri"),
+        pairs_uri=dag.param("pairs_uri"),
         gpus_per_node=dag.param("gpus_per_node"),
         time_zone=dag.param("time_zone"),
         start=dag.param("start"),

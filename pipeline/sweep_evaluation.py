@@ -14,7 +14,6 @@ from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import locate
 from lucid_models.registry import Registry
 from pipeline.plain_values import plain
-from pipeline.replay_inputs import JobTypes
 from pipeline.sweep import (
     SweepPlan,
     SweepReport,
@@ -25,9 +24,7 @@ from pipeline.sweep import (
     plan_sweep,
     run_and_store,
 )
-from pipeline.sweep_inputs import SweepInputs, read_lake, read_log
 from pipeline.sweep_spec import SweepSpec
-from pipeline.windows import read_time
 from simulator.sweep import OK, axes_of, shown, variants
 
 EXPERIMENT = "lucid-policy-evaluation"
@@ -41,60 +38,24 @@ def plan_evaluation(
     *,
     lake_uri: str,
     cluster: str,
-    varied: Mapping[str, Any],
-    input_uri: str | None = None,
-    source_format: str | None = None,
-    nodes_uri: str | None = None,
-    gpus_per_node: int = 8,
-    time_zone: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    rules: str = "default",
-    job_types: JobTypes = "drawn",
+    asked: Mapping[str, Any],
     runs_per_task: int = 1,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Freeze the inputs in the lake and say what is left to run.
 
-    The jobs are the lake's (`cluster`, submitted in [start, end)), or those of the file `input_uri`, which
-    needs `nodes_uri`. `varied` holds policies, settings, seeds, node_scales and estimate_noises as in a sweep
-    file (`pipeline/sweep_spec.py`). Returns sweep_uri, chunks (lists of run identities), runs, reused,
-    remarks. The same form gives the same place, so a run that was interrupted goes on.
+    `asked` holds the keys of a sweep file (`pipeline/sweep_spec.py`); None and empty values are left out. The
+    jobs are those of the file that it names, else the lake's. Returns sweep_uri, chunks (lists of run
+    identities), runs, reused, remarks. The same form gives the same place, so what was interrupted goes on.
 
     Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster's tables.
     """
     check_cluster_name(cluster)
-    spec = SweepSpec().changed(
-        {key: value for key, value in varied.items() if value not in (None, [], {})}, place="The form"
-    )
+    given = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
+    place = {} if "jobs" in given else {"lake": lake_uri, "cluster": cluster}
+    spec = SweepSpec().changed({**given, **place}, place="The form")
     runs = spec.runs()
-    if input_uri:
-        if not (source_format and nodes_uri):
-            raise BadInputError(
-                f"The log {input_uri!r} alone is not enough.",
-                remedy="Give its format and the nodes file too.",
-            )
-        inputs: SweepInputs = read_log(
-            jobs_uri=input_uri,
-            source_format=source_format,
-            nodes_uri=nodes_uri,
-            gpus_per_node=gpus_per_node,
-            start=read_time(start),
-            end=read_time(end),
-            time_zone=time_zone,
-            rules=rules,
-            job_types="log",
-            progress=progress,
-        )
-    else:
-        inputs = read_lake(
-            lake_uri=lake_uri,
-            cluster=cluster,
-            start=read_time(start),
-            end=read_time(end),
-            rules=rules,
-            job_types=job_types,
-        )
+    inputs = spec.read_inputs(progress)
     uri = f"{lake_uri.rstrip('/')}/sweeps/cluster={cluster}/{plan_digest(inputs, runs)}"
     plan = plan_sweep(inputs, runs, uri)
     left = list(pending(plan))

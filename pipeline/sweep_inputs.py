@@ -195,6 +195,9 @@ def read_lake(
     end: datetime | None = None,
     rules: str = "default",
     job_types: JobTypes = "drawn",
+    cpu_cores_per_node: int = 0,
+    failure_mtbf_hours: float | None = None,
+    failure_repair_hours: float = DEFAULT_REPAIR_HOURS,
 ) -> SweepInputs:
     """Read a cluster's jobs submitted in [start, end), its nodes and its profiles from the lake.
 
@@ -228,6 +231,9 @@ def read_lake(
         job_types=job_types,
         solo=profiles.solo,
         pairs=profiles.pairs,
+        cpu_cores_per_node=cpu_cores_per_node,
+        failure_mtbf_hours=failure_mtbf_hours,
+        failure_repair_hours=failure_repair_hours,
         remarks=tuple(remarks),
     )
 

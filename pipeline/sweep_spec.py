@@ -24,9 +24,10 @@ from typing import Any, get_args
 from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import has_scheme
+from pipeline import settings as places
 from pipeline.replay_inputs import JobTypes
 from pipeline.simulation import reference_measurements
-from pipeline.sweep_inputs import SweepInputs, read_log
+from pipeline.sweep_inputs import SweepInputs, read_lake, read_log
 from pipeline.windows import read_time
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
 from simulator.rules import load_rules
@@ -37,10 +38,15 @@ _PATHS = ("jobs", "nodes", "singles", "pairs")
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file."""
+    """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file.
+
+    With `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
+    """
 
     jobs: str = ""
     format: str = ""
+    lake: str | None = None
+    cluster: str | None = None
     nodes: str | None = None
     gpus: int | None = None
     gpus_per_node: int = 8
@@ -53,7 +59,7 @@ class SweepSpec:
     seeds: tuple[int, ...] = (0,)
     node_scales: tuple[float, ...] = (1.0,)
     estimate_noises: tuple[float, ...] = ()
-    job_types: JobTypes = "log"
+    job_types: JobTypes | None = None
     singles: str | None = None
     pairs: str | None = None
     cpu_cores_per_node: int = 0
@@ -98,6 +104,8 @@ class SweepSpec:
 
     def read_inputs(self, progress: Progress = silent) -> SweepInputs:
         """Read the log and what goes with it. Raises BadInputError when the sweep does not say enough."""
+        if self.cluster is not None and not self.jobs:
+            return self._read_lake()
         for key in ("jobs", "format"):
             if not getattr(self, key):
                 raise BadInputError(
@@ -125,7 +133,7 @@ class SweepSpec:
             end=read_time(self.end),
             time_zone=self.time_zone,
             rules=self.rules,
-            job_types=self.job_types,
+            job_types=self.job_types or "log",
             singles_uri=singles,
             pairs_uri=pairs,
             cpu_cores_per_node=self.cpu_cores_per_node,
@@ -134,6 +142,28 @@ class SweepSpec:
             progress=progress,
         )
         return replace(inputs, remarks=(*inputs.remarks, *remarks))
+
+    def _read_lake(self) -> SweepInputs:
+        """All from the lake; job types that the log lacks are drawn unless `job_types` says otherwise."""
+        fixed = {"nodes": self.nodes, "gpus": self.gpus, "singles": self.singles, "pairs": self.pairs}
+        for key, value in fixed.items():
+            if value is not None:
+                raise BadInputError(
+                    f"--cluster {self.cluster} takes everything from the lake, but {key} is {value!r}.",
+                    remedy=f"Leave out {key}, or give the log as --jobs.",
+                )
+        assert self.cluster is not None  # noqa: S101 - the caller looked
+        return read_lake(
+            lake_uri=self.lake or places.lake_uri(),
+            cluster=self.cluster,
+            start=read_time(self.start),
+            end=read_time(self.end),
+            rules=self.rules,
+            job_types=self.job_types or "drawn",
+            cpu_cores_per_node=self.cpu_cores_per_node,
+            failure_mtbf_hours=self.failure_mtbf_hours,
+            failure_repair_hours=self.failure_repair_hours,
+        )
 
 
 def _read(key: str, value: Any, place: str) -> Any:
@@ -170,7 +200,7 @@ def _read(key: str, value: Any, place: str) -> Any:
         return value
     if isinstance(value, datetime | date):  # TOML has times of its own
         return value.isoformat()
-    if key == "job_types" and value not in get_args(JobTypes):
+    if key == "job_types" and value is not None and value not in get_args(JobTypes):
         raise fault
     if value is not None and not isinstance(value, str):
         raise fault
@@ -180,6 +210,8 @@ def _read(key: str, value: Any, place: str) -> Any:
 _WANTED = {
     "jobs": "Give the log's path.",
     "format": "Give the log's format.",
+    "lake": "Give the lake's root URI.",
+    "cluster": "Give the cluster's name in the lake.",
     "nodes": "Give the path of a CSV virtual_cluster,nodes.",
     "gpus": "Give a number of GPUs, 1 or more.",
     "gpus_per_node": "Give a number of GPUs, 1 or more.",

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 
 from cluster_logs.errors import BadInputError
-from pipeline.cli.options import existing_file
+from pipeline.cli.options import LakeOption, existing_file
 from pipeline.cli.output import (
     JsonFlag,
     plain,
@@ -50,7 +50,14 @@ def sweep(
     source_format: Annotated[
         str | None, typer.Option("--format", metavar="F", help="The log's format.")
     ] = None,
-    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Or: jobs, nodes and profiles of this cluster in the lake."),
+    ] = None,
+    lake: LakeOption = None,
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes[,from].")
+    ] = None,
     gpus: Annotated[int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs.")] = None,
     gpus_per_node: Annotated[int | None, typer.Option(min=1, help="GPUs of one node; default 8.")] = None,
     start: Annotated[
@@ -118,6 +125,8 @@ def sweep(
     options = {
         "jobs": str(existing_file(jobs, "--jobs")) if jobs else None,
         "format": source_format,
+        "cluster": cluster,
+        "lake": lake,
         "nodes": str(existing_file(nodes, "--nodes")) if nodes else None,
         "gpus": gpus,
         "gpus_per_node": gpus_per_node,
@@ -173,7 +182,7 @@ def sweep(
         ]
         print_table(
             rows[:SHOWN_ROWS],
-            title=f"{Path(asked.jobs).name}: {done.total:,} runs, means over seeds",
+            title=f"{Path(asked.jobs).name or asked.cluster}: {done.total:,} runs, means over seeds",
             columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *SHOWN_FIGURES[1:]],
         )
         if len(rows) > SHOWN_ROWS:

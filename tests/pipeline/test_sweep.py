@@ -17,6 +17,7 @@ import pytest
 
 from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
+from cluster_logs.lake import Lake
 from pipeline.cluster_events import one_pool
 from pipeline.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
 from pipeline.sweep_inputs import SweepInputs, load_inputs, store_inputs
@@ -327,6 +328,22 @@ def test_a_file_says_what_to_sweep_and_options_stand_above_it(lucid, tmp_path):
         ("lucid", 3, 18),
         ("lucid", 3, 18),
     ]
+
+
+def test_a_cluster_of_the_lake(lucid, inputs, tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    lake.write_jobs("tiny", inputs.jobs)
+    nodes = pd.DataFrame({"virtual_cluster": ["vc"], "nodes": [6], "gpus_per_node": [8], "date": [None]})
+    lake.write_nodes("tiny", nodes)
+    words = ("sweep", "--cluster", "tiny", "--lake", tmp_path / "lake", "--policy", "fifo", "--out", "out")
+    said = lucid(*words, "--workers", 1, "--json")
+    assert said.code == 0, said.err
+    assert "simulated GPU" in said.err  # nobody stored profiles
+    alone = Replayer(SweepInputs(inputs.jobs, inputs.sizes)).record(SweepRun("fifo"))
+    assert said.json["rows"][0]["mean_jct_s"] == alone["figures"]["mean_jct_s"]
+    both = lucid(*words, "--gpus", 8)
+    assert both.code == 1
+    assert "takes everything from the lake" in both.err
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ class PlanSweepOperator(LucidOperator):
         "input_uri",
         "source_format",
         "nodes_uri",
+        "singles_uri",
+        "pairs_uri",
         "gpus_per_node",
         "time_zone",
         "start",
@@ -32,6 +34,7 @@ class PlanSweepOperator(LucidOperator):
         "seeds",
         "node_scales",
         "estimate_noises",
+        "failure_mtbf_hours",
         "runs_per_task",
     )
 
@@ -44,16 +47,19 @@ class PlanSweepOperator(LucidOperator):
         seeds: Any = None,
         node_scales: Any = None,
         estimate_noises: Any = None,
+        failure_mtbf_hours: Any = None,
         lake_uri: Any = None,
         input_uri: Any = None,
         source_format: Any = None,
         nodes_uri: Any = None,
+        singles_uri: Any = None,
+        pairs_uri: Any = None,
         gpus_per_node: Any = 8,
         time_zone: Any = None,
         start: Any = None,
         end: Any = None,
         rules: Any = "default",
-        job_types: Any = "drawn",
+        job_types: Any = None,
         runs_per_task: Any = 1,
         **kwargs: Any,
     ) -> None:
@@ -64,10 +70,13 @@ class PlanSweepOperator(LucidOperator):
         self.seeds = seeds
         self.node_scales = node_scales
         self.estimate_noises = estimate_noises
+        self.failure_mtbf_hours = failure_mtbf_hours
         self.lake_uri = lake_uri
         self.input_uri = input_uri
         self.source_format = source_format
         self.nodes_uri = nodes_uri
+        self.singles_uri = singles_uri
+        self.pairs_uri = pairs_uri
         self.gpus_per_node = gpus_per_node
         self.time_zone = time_zone
         self.start = start
@@ -83,22 +92,25 @@ class PlanSweepOperator(LucidOperator):
         plan = plan_evaluation(
             lake_uri=self.lake_uri or settings.lake_uri(),
             cluster=self.cluster,
-            varied={
+            asked={
                 "policies": self.policies,
                 "settings": self.policy_settings,
                 "seeds": self.seeds,
                 "node_scales": self.node_scales,
                 "estimate_noises": self.estimate_noises,
+                "failure_mtbf_hours": self.failure_mtbf_hours,
+                "jobs": self.input_uri,
+                "format": self.source_format,
+                "nodes": self.nodes_uri,
+                "singles": self.singles_uri,
+                "pairs": self.pairs_uri,
+                "gpus_per_node": self.gpus_per_node,
+                "time_zone": self.time_zone,
+                "start": self.start,
+                "end": self.end,
+                "rules": self.rules,
+                "job_types": self.job_types,
             },
-            input_uri=self.input_uri,
-            source_format=self.source_format,
-            nodes_uri=self.nodes_uri,
-            gpus_per_node=int(self.gpus_per_node),
-            time_zone=self.time_zone,
-            start=self.start,
-            end=self.end,
-            rules=self.rules,
-            job_types=self.job_types,
             runs_per_task=int(self.runs_per_task),
             progress=self.log_progress(),
         )
