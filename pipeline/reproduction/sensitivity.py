@@ -11,7 +11,7 @@ from pipeline.reproduction.ablations import ALL_PROFILED
 from pipeline.reproduction.runs import Outcome, Run
 from pipeline.reproduction.sections import HOUR_S, NO_VALUE, Section, name_of, not_measured, number
 from pipeline.reproduction.sharing import HEAVY_GPU_UTIL_PCT, MIXES
-from pipeline.reproduction.study import LUCID, THRESHOLDS, Study, figure_of, thresholds_name
+from pipeline.reproduction.study import CLARITY, LUCID, THRESHOLDS, Study, figure_of, thresholds_name
 
 MIX_RIVALS = ("qssf", "tiresias")
 FREE_PREEMPTION = {"preemption_s": 0.0}  # Tiresias without its overhead, for section 4.8
@@ -41,8 +41,8 @@ def sensitivity_runs(study: Study) -> list[Run]:
 
 
 def mix_policies(study: Study) -> list[str]:
-    """Name the policies of Figure 12: Lucid and those of its rivals that are asked for."""
-    return [*(policy for policy in MIX_RIVALS if policy in study.policies), LUCID]
+    """Name the policies of Figure 12: Lucid, and those of its rivals and our own that are asked for."""
+    return [*(policy for policy in (*MIX_RIVALS, CLARITY) if policy in study.policies), LUCID]
 
 
 def sensitivity_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Section]:

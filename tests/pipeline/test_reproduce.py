@@ -64,7 +64,7 @@ def evaluation(tmp_path_factory):
     return evaluate(
         trace,
         read_measurements(None, None, 0),
-        policies=["tiresias", "lucid"],
+        policies=["tiresias", "lucid", "clarity"],
         workers=1,
         queue_lengths=(64, 256),
         command="the test",
@@ -137,7 +137,7 @@ def test_the_figures_data(evaluation):
         assert rows["jct_s"].is_monotonic_increasing
         assert rows["jobs_pct"].iloc[[0, -1]].tolist() == [0.0, 100.0]
     drawn = cdf.figure.axes[0].get_lines()
-    assert len(drawn) == 2
+    assert len(drawn) == 3
     tiresias = cdf.tidy[cdf.tidy["policy"] == "tiresias"]["jct_s"]
     assert drawn[0].get_xdata().tolist() == tiresias.tolist()
 
@@ -163,7 +163,7 @@ def test_latency_is_measured_at_the_lengths_asked_for(evaluation):
     assert set(table["queued_jobs"]) <= {64, 256}
     assert (table["median_ms"] > 0).all()
     assert (table["median_ms"] <= table["p99_ms"]).all()
-    assert set(table["policy"]) == {"tiresias", "lucid"}
+    assert set(table["policy"]) == {"tiresias", "lucid", "clarity"}
 
 
 def test_claims_are_judged_by_the_papers_bound(evaluation):
@@ -177,6 +177,9 @@ def test_claims_are_judged_by_the_papers_bound(evaluation):
     }
     assert row["ours"] == pytest.approx(jct["tiresias"] / jct["lucid"])
     assert row["reached"] == (row["ours"] >= 1.1)
+    clarity = evaluation.outcomes[evaluation.study.run("clarity")].summary["mean_jct_s"]
+    assert row["clarity"] == pytest.approx(jct["tiresias"] / clarity)
+    assert pd.isna(table.loc["without_binder", "clarity"])  # an ablation of Lucid is nobody else's
 
 
 def test_the_report_as_files(evaluation, tmp_path):
@@ -210,7 +213,7 @@ def test_pages_of_docs(evaluation, tmp_path):
         assert (tmp_path / path).is_file()
     assert ".csv](" not in text  # tables are not kept beside the pages
     index = write_index(tmp_path).read_text()
-    claims = section(evaluation, "claims").shown["reached"]
+    claims = section(evaluation, "claims").shown["reached by Lucid"]
     row = next(line for line in index.splitlines() if line.startswith("| [philly]"))
     counted = [int(cell) for cell in row.split("|")[3:6]]
     assert counted == [int((claims == word).sum()) for word in ("yes", "**no**", "not measured")]
