@@ -144,7 +144,7 @@ class PlainEasy:
         raise AssertionError("it fits an empty cluster")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(workload=workloads(exact=False))
 def test_every_start_is_that_of_a_plain_scheduler(workload):
     plain = PlainEasy(workload).run()
@@ -152,7 +152,7 @@ def test_every_start_is_that_of_a_plain_scheduler(workload):
     assert result.jobs["first_start_time_s"].tolist() == [plain.start[i] for i in range(len(workload))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(workload=workloads(exact=True))
 def test_with_exact_estimates_no_head_starts_later_than_was_reserved_for_it(workload):
     plain = PlainEasy(workload).run()
@@ -160,10 +160,10 @@ def test_with_exact_estimates_no_head_starts_later_than_was_reserved_for_it(work
     assert all(starts[i] <= promise for i, promise in plain.promises.items())
 
 
-@settings(max_examples=60, deadline=None)
-@given(workload=workloads(exact=True, sizes=(4, 8)))
-def test_whole_nodes_in_fifo_order_when_nothing_fits_a_gap(workload):
-    """With an idle node for none but the head, later jobs of its size have no gap: FIFO."""
+@settings(max_examples=20, deadline=None)
+@given(workload=workloads(exact=True))
+def test_jobs_of_one_demand_are_served_as_under_fifo(workload):
+    """What is too little for the head is too little for all, and there is nothing to backfill."""
     alike = Workload(tuple(job(j.order, j.submit_time_s, 8, j.duration_s) for j in workload.jobs), {})
     for name in ("easy", "tsafrir_easy", "fair_share"):
         fifo = simulate(alike, CLUSTER, "fifo").jobs
