@@ -152,7 +152,13 @@ class SpaceAwareProfiler:
             actions += self._give_back(pool, served)
         queue = pool.queue
         if self.settings.profiling_in_place and pool.running:
-            actions += self._cut_short(pool, snapshot, served)
+            room = {
+                other.name: other.free
+                for other in snapshot.changed
+                if other is not pool and other.free.total and other.name not in served
+            }
+            if room:
+                actions += _cut_short(pool, room)
         if len(queue):
             starts = self._start(pool, served, snapshot.throughput)
             if len(starts) < len(queue) and not actions:
@@ -179,28 +185,6 @@ class SpaceAwareProfiler:
         self._sent[name] = sent + job.gpus
         return True
 
-    def _cut_short(self, pool: NodePool, snapshot: Snapshot, served: Mapping[str, int]) -> list[Action]:
-        """Let jobs go for which GPUs have turned up in their virtual clusters."""
-        actions: list[Action] = []
-        plans: dict[str, FreeGpus] = {}
-        for job in pool.running:
-            name = job.job.virtual_cluster
-            other = snapshot.pools[name]
-            believed_s = job.job.estimated_duration_s
-            if (
-                job.gpus > other.free.total
-                or served.get(name, 0)
-                or other not in snapshot.changed
-                or (believed_s is not None and job.run_limit_s is not None and believed_s <= job.run_limit_s)
-            ):
-                continue
-            plan = plans.get(name)
-            if plan is None:
-                plan = plans[name] = other.free.copy()
-            if plan.place(job.gpus) is not None:
-                actions.append(Preempt(job, keeps_progress=False))
-        return actions
-
     def _start(self, pool: NodePool, served: Mapping[str, int], throughput: Throughput | None) -> list[Start]:
         free = pool.free
         queue = pool.queue
@@ -208,7 +192,7 @@ class SpaceAwareProfiler:
             return []
         plan = free.copy()
         for node, (home, _) in pool.guests.items():
-            if self._wanted(home, served) or not len(queue):
+            if self._wanted(home, served):
                 plan.withdraw(node)
         limit_s = self._limit_s(pool, throughput)
         starts: list[Start] = []
@@ -261,3 +245,23 @@ class SpaceAwareProfiler:
 
     def _wanted(self, home: NodePool, served: Mapping[str, int]) -> bool:
         return len(home.queue) > served.get(home.name, 0)
+
+
+def _cut_short(pool: NodePool, room: Mapping[str, FreeGpus]) -> list[Action]:
+    """Let jobs go for which GPUs have turned up in their virtual clusters, unless they are about to end."""
+    actions: list[Action] = []
+    plans: dict[str, FreeGpus] = {}
+    for job in pool.running:
+        name = job.job.virtual_cluster
+        free = room.get(name)
+        if free is None or job.gpus > free.total:
+            continue
+        believed_s = job.job.estimated_duration_s
+        if believed_s is not None and job.run_limit_s is not None and believed_s <= job.run_limit_s:
+            continue
+        plan = plans.get(name)
+        if plan is None:
+            plan = plans[name] = free.copy()
+        if plan.place(job.gpus) is not None:
+            actions.append(Preempt(job, keeps_progress=False))
+    return actions
