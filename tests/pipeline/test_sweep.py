@@ -134,6 +134,8 @@ def environment() -> dict[str, str]:
 
 def test_a_killed_sweep_goes_on_and_gives_the_same_table(lucid, tmp_path):
     """kill -9 in mid-sweep: what is done counts, nothing is half written, no worker stays behind."""
+    reference_csv(tmp_path / "log.csv", jobs=400)  # long enough to be killed in the middle
+    (tmp_path / "nodes.csv").write_text("virtual_cluster,nodes\nvc0,3\nvc1,4\n")
     varied = ("--policy", "fifo", "srtf", "--seed", "0:30", "--estimate-noise", "1")
     command = [sys.executable, "-m", "pipeline.cli.main"]
     interrupted = sweep_arguments(tmp_path, "killed", *varied, "--workers", 2, "--json")
