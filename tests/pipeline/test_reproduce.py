@@ -13,7 +13,9 @@ from pipeline.reproduction import published
 from pipeline.reproduction.ablations import missing_settings
 from pipeline.reproduction.documents import write_documents, write_index, write_page
 from pipeline.reproduction.evaluation import evaluate
+from pipeline.reproduction.overall import table_4
 from pipeline.reproduction.report import to_html, to_markdown, write_report
+from pipeline.reproduction.runs import execute
 from pipeline.reproduction.sharing import read_measurements
 from pipeline.reproduction.trace import read_trace, synthesize_trace
 
@@ -232,21 +234,25 @@ def test_html_shows_text_as_text():
     assert "<script>" not in to_html("# <script>alert(1)</script>", "<b>", {})
 
 
-def test_the_same_arguments_give_the_same_outcomes_on_one_or_two_processes(tmp_path):
-    log, nodes = reference_log(tmp_path, jobs=150)
-    trace = read_trace(jobs_path=log, source_format="reference-csv", nodes_path=nodes)
-    tables = []
-    for workers in (1, 2):
-        done = evaluate(
-            trace,
-            read_measurements(None, None, 0),
-            policies=["lucid"],
-            workers=workers,
-            queue_lengths=(64,),
-            command="the test",
-        )
-        tables.append(done.runs_table().drop(columns=["cpu_s", "jobs_per_cpu_s"]))
-    pd.testing.assert_frame_equal(tables[0], tables[1])
+def test_outcomes_do_not_depend_on_the_number_of_processes(evaluation):
+    runs = [evaluation.study.run(policy) for policy in ("tiresias", "lucid", "clarity")]
+    done = execute(evaluation.study.materials, runs, workers=2)
+    assert list(done) == runs
+    for run in runs:
+        once = evaluation.outcomes[run]
+        assert done[run].activity == once.activity
+        assert done[run].jct_s.tolist() == once.jct_s.tolist()
+        for key in set(once.summary) - {"cpu_s", "jobs_per_cpu_s"}:
+            assert done[run].summary[key] == once.summary[key]
+
+
+def test_a_policy_that_fails_is_named_and_the_others_stand(evaluation):
+    run = evaluation.study.run("lucid", {"profiling_limit_s": -1.0})
+    outcome = execute(evaluation.study.materials, [run])[run]
+    assert "profiling_limit_s" in outcome.failed
+    table = table_4(evaluation.study, {"lucid": outcome})
+    assert "could not replay this trace" in table.notes[0]
+    assert table.tidy["ours_s"].isna().all()
 
 
 def test_the_command_line(lucid, tmp_path):
