@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from cluster_logs.errors import BadInputError, LucidError, NotFoundError
 from cluster_logs.storage import list_files, locate, write_atomically
 from pipeline.run_manifest import run_manifest
-from pipeline.sweep_inputs import SweepInputs, store_inputs
+from pipeline.sweep_inputs import SweepInputs, read_bytes, store_inputs
 from pipeline.sweep_run import FORMAT_VERSION, execute_run
 from simulator.policies.registry import policy_class
 from simulator.sweep import FAILED, OK, SweepRun, run_id, tidy_table
@@ -231,10 +231,8 @@ def _write_json(uri: str, document: Mapping[str, Any]) -> None:
 
 
 def _read_json(uri: str) -> dict[str, Any] | None:
-    fs, path = locate(uri)
-    try:
-        with fs.open_input_stream(path) as source:
-            document: dict[str, Any] = json.loads(source.read())
-    except FileNotFoundError:
+    data = read_bytes(uri)
+    if data is None:
         return None
+    document: dict[str, Any] = json.loads(data)
     return document

@@ -11,7 +11,6 @@ from typing import Any
 from cluster_logs.errors import BadInputError
 from cluster_logs.lake import check_cluster_name
 from cluster_logs.progress import Progress, silent
-from cluster_logs.storage import locate
 from lucid_models.registry import Registry
 from pipeline.plain_values import plain
 from pipeline.sweep import (
@@ -24,6 +23,7 @@ from pipeline.sweep import (
     plan_sweep,
     run_and_store,
 )
+from pipeline.sweep_inputs import read_bytes
 from pipeline.sweep_spec import SweepSpec
 from simulator.sweep import OK, axes_of, shown, variants
 
@@ -142,9 +142,7 @@ def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tra
             run.log_metrics({f"{variant}/{name}": row[name] for name in LOGGED_FIGURES})
         with tempfile.TemporaryDirectory(prefix="lucid-evaluation-") as scratch:
             for uri in (report.table_uri, report.csv_uri, *report.figures):
-                fs, path = locate(uri)
-                with fs.open_input_stream(path) as source:
-                    (Path(scratch) / uri.rpartition("/")[2]).write_bytes(source.read())
+                (Path(scratch) / uri.rpartition("/")[2]).write_bytes(read_bytes(uri) or b"")
             run.log_folder(Path(scratch))
         return run.ui_path()
 

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from cluster_logs.errors import BadInputError, NotFoundError
@@ -250,7 +251,7 @@ def store_inputs(inputs: SweepInputs, folder_uri: str) -> str:
     """Write the inputs below a sweep's folder and return their URI; the same inputs are written once."""
     uri = f"{folder_uri.rstrip('/')}/inputs/{inputs.sha256[:20]}"
     fs, folder = locate(uri)
-    if _read(f"{uri}/{INPUTS_FILE}") is not None:
+    if read_bytes(f"{uri}/{INPUTS_FILE}") is not None:
         return uri
     for name, frame in inputs.tables().items():
         table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -269,7 +270,7 @@ def store_inputs(inputs: SweepInputs, folder_uri: str) -> str:
 
 def load_inputs(uri: str) -> SweepInputs:
     """Read what `store_inputs` wrote. Raises NotFoundError when it is not there."""
-    text = _read(f"{uri}/{INPUTS_FILE}")
+    text = read_bytes(f"{uri}/{INPUTS_FILE}")
     if text is None:
         raise NotFoundError(f"There are no inputs of a sweep at {uri}.", remedy="Plan the sweep again.")
     document = json.loads(text)
@@ -281,10 +282,10 @@ def load_inputs(uri: str) -> SweepInputs:
     return SweepInputs(**frames, **{**document, "remarks": tuple(document["remarks"])})
 
 
-def _read(uri: str) -> bytes | None:
+def read_bytes(uri: str) -> bytes | None:
+    """Return a stored file's bytes; None when it is not there."""
     fs, path = locate(uri)
-    try:
-        with fs.open_input_stream(path) as source:
-            return bytes(source.read())
-    except FileNotFoundError:
+    if fs.get_file_info(path).type != pafs.FileType.File:
         return None
+    with fs.open_input_stream(path) as source:
+        return bytes(source.read())
