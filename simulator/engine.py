@@ -17,12 +17,13 @@ from cluster_logs.errors import BadInputError, LucidError
 from cluster_logs.progress import Progress, silent
 from simulator.actions import Action, Colocate, Loan, Preempt, Reclaim, Start
 from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import ClusterChange
+from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.colocation import ColocationModel, UtilisationModel
 from simulator.event_kinds import EventKind
 from simulator.forecast import ThroughputForecast
 from simulator.metrics import mean, schedule_summary
 from simulator.node_books import NodeBooks, Repair, cpu_pool, make_pools
+from simulator.outgrown import OutgrownJobs
 from simulator.pair_speed_rules import under_rules
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
@@ -87,6 +88,9 @@ class Simulation:
         self.completed = 0
         self.cancelled = 0
         self._nodes = NodeBooks(self.pools, cluster, self.cluster)
+        resized = {change.virtual_cluster for change in changes if isinstance(change, SizeChange)}
+        names = [name for base in sorted(resized) for name in (base, cpu_pool(base)) if name in self.pools]
+        self._outgrown = OutgrownJobs(self.pools[name] for name in names) if names else None
         self._colocation = under_rules(colocation or UtilisationModel(), self.rules)
         self._progress = progress or silent
         self._recorder = recorder
@@ -246,7 +250,8 @@ class Simulation:
         view.state = RunState.PENDING
         view.pool = name
         view.queued_since_s = self.now_s
-        pool.queue.add(self.policy.priority(view), view)
+        if self._outgrown is None or not self._outgrown.hold(view, pool):
+            pool.queue.add(self.policy.priority(view), view)
         self._changed[pool] = None
         if self._recorder is not None:
             self._recorder.queued(self.now_s, view, pool)
@@ -371,9 +376,12 @@ class Simulation:
 
     def _cancel(self, view: JobView) -> None:
         """A user withdraws a job; nothing happens to one that has ended."""
-        if view.state is RunState.PENDING:
+        if view.state is RunState.PENDING or view.state is RunState.HELD:
             pool = self.pools[view.pool]
-            pool.queue.remove(view)
+            if self._outgrown is not None and view.state is RunState.HELD:
+                self._outgrown.forget(view, pool)
+            else:
+                pool.queue.remove(view)
             view.queuing_delay_s += self.now_s - view.queued_since_s
             self._changed[pool] = None
             if self._recorder is not None:
@@ -391,6 +399,10 @@ class Simulation:
         affected = self._nodes.apply(change, self.now_s)
         for pool in affected.pools:
             self._changed[pool] = None
+            if self._outgrown is not None and isinstance(change, SizeChange):
+                for view in self._outgrown.resized(pool):
+                    view.state = RunState.PENDING
+                    pool.queue.add(self.policy.priority(view), view)
         for view in affected.killed:
             view.profiled = view.profiled and view.run_limit_s is None  # a killed profiling run shows nothing
             self._leave(view, "failed")
@@ -506,8 +518,12 @@ class Simulation:
 
     def result(self) -> SimulationResult:
         """Return the schedule; raises PolicyError when a job never completed."""
+        outgrown = self._outgrown.jobs() if self._outgrown is not None else []
+        held = set(outgrown)
+        for view in outgrown:
+            view.state = RunState.PENDING  # as the jobs table calls it
         left = [view for view in self.jobs if view.state is not RunState.COMPLETED]
-        lost = [view for view in left if view.state is not RunState.CANCELLED and not self._outgrown(view)]
+        lost = [view for view in left if view.state is not RunState.CANCELLED and view not in held]
         if lost:
             raise PolicyError(
                 f"{self.name} left {len(lost)} of {len(self.jobs)} jobs incomplete, the first: {lost[0]!r}."
@@ -525,7 +541,7 @@ class Simulation:
             "oracle": self.policy.oracle,
             **schedule_summary(replayed, total_gpus=mean_gpus, held_gpu_s=held_gpu_s),
             "profiling_nodes": sum(self.cluster.partitions.values()),
-            "outgrown_jobs": len(left) - self.cancelled,
+            "outgrown_jobs": len(outgrown),
             "cpu_jobs": int(on_cpus.sum()),
             "cpu_jobs_mean_queuing_delay_s": mean(jobs["queuing_delay_s"].to_numpy()[on_cpus]),
             "node_failures_suffered": sum(view.failures for view in self.jobs),
@@ -535,14 +551,6 @@ class Simulation:
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
         return SimulationResult(jobs, summary, self.workload.origin)
-
-    def _outgrown(self, view: JobView) -> bool:
-        """Whether a job waits in vain, because its virtual cluster has shrunk below its demand."""
-        return (
-            view.state is RunState.PENDING
-            and view.gpus > self.pools[view.pool].total_gpus
-            and view.job.virtual_cluster in self._nodes.resized
-        )
 
 
 def simulate(

@@ -16,7 +16,7 @@ class Recorder(Protocol):
     """
 
     def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
-        """A job begins to wait in a pool; it is in the queue already."""
+        """A job begins to wait in a pool; it is in the queue already, or held if the pool is too small."""
 
     def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
         """A job begins to run, alone or on its partner's GPUs."""

@@ -21,6 +21,7 @@ class RunState(Enum):
 
     SUBMITTED = "submitted"  # not seen yet
     PENDING = "pending"
+    HELD = "held"  # waits beside the queue: its virtual cluster is smaller than it at present
     RUNNING = "running"
     COMPLETED = "completed"
     CANCELLED = "cancelled"  # withdrawn by its user
@@ -152,6 +153,11 @@ class NodePool:
         """Return the nodes that belong here, on offer, lent or closed, in the order of their indices."""
         vacant = {node for node, reasons in self._closed.items() if VACANT in reasons}
         return [n for n in range(self.free.nodes) if n not in self.guests and n not in vacant]
+
+    def gpus_when_whole(self) -> int:
+        """Return the GPUs of its own nodes, lent and failed ones included; those that left are not."""
+        left = sum(GONE in self._closed.get(node, ()) for node in self.own_nodes())
+        return (len(self.own_nodes()) - left) * self.free.gpus_per_node
 
     def close(self, node: int, reason: str) -> None:
         """Take a node off the offer; it stays off until every reason is gone. Its jobs run on."""

@@ -187,11 +187,13 @@ class WaitRecorder:
         mine = self._pool(pool)
         home = pool.name in (job.job.virtual_cluster, cpu_pool(job.job.virtual_cluster))
         if not record.waits or (home and not record.at_home):
-            record.jobs_ahead, record.gpus_ahead = mine.order.before(job.queue_entry)
+            if job.queue_entry is not None:  # else it waits beside the queue, for its pool to grow
+                record.jobs_ahead, record.gpus_ahead = mine.order.before(job.queue_entry)
             record.free_gpus = pool.free.total
             record.at_home = home
         record.waits += 1
-        mine.order.add(job.queue_entry, job.gpus)
+        if job.queue_entry is not None:
+            mine.order.add(job.queue_entry, job.gpus)
         if not home:
             self._open[job.index] = _Wait(now_s, None, job.queue_entry)
             return
@@ -274,7 +276,8 @@ class WaitRecorder:
         """End a spell; return for how long others stood in its way: not just the policy's clock."""
         wait = self._open.pop(job.index)
         record = self._records[job.index]
-        mine.order.remove(wait.entry)
+        if wait.entry is not None:
+            mine.order.remove(wait.entry)
         waited_s = now_s - wait.since_s
         if wait.demand is None:
             record.causes[WaitCause.PROFILER] += waited_s
