@@ -197,7 +197,7 @@ def mix_utilisations(study: Study) -> pd.DataFrame:
     """The distribution of GPU utilisation over the jobs of each mix: mix, jobs_pct, gpu_util_pct."""
     rows = []
     for mix in MIXES:
-        found = [profile.gpu_util_pct for profile in study.materials.profiles[mix] if profile is not None]
+        found = [profile.gpu_util_pct for profile in study.profiles_of(mix) if profile is not None]
         for percent, value in zip(_STEPS_PCT, np.percentile(found, _STEPS_PCT), strict=True):
             rows.append({"mix": mix, "jobs_pct": float(percent), "gpu_util_pct": float(value)})
     return pd.DataFrame(rows)

@@ -15,6 +15,7 @@ from pipeline.reproduction.sections import ordered_policies
 from pipeline.reproduction.sharing import (
     MIXES,
     Measurements,
+    Profiles,
     SharingScores,
     drawn_profiles,
     logged_profiles,
@@ -32,7 +33,10 @@ THRESHOLDS = ((0.75, 0.90), (0.75, 0.97), (0.85, 0.95), (0.80, 0.95), (0.85, 0.9
 
 @dataclass(frozen=True)
 class Study:
-    """An evaluation that is ready to run; `trace.jobs` and the workload have the same rows in order."""
+    """An evaluation that is ready to run; `trace.jobs` and the workload have the same rows in order.
+
+    `same_profiles` names, for profiles that turned out equal to others, those others: each is run once.
+    """
 
     trace: Trace
     policies: tuple[str, ...]
@@ -41,6 +45,7 @@ class Study:
     materials: Materials
     seed: int
     workers: int
+    same_profiles: Mapping[str, str]
 
     def run(
         self,
@@ -57,14 +62,13 @@ class Study:
             tuple(sorted((settings or {}).items())),
             TRACE,
             self.beliefs.of(policy) if estimates is None else estimates,
-            profiles,
+            self.same_profiles.get(profiles, profiles),
             forecast,
         )
 
-    @property
-    def workload(self) -> Workload:
-        """The trace's jobs without beliefs."""
-        return self.materials.workloads[TRACE]
+    def profiles_of(self, name: str) -> Profiles:
+        """Return one profile a job."""
+        return self.materials.profiles[self.same_profiles.get(name, name)]
 
     def remarks(self) -> list[str]:
         """Say what a reader must know before comparing with the paper."""
@@ -144,11 +148,12 @@ def make_study(
             measured, PackingSettings(medium_from=medium_from, tiny_above=tiny_above, seed=seed)
         )
         profiles[thresholds_name(medium_from, tiny_above)] = logged_profiles(ordered.jobs, other, seed)
+    same = _repeated(profiles)
     materials = Materials(
         {TRACE: replace(workload, rows=None)},
         {TRACE: trace.cluster},
         beliefs.estimates,
-        profiles,
+        {name: found for name, found in profiles.items() if name not in same},
         MeasuredPairs(measured.pairs),
     )
     return Study(
@@ -159,7 +164,19 @@ def make_study(
         materials,
         seed,
         workers,
+        same,
     )
+
+
+def _repeated(profiles: Mapping[str, Profiles]) -> dict[str, str]:
+    """Name the first of equal profiles for each later one."""
+    same: dict[str, str] = {}
+    names = list(profiles)
+    for i, name in enumerate(names):
+        first = next((other for other in names[:i] if profiles[other] == profiles[name]), None)
+        if first is not None:
+            same[name] = first
+    return same
 
 
 def thresholds_name(medium_from: float, tiny_above: float) -> str:
