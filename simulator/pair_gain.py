@@ -15,13 +15,6 @@ from simulator.snapshot import JobView, RunState
 WATCH_S = 80.0
 
 
-def template_of(job: JobView) -> str | None:
-    """Return what recurs of a job: its template, else its job type; None if neither is known."""
-    if job.job.template is not None:
-        return job.job.template
-    return None if job.profile is None else job.profile.job_type
-
-
 class PairGain:
     """Expected loss of pairs: as seen on this cluster, else as `speeds` predicts from their profiles.
 
@@ -36,13 +29,13 @@ class PairGain:
         self._known: dict[str, dict[str, float]] = {}
         self._watched: deque[tuple[float, JobView, JobView]] = deque()
 
-    def losses(self, job: JobView) -> Mapping[str, float]:
-        """Return what is known of a job's template with others; ask `loss` for the rest."""
-        return self._known.get(template_of(job) or "", {})
+    def known(self, job: JobView) -> Mapping[str, float]:
+        """Return what is known of a job's template with others, by template; ask `loss` for the rest."""
+        return self._known.get(job.job.template or "", {})
 
     def loss(self, job: JobView, other: JobView) -> float:
         """Return the expected job-seconds lost in a second of sharing, in [0, 2]."""
-        mine, theirs = template_of(job), template_of(other)
+        mine, theirs = job.job.template, other.job.template
         if mine is None or theirs is None:
             return self._predict(job, other)
         row = self._known.setdefault(mine, {})
@@ -67,7 +60,7 @@ class PairGain:
             _, job, partner = watched.popleft()
             if job.partner is not partner or job.state is not RunState.RUNNING:
                 continue  # one of them has ended meanwhile
-            mine, theirs = template_of(job), template_of(partner)
+            mine, theirs = job.job.template, partner.job.template
             if mine is not None and theirs is not None and not (job.unstable or partner.unstable):
                 loss = _lost(job.speed, partner.speed)
                 self._known.setdefault(mine, {})[theirs] = loss

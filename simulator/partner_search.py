@@ -1,0 +1,229 @@
+"""Finds, for a waiting job, the running job with which it loses least by sharing GPUs."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from simulator.node_holds import STANDS_S, NodeHolds, expected_remaining_s
+from simulator.pair_gain import PairGain
+from simulator.snapshot import JobView, NodePool, RunState
+from simulator.stages.settings import StageSettings
+
+# So many refusals are remembered before those of jobs that have started are forgotten.
+FORGET_ABOVE = 1_024
+
+
+@dataclass(frozen=True)
+class PartnerSettings(StageSettings):
+    """Who may share GPUs with whom.
+
+    - `measured_after_s`: a running job is known after so long.
+    - `templates`: jobs are known from the first second if a job of their template was measured before.
+    - `gpu_memory_mib`: two jobs' memory on a GPU stays below it.
+    - `patience`: a job waits until all that wait have waited for so many times the run time that sharing is
+      expected to cost (in GPU-seconds beside job-seconds), because the GPUs that it needs may be free before
+      that. 0: sharing is not put off.
+    """
+
+    measured_after_s: float = 80.0
+    templates: bool = True
+    gpu_memory_mib: float = 24_576.0
+    patience: float = 1.0
+
+
+class MeasuredTemplates:
+    """Which programs' needs are known, because a job has run for long enough to be measured."""
+
+    def __init__(self, settings: PartnerSettings) -> None:
+        self._settings = settings
+        self.templates: set[str] = set()
+
+    def learn(self, job: JobView, attained_s: float) -> bool:
+        """Take note of a job that has run for so long; return whether that was long enough."""
+        if attained_s < self._settings.measured_after_s:
+            return False
+        if self._settings.templates and job.job.template is not None:
+            self.templates.add(job.job.template)
+        return True
+
+    def knows(self, job: JobView, now_s: float) -> bool:
+        """Say whether a job's profile may be used."""
+        if job.profile is None or job.unstable:
+            return False
+        return job.job.template in self.templates or self.learn(job, job.attained_at(now_s))
+
+
+class PartnerSearch:
+    """The running jobs of one pool that have their GPUs for themselves and may share them.
+
+    They are kept by GPU demand and template: jobs of one template are alike as partners. What a waiting job
+    was once refused is not offered to it again, so a long queue costs little. Its books are those of the
+    pool's running jobs, kept up to date as jobs start and end; if they do not tally (a job was withdrawn, a
+    node failed), they are made anew.
+    """
+
+    def __init__(self, settings: PartnerSettings, pairs: PairGain, measured: MeasuredTemplates) -> None:
+        self._settings = settings
+        self._pairs = pairs
+        self._measured = measured
+        self._now_s = 0.0
+        self._waiting_gpus = 1
+        self._held_until_s: Mapping[int, float] = {}
+        self._offers: dict[int, dict[str, list[JobView]]] = {}
+        self._unmeasured: list[JobView] = []
+        self._partner_of: dict[JobView, JobView] = {}
+        self._running = -1  # jobs that the books hold
+        # Kinds of partners that the last look with news has found, by GPU demand.
+        self._new_kinds: dict[int, list[str]] = {}
+        self._news: list[tuple[int, str]] = []
+        self._look = 0  # counts looks with news
+        # Who was refused what was on offer at a look, and until when that stands.
+        self._refused: dict[JobView, tuple[int, float]] = {}
+        self.due_s = inf  # when the first of those who put sharing off would share
+
+    def started(self, job: JobView) -> None:
+        """Enter a job that has GPUs for itself from now on."""
+        self._running += 1
+        self._unmeasured.append(job)
+
+    def ended(self, job: JobView) -> None:
+        """Strike out a job that has ended; its partner has their GPUs for itself."""
+        self._running -= 1
+        partner = self._partner_of.pop(job, None)
+        if partner is not None:
+            del self._partner_of[partner]
+            self._unmeasured.append(partner)
+        elif job in self._unmeasured:
+            self._unmeasured.remove(job)
+        else:
+            kinds = self._offers.get(job.gpus, {})
+            kind = job.job.template or f"job {job.index}"
+            if job in kinds.get(kind, ()):
+                self._strike_out(kinds, kind, job)
+
+    def look_around(self, pool: NodePool, holds: NodeHolds, now_s: float) -> None:
+        """Bring the books up to date, with what has been measured meanwhile."""
+        self._now_s = now_s
+        self._waiting_gpus = pool.queue.gpus
+        self._held_until_s = holds.until_s  # grows while nodes are held in this decision
+        if self._running != len(pool.running):
+            self._make_books(pool)
+        self._news = []
+        self._unmeasured = [job for job in self._unmeasured if not self._offer(job, now_s)]
+        if self._news:
+            self._look += 1
+            self._new_kinds = {}
+            for gpus, kind in self._news:
+                self._new_kinds.setdefault(gpus, []).append(kind)
+        if len(self._refused) > FORGET_ABOVE:
+            self._refused = {
+                job: found for job, found in self._refused.items() if job.state is RunState.PENDING
+            }
+
+    def _make_books(self, pool: NodePool) -> None:
+        self._running = len(pool.running)
+        self._offers = {}
+        self._partner_of = {job: job.partner for job in pool.running if job.partner is not None}
+        self._unmeasured = [job for job in pool.running if job.partner is None]
+
+    def _offer(self, job: JobView, now_s: float) -> bool:
+        """Offer a running job as a partner, if it is measured."""
+        if job.stranded or not self._measured.knows(job, now_s):
+            return False
+        kind = job.job.template or f"job {job.index}"
+        kinds = self._offers.setdefault(job.gpus, {})
+        if kind in kinds:
+            kinds[kind].append(job)
+        else:
+            kinds[kind] = [job]
+            self._news.append((job.gpus, kind))
+        return True
+
+    @staticmethod
+    def _strike_out(kinds: dict[str, list[JobView]], kind: str, job: JobView) -> None:
+        kinds[kind].remove(job)
+        if not kinds[kind]:
+            del kinds[kind]
+
+    def offers_for(self, gpus: int) -> bool:
+        """Say whether any running job of this size may share."""
+        return bool(self._offers.get(gpus))
+
+    def take(self, job: JobView, price: float, *, in_need: bool) -> JobView | None:
+        """Take the partner with which least is lost, if that is at most `price` (s lost per GPU-s saved).
+
+        `in_need`: the job finds no idle GPUs. Returns None if there is none, or if sharing is put off.
+        """
+        offers = self._offers[job.gpus]
+        kinds: Collection[str] = offers
+        until_s = inf
+        refused = self._refused.get(job) if in_need else None
+        if refused is not None and refused[1] > self._now_s:
+            look, until_s = refused
+            if look == self._look:
+                self.due_s = min(until_s, self.due_s)
+                return None
+            if look == self._look - 1:
+                kinds = self._new_kinds.get(job.gpus, ())
+            else:
+                until_s = inf
+        if not self._measured.knows(job, job.queued_since_s):
+            return None
+        found, loss = self._cheapest(job, kinds, price * job.gpus)
+        partner = None if found is None else offers[found][0]
+        if in_need and (partner is None or loss):
+            if partner is not None:
+                until_s = min(until_s, self._due_s(job, partner, loss))
+            elif self._held_until_s:
+                until_s = min(until_s, self._now_s + STANDS_S)  # a hold that ends opens its node to all
+            if partner is None or until_s > self._now_s:
+                self._refused[job] = (self._look, until_s)
+                self.due_s = min(until_s, self.due_s)
+                return None
+        if found is None or partner is None:
+            return None
+        self._strike_out(offers, found, partner)
+        if partner.state is not RunState.RUNNING or partner.partner is not None or partner.unstable:
+            self._running = -1  # the books are wrong
+            return None
+        self._partner_of[job], self._partner_of[partner] = partner, job
+        self._running += 1
+        return partner
+
+    def _cheapest(self, job: JobView, kinds: Collection[str], most: float) -> tuple[str | None, float]:
+        """Return the kind of partner with the least loss (job-seconds a second), at most `most`."""
+        if job.profile is None:
+            return None, 0.0
+        offers = self._offers[job.gpus]
+        known = self._pairs.known(job)
+        memory_mib = self._settings.gpu_memory_mib - job.profile.gpu_mem_mib
+        best: str | None = None
+        for kind in kinds:
+            loss = known.get(kind)
+            if loss is not None and (loss > most or (loss == most and best is not None)):
+                continue
+            if kind not in offers:
+                continue
+            partner = offers[kind][0]
+            if loss is None:
+                loss = self._pairs.loss(job, partner)
+            if (
+                (loss < most or (best is None and loss <= most))
+                and partner.profile is not None
+                and partner.profile.gpu_mem_mib < memory_mib
+                and not (self._held_until_s and self._is_in_the_way(job, partner))
+            ):
+                best, most = kind, loss
+                if not loss:
+                    break
+        return best, most
+
+    def _is_in_the_way(self, job: JobView, partner: JobView) -> bool:
+        """Whether the job would still run when the gang that holds its partner's node should start."""
+        until_s = self._held_until_s.get(partner.placement[0][0]) if partner.placement else None
+        return until_s is not None and until_s < self._now_s + job.estimate_s
+
+    def _due_s(self, job: JobView, partner: JobView, loss: float) -> float:
+        """Return until when the job should wait for GPUs of its own, as one rents skis before buying."""
+        together_s = min(job.estimate_s, expected_remaining_s(partner, self._now_s))
+        return job.queued_since_s + self._settings.patience * loss * together_s / self._waiting_gpus
