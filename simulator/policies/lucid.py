@@ -102,6 +102,10 @@ class Lucid(Policy):
         """A running job's metrics may become known: then it may get a partner."""
         return self.packing.next_measured_s(pool)
 
+    def observe_end(self, job: JobView, now_s: float) -> None:
+        """Note that a job's partner runs alone again."""
+        self.packing.ended(job)
+
     def _serve(self, pool: NodePool, capacity: int | None, now_s: float) -> Sequence[Action]:
         """Algorithm 2, with one change: idle GPUs before packing.
 

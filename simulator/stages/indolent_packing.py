@@ -12,21 +12,30 @@ left).
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
-from typing import Any, Literal
+from typing import Literal
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Colocate, Preempt, Start
-from simulator.job_queue import JobQueue
 from simulator.snapshot import JobView, NodePool, RunState
 from simulator.stages.binder import BinderSettings
+from simulator.stages.pool_memory import (
+    SCORES,
+    Entry,
+    EqualDemand,
+    PoolMemory,
+    in_queue,
+    memory_mib,
+    still_alone,
+)
 
 PACKINGS = ("indolent", "naive")
-SCORES = 3  # Tiny, Medium, Jumbo
 ANY = 2 * SCORES  # a sharing capacity that no pair exceeds
+LOOK_EVERY_S = 600.0
+WALK_FROM = 8  # the queue is walked unless the jobs to look at are fewer than one in so many of it
 
 
 @dataclass(frozen=True)
@@ -56,62 +65,6 @@ class IndolentSettings(BinderSettings):
             )
 
 
-# (when it is believed to end, or its start where run times are not known; sequence; job; start of the run)
-_Entry = tuple[float, int, JobView, float]
-
-
-class _Alone:
-    """Running jobs of one GPU demand that may get a partner, by sharing score, sorted by end."""
-
-    __slots__ = ("by_score", "fresh")
-
-    def __init__(self) -> None:
-        self.by_score: list[list[_Entry]] = [[] for _ in range(SCORES)]
-        self.fresh: set[JobView] = set()  # those that not all of the queue has been tried on
-
-    def lowest_score(self) -> int:
-        """Return the lowest sharing score that is there; SCORES when there is none."""
-        return next((score for score, found in enumerate(self.by_score) if found), SCORES)
-
-
-class _Books:
-    """What is remembered of a pool."""
-
-    __slots__ = (
-        "alone",
-        "capacity",
-        "newcomers",
-        "offered",
-        "pairs",
-        "pool",
-        "running",
-        "seen_s",
-        "sequence",
-        "unmeasured",
-    )
-
-    def __init__(self, pool: NodePool) -> None:
-        self.pool = pool
-        self.alone: dict[int, _Alone] = {}
-        self.newcomers: list[JobView] = []  # to the queue
-        self.pairs: dict[JobView, JobView] = {}  # later-placed -> earlier-placed
-        self.offered: dict[
-            JobView, float
-        ] = {}  # partners, now or later -> the start of the run that is meant
-        self.unmeasured: list[_Entry] = []  # heap by the time from which on their metrics are known
-        self.running = 0  # how many jobs run once the last actions are applied
-        self.seen_s = -inf
-        self.capacity = 0
-        self.sequence = 0
-
-    def forget(self, entry: _Entry) -> None:
-        """Strike a partner off; the caller takes the entry out."""
-        job = entry[2]
-        if self.offered.get(job) == entry[3]:
-            del self.offered[job]
-        self.alone[job.gpus].fresh.discard(job)
-
-
 class IndolentPacking:
     """Finds partners for waiting jobs among the running ones.
 
@@ -131,37 +84,53 @@ class IndolentPacking:
         self._measured_after_s = measured_after_s
         self._naive = settings.packing == "naive"
         self._timed = knows_run_times and not self._naive
-        self._books: dict[str, _Books] = {}
+        self._memories: dict[str, PoolMemory] = {}
+
+    def ended(self, job: JobView) -> None:
+        """Note that a running job has completed. Saves a search; who is not told finds out all the same."""
+        memory = self._memories.get(job.pool)
+        if memory is not None:
+            memory.running -= 1
+            later = job if job in memory.pairs else memory.later_of.get(job)
+            if later is not None:
+                memory.parted.append(later)
 
     def evictions(self, pool: NodePool, now_s: float) -> list[Preempt]:
-        """Bring the books up to date, and return whom unstable utilisation drives out (rule 4).
+        """Bring the memory up to date, and return whom unstable utilisation drives out (rule 4).
 
-        Pairs are looked at when somebody has left the pool and when nothing else explains why there is a
-        decision to make; so instability is seen at once, or when the next job ends.
+        All pairs are looked at when somebody has left the pool who had not completed, when nothing else
+        explains why there is a decision to make, and when the last time was LOOK_EVERY_S ago.
         """
-        books = self._books_of(pool)
+        memory = self._memory_of(pool)
         arrived = pool.queue.take_newcomers()
-        books.newcomers += arrived
-        left = len(pool.running) != books.running
+        memory.newcomers += arrived
+        explained = bool(arrived) or memory.running != memory.expected
+        for later in memory.parted:
+            if later in memory.pairs:
+                self._part(memory, later)
+        memory.parted.clear()
         found: list[Preempt] = []
-        if left or not arrived:
-            books.running = len(pool.running)
+        if not explained or len(pool.running) != memory.running or now_s - memory.scanned_s >= LOOK_EVERY_S:
+            memory.scanned_s = now_s
             for later in [
                 later
-                for later, earlier in books.pairs.items()
+                for later, earlier in memory.pairs.items()
                 if later.partner is not earlier or later.unstable or earlier.unstable
             ]:
-                if later.partner is not books.pairs[later]:
-                    self._part(books, later)
+                if later.partner is not memory.pairs[later]:
+                    self._part(memory, later)
                 elif self.settings.evict_unstable and not self._naive:
                     found.append(Preempt(later, keeps_progress=False))
-        self._see_new(books, now_s)
-        while books.unmeasured and books.unmeasured[0][0] <= now_s:
-            _, _, job, start_s = heappop(books.unmeasured)
+        memory.running = memory.expected = len(pool.running)
+        self._see_new(memory, now_s)
+        while memory.unmeasured and memory.unmeasured[0][0] <= now_s:
+            _, _, job, start_s = heappop(memory.unmeasured)
             if job.state is RunState.RUNNING and job.start_time_s == start_s and job.partner is None:
-                self._insert(books, job)
+                self._insert(memory, job)
+            elif memory.offered.get(job) == start_s:
+                del memory.offered[job]
         if found:
-            books.running = -1  # look at the pairs again
+            memory.running = -1  # look at all pairs again
         return found
 
     def pack(
@@ -171,76 +140,72 @@ class IndolentPacking:
 
         To be called after `evictions`, for each decision. `capacity` is G_SS; None: nobody shares.
         """
-        books = self._books_of(pool)
-        newcomers = books.newcomers
-        books.newcomers = []
+        memory = self._memory_of(pool)
+        new = self._take_newcomers(memory, starts)
         actions: list[Colocate] = []
         if capacity is None:
-            books.capacity = -1  # try everybody once there is sharing again
+            memory.capacity = -1  # try everybody once there is sharing again
         else:
             if self._naive:
                 capacity = ANY
-            if capacity > books.capacity:
-                for alone in books.alone.values():
-                    alone.fresh.update(entry[2] for entries in alone.by_score for entry in entries)
-            books.capacity = capacity
+            if capacity > memory.capacity:
+                memory.refresh()
+            memory.capacity = capacity
             if len(pool.queue) > len(starts):
-                starting = {action.job for action in starts}
-                new = {
-                    job
-                    for job in newcomers
-                    if job.state is RunState.PENDING and job.pool == pool.name and job not in starting
-                }
-                actions = self._match(books, capacity, now_s, new, starting)
-        if books.running >= 0:
-            books.running = len(pool.running) + len(starts) + len(actions)
+                actions = self._match(memory, capacity, now_s, new)
+        if memory.running >= 0:
+            memory.running = memory.expected = len(pool.running) + len(starts) + len(actions)
         return actions
 
     def next_measured_s(self, pool: NodePool) -> float | None:
         """Return when the next running job's metrics are known, if somebody waits for a partner."""
-        books = self._books.get(pool.name)
-        if books is None or not books.unmeasured or not len(pool.queue):
+        memory = self._memories.get(pool.name)
+        if memory is None or not memory.unmeasured or not len(pool.queue):
             return None
-        return books.unmeasured[0][0]
+        return memory.unmeasured[0][0]
 
     # -- who runs --------------------------------------------------------------------------------------------
 
-    def _books_of(self, pool: NodePool) -> _Books:
-        books = self._books.get(pool.name)
-        if books is None or books.pool is not pool:
-            books = self._books[pool.name] = _Books(pool)
-        return books
+    def _memory_of(self, pool: NodePool) -> PoolMemory:
+        memory = self._memories.get(pool.name)
+        if memory is None or memory.pool is not pool:
+            memory = self._memories[pool.name] = PoolMemory(pool)
+        return memory
 
-    def _part(self, books: _Books, later: JobView) -> None:
+    def _part(self, memory: PoolMemory, later: JobView) -> None:
         """One of a pair has gone, and may have left the other behind."""
-        for job in (books.pairs.pop(later), later):
-            if job.state is RunState.RUNNING and job.partner is None and job.pool == books.pool.name:
-                self._offer(books, job)
+        earlier = memory.pairs.pop(later)
+        memory.later_of.pop(earlier, None)
+        for job in (earlier, later):
+            if job.state is RunState.RUNNING and job.partner is None and job.pool == memory.pool.name:
+                self._offer(memory, job)
+        if later.state is RunState.PENDING:  # whoever applies actions did not apply this one
+            memory.newcomers.append(later)
 
-    def _see_new(self, books: _Books, now_s: float) -> None:
+    def _see_new(self, memory: PoolMemory, now_s: float) -> None:
         """Take note of the jobs that began to run since the last time."""
-        seen_s = books.seen_s
+        seen_s = memory.looked_s
         new: list[JobView] = []
-        for job in reversed(books.pool.running):
+        for job in reversed(memory.pool.running):
             if job.start_time_s < seen_s:
                 break
             new.append(job)
-        books.seen_s = now_s
+        memory.looked_s = now_s
         done: set[JobView] = set()
         for job in reversed(new):
             partner = job.partner
             if partner is None:
-                self._offer(books, job)
+                self._offer(memory, job)
             elif partner in done or partner.start_time_s < seen_s:
-                books.pairs[job] = partner
+                memory.pair(job, partner)
             done.add(job)
 
-    def _offer(self, books: _Books, job: JobView) -> None:
+    def _offer(self, memory: PoolMemory, job: JobView) -> None:
         """Make a running job a partner, now or once its metrics are known, unless a rule is against it."""
         start_s = job.start_time_s
         placement, profile = job.placement, job.profile
         if (
-            books.offered.get(job) == start_s
+            memory.offered.get(job) == start_s
             or placement is None
             or profile is None
             or job.run_limit_s is not None
@@ -250,99 +215,115 @@ class IndolentPacking:
             not self._naive and (len(placement) > 1 or profile.sharing_score is None or job.unstable)
         ):
             return
-        books.offered[job] = start_s
+        memory.offered[job] = start_s
         if not job.profiled and not self.settings.packs_unmeasured:
             ran_before_s = job.attained_s - (job.run_since_s - start_s)
             measured_s = start_s + max(0.0, self._measured_after_s(job) - ran_before_s)
-            if measured_s > books.seen_s:
-                books.sequence += 1
-                heappush(books.unmeasured, (measured_s, books.sequence, job, start_s))
+            if measured_s > memory.looked_s:
+                memory.sequence += 1
+                heappush(memory.unmeasured, (measured_s, memory.sequence, job, start_s))
                 return
-        self._insert(books, job)
+        self._insert(memory, job)
 
-    def _insert(self, books: _Books, job: JobView) -> None:
-        alone = books.alone.get(job.gpus)
-        if alone is None:
-            alone = books.alone[job.gpus] = _Alone()
+    def _insert(self, memory: PoolMemory, job: JobView) -> None:
+        equal = memory.of(job.gpus)
         score = self._partner_score(job)
-        books.sequence += 1
+        memory.sequence += 1
         end_s = job.start_time_s + (job.estimate_s if self._timed else 0.0)
-        insort(alone.by_score[score], (end_s, books.sequence, job, job.start_time_s))
-        alone.fresh.add(job)
+        insort(equal.alone[score], (end_s, memory.sequence, job, job.start_time_s))
+        equal.fresh.add(job)
 
     # -- who waits -------------------------------------------------------------------------------------------
 
+    def _take_newcomers(self, memory: PoolMemory, starts: Collection[Start]) -> dict[int, list[JobView]]:
+        """Take note of the jobs that wait anew and may be packed, and return them by GPU demand."""
+        new: dict[int, list[JobView]] = {}
+        if memory.newcomers:
+            starting = {action.job for action in starts}
+            for job in memory.newcomers:
+                score = self._score(job)
+                if (
+                    score is not None
+                    and job.state is RunState.PENDING
+                    and job.pool == memory.pool.name
+                    and job not in starting
+                ):
+                    memory.of(job.gpus).waiting[score].add(job)
+                    new.setdefault(job.gpus, []).append(job)
+            memory.newcomers = []
+        for action in starts:
+            self._strike_off(memory, action.job)
+        return new
+
+    def _strike_off(self, memory: PoolMemory, job: JobView) -> None:
+        equal = memory.by_gpus.get(job.gpus)
+        if equal is not None:
+            equal.waiting[self._partner_score(job)].discard(job)
+
     def _match(
-        self, books: _Books, capacity: int, now_s: float, newcomers: set[JobView], starting: set[JobView]
+        self, memory: PoolMemory, capacity: int, now_s: float, new: Mapping[int, list[JobView]]
     ) -> list[Colocate]:
+        """Go through the jobs for which there is anything new, in the queue's order."""
         actions: list[Colocate] = []
-        parts = books.pool.queue.by_gpus()
-        for gpus, alone in books.alone.items():
-            if not newcomers and not alone.fresh:
+        for gpus, equal in memory.by_gpus.items():
+            newcomers = new.get(gpus, ())
+            if not newcomers and not equal.fresh:
                 continue
-            waiting = parts.get(gpus)
-            if waiting is not None:
-                new = [job for job in newcomers if job.gpus == gpus]
-                if alone.fresh:
-                    jobs: Iterable[JobView] = self._candidates(waiting, alone, capacity, starting, new)
-                else:
-                    jobs = sorted(new, key=_in_queue)
-                actions += self._match_in_order(books, alone, jobs, capacity, now_s)
-            alone.fresh.clear()
+            lowest = equal.lowest_score()
+            for job in self._candidates(memory, equal, gpus, capacity, newcomers):
+                if lowest == SCORES:
+                    break
+                score = self._partner_score(job)
+                if job.state is not RunState.PENDING:
+                    equal.waiting[score].discard(job)
+                    continue
+                if score + lowest > capacity:
+                    continue
+                partner = self._closest(memory, equal, job, capacity - score, now_s)
+                if partner is not None:
+                    actions.append(Colocate(job, partner))
+                    memory.pair(job, partner)
+                    equal.waiting[score].discard(job)
+                    lowest = equal.lowest_score()
+            equal.fresh.clear()
         return actions
 
     def _candidates(
         self,
-        waiting: JobQueue,
-        alone: _Alone,
+        memory: PoolMemory,
+        equal: EqualDemand,
+        gpus: int,
         capacity: int,
-        starting: set[JobView],
         newcomers: Collection[JobView],
     ) -> Iterator[JobView]:
         """Yield, in the queue's order, the jobs of one GPU demand that came now or may suit a new partner."""
+        if not equal.fresh:
+            yield from sorted(newcomers, key=in_queue)
+            return
+        score_max = capacity - min(map(self._partner_score, equal.fresh))
+        suited = equal.waiting_up_to(score_max)
+        waiting = memory.pool.queue.by_gpus().get(gpus)
+        if waiting is None or suited + len(newcomers) <= len(waiting) // WALK_FROM:
+            few = set(newcomers).union(*equal.waiting[: score_max + 1])
+            yield from sorted(few, key=in_queue)
+            return
         new = set(newcomers)
-        tried = -1  # how many new partners the bounds below were made for
-        score_max = 0
-        memory_mib = 0.0
+        tried = -1  # how many new partners the bound on memory was made for
+        limit_mib = 0.0
         for job in waiting:
             if job in new:
                 new.discard(job)
-            else:
-                if len(alone.fresh) != tried:
-                    tried = len(alone.fresh)
-                    if tried:
-                        score_max = capacity - min(map(self._partner_score, alone.fresh))
-                        memory_mib = self.settings.gpu_memory_mib - min(map(_memory_mib, alone.fresh))
-                    elif not new:
-                        return
-                profile = job.profile
-                if (
-                    not tried
-                    or profile is None
-                    or profile.gpu_mem_mib >= memory_mib
-                    or (profile.sharing_score or 0) > score_max
-                    or job in starting
-                ):
-                    continue
-            yield job
-
-    def _match_in_order(
-        self, books: _Books, alone: _Alone, jobs: Iterable[JobView], capacity: int, now_s: float
-    ) -> list[Colocate]:
-        actions: list[Colocate] = []
-        lowest = alone.lowest_score()
-        for job in jobs:
-            if lowest == SCORES:
-                break
-            score = self._score(job)
-            if score is None or score + lowest > capacity:
+                yield job
                 continue
-            partner = self._closest(books, alone, job, capacity - score, now_s)
-            if partner is not None:
-                actions.append(Colocate(job, partner))
-                books.pairs[job] = partner
-                lowest = alone.lowest_score()
-        return actions
+            if len(equal.fresh) != tried:
+                tried = len(equal.fresh)
+                if tried:
+                    limit_mib = self.settings.gpu_memory_mib - min(map(memory_mib, equal.fresh))
+                elif not new:
+                    return
+            score = self._partner_score(job)
+            if tried and memory_mib(job) < limit_mib and score <= score_max and job in equal.waiting[score]:
+                yield job
 
     def _partner_score(self, job: JobView) -> int:
         profile = job.profile
@@ -363,12 +344,11 @@ class IndolentPacking:
         return job.attained_s > 0 and job.attained_s >= self._measured_after_s(job)
 
     def _closest(
-        self, books: _Books, alone: _Alone, job: JobView, capacity: int, now_s: float
+        self, memory: PoolMemory, equal: EqualDemand, job: JobView, capacity: int, now_s: float
     ) -> JobView | None:
         """Take the partner whose end is closest to the job's out of those that no rule forbids."""
         settings = self.settings
-        profile = job.profile
-        memory_mib = settings.gpu_memory_mib - (profile.gpu_mem_mib if profile is not None else 0.0)
+        limit_mib = settings.gpu_memory_mib - memory_mib(job)
         wanted_s = earliest_s = -inf
         needed_estimate_s = 0.0
         if self._timed:
@@ -376,16 +356,15 @@ class IndolentPacking:
             earliest_s = now_s + settings.partner_min_remaining_s
             if settings.priority_ratio_max:
                 needed_estimate_s = job.estimate_s / settings.priority_ratio_max
-        best: _Entry | None = None
+        best: Entry | None = None
         best_gap_s = inf
-        chosen: list[_Entry] = []
-        for entries in alone.by_score[: capacity + 1]:
+        chosen: list[Entry] = []
+        for entries in equal.alone[: capacity + 1]:
             if not entries:
                 continue
             if entries[0][0] < earliest_s:  # little run time left, and never more
                 ended = bisect_left(entries, (earliest_s,))
-                for entry in entries[:ended]:
-                    books.forget(entry)
+                memory.forget(entries[:ended])
                 del entries[:ended]
             at = bisect_left(entries, (wanted_s,))
             for step in (1, -1):
@@ -396,16 +375,14 @@ class IndolentPacking:
                     if best is not None and gap_s >= best_gap_s:
                         break
                     other = entry[2]
-                    if not _still_alone(entry):
-                        books.forget(entry)
+                    if not still_alone(entry):
+                        memory.forget((entry,))
                         del entries[i]
                         if step < 0:
                             i -= 1
                         continue
-                    if (
-                        other.profile is not None
-                        and other.profile.gpu_mem_mib < memory_mib
-                        and (not needed_estimate_s or other.estimate_s >= needed_estimate_s)
+                    if memory_mib(other) < limit_mib and (
+                        not needed_estimate_s or other.estimate_s >= needed_estimate_s
                     ):
                         best, best_gap_s, chosen = entry, gap_s, entries
                         break
@@ -413,24 +390,5 @@ class IndolentPacking:
         if best is None:
             return None
         del chosen[bisect_left(chosen, best)]
-        books.forget(best)
+        memory.forget((best,))
         return best[2]
-
-
-def _still_alone(entry: _Entry) -> bool:
-    """Say whether the run that is meant goes on, alone and stable."""
-    job = entry[2]
-    return (
-        job.state is RunState.RUNNING
-        and job.partner is None
-        and job.start_time_s == entry[3]
-        and not job.unstable
-    )
-
-
-def _memory_mib(job: JobView) -> float:
-    return 0.0 if job.profile is None else job.profile.gpu_mem_mib
-
-
-def _in_queue(job: JobView) -> Any:
-    return job.queue_entry

@@ -1,0 +1,113 @@
+"""What indolent packing remembers of a pool: partners, pairs, and waiting jobs that may be packed."""
+
+from collections.abc import Sequence
+from math import inf
+
+from simulator.snapshot import JobView, NodePool, RunState
+
+SCORES = 3  # Tiny, Medium, Jumbo
+
+# (when it is believed to end, or its start where run times are not known; sequence; job; start of the run)
+Entry = tuple[float, int, JobView, float]
+
+
+def in_queue(job: JobView) -> tuple[object, int]:
+    """Return the sort key of a waiting job in its queue."""
+    entry = job.queue_entry
+    return (None, 0) if entry is None else entry[:2]
+
+
+def memory_mib(job: JobView) -> float:
+    """Return a job's memory on each of its GPUs, as measured."""
+    return 0.0 if job.profile is None else job.profile.gpu_mem_mib
+
+
+def still_alone(entry: Entry) -> bool:
+    """Say whether the run that is meant goes on, alone and stable."""
+    job = entry[2]
+    return (
+        job.state is RunState.RUNNING
+        and job.partner is None
+        and job.start_time_s == entry[3]
+        and not job.unstable
+    )
+
+
+class EqualDemand:
+    """Jobs of one GPU demand: running ones that may get a partner, and waiting ones that may be packed."""
+
+    __slots__ = ("alone", "fresh", "waiting")
+
+    def __init__(self) -> None:
+        self.alone: list[list[Entry]] = [[] for _ in range(SCORES)]  # by sharing score, sorted by end
+        self.fresh: set[JobView] = set()  # those that not all of the queue has been tried on
+        self.waiting: list[set[JobView]] = [set() for _ in range(SCORES)]  # by sharing score
+
+    def lowest_score(self) -> int:
+        """Return the lowest sharing score among the running ones; SCORES when there is none."""
+        return next((score for score, found in enumerate(self.alone) if found), SCORES)
+
+    def waiting_up_to(self, score: int) -> int:
+        """Return how many jobs of at most this sharing score wait."""
+        return sum(map(len, self.waiting[: score + 1]))
+
+
+class PoolMemory:
+    """What is remembered of a pool. All of it follows from what snapshots showed."""
+
+    __slots__ = (
+        "by_gpus",
+        "capacity",
+        "expected",
+        "later_of",
+        "looked_s",
+        "newcomers",
+        "offered",
+        "pairs",
+        "parted",
+        "pool",
+        "running",
+        "scanned_s",
+        "sequence",
+        "unmeasured",
+    )
+
+    def __init__(self, pool: NodePool) -> None:
+        self.pool = pool
+        self.by_gpus: dict[int, EqualDemand] = {}
+        self.newcomers: list[JobView] = []  # to the queue
+        self.pairs: dict[JobView, JobView] = {}  # later-placed -> earlier-placed
+        self.offered: dict[JobView, float] = {}  # partners, now or soon -> the start of the run that is meant
+        self.unmeasured: list[Entry] = []  # heap by the time from which on their metrics are known
+        self.later_of: dict[JobView, JobView] = {}  # the same, the other way round
+        self.parted: list[JobView] = []  # later-placed of pairs of which one has completed
+        self.expected = 0  # how many jobs run once the last actions are applied
+        self.running = 0  # the same, less those that have completed since
+        self.looked_s = -inf
+        self.scanned_s = -inf  # when all pairs were looked at
+        self.capacity = 0
+        self.sequence = 0
+
+    def of(self, gpus: int) -> EqualDemand:
+        """Return what is remembered of the jobs of a GPU demand."""
+        found = self.by_gpus.get(gpus)
+        if found is None:
+            found = self.by_gpus[gpus] = EqualDemand()
+        return found
+
+    def pair(self, later: JobView, earlier: JobView) -> None:
+        """Note that two jobs share their GPUs."""
+        self.pairs[later] = earlier
+        self.later_of[earlier] = later
+
+    def forget(self, entries: Sequence[Entry]) -> None:
+        """Strike partners off; the caller takes the entries out."""
+        for _, _, job, start_s in entries:
+            if self.offered.get(job) == start_s:
+                del self.offered[job]
+            self.by_gpus[job.gpus].fresh.discard(job)
+
+    def refresh(self) -> None:
+        """Have all partners tried on all of the queue once more."""
+        for equal in self.by_gpus.values():
+            equal.fresh.update(entry[2] for entries in equal.alone for entry in entries)
