@@ -129,7 +129,7 @@ def reproduce_lucid(
 
     def people() -> None:
         print_table(rows_of(table.shown), title=table.title)
-        print_table(rows_of(claims.shown), title=claims.title)
+        print_table(rows_of(claims.shown.replace("**no**", "no")), title=claims.title)
         print_facts({"written": str(out / REPORT_HTML)})
 
     show(document, as_json=as_json, people=people)

@@ -59,6 +59,8 @@ def number(value: float | None, digits: int = 2) -> str:
     """Return a number for people: `digits` decimals; two digits of a small one, none of a large one."""
     if value is None or value != value:
         return NO_VALUE
+    if value == float("inf"):
+        return "∞"
     if value and abs(value) < 10 ** (1 - digits):
         return f"{value:.2g}"
     if abs(value) >= 1_000:
