@@ -28,6 +28,7 @@ SLICES: Mapping[str, tuple[str, int | str]] = {
     "week1vc64": ("week1vc48_jobs.csv.gz", 64),
     "week": ("week_jobs.csv.gz", "week_nodes.csv"),
 }
+PREDICTION_ERROR = 0.3  # standard deviation of its logarithm
 COLUMNS = (
     "mean JCT s",
     "mean queuing s",
@@ -44,6 +45,23 @@ def _exact(workload: Workload) -> Workload:
 
 def _unknown_profiles(workload: Workload) -> Workload:
     return replace(workload, jobs=tuple(replace(job, profile=None) for job in workload.jobs))
+
+
+def _predicted(workload: Workload) -> Workload:
+    """Profiles as predictions that are off by a log-normal factor; what is true shows after a minute."""
+    random = np.random.default_rng(0)
+    jobs = []
+    for job in workload.jobs:
+        util, memory = np.exp(random.normal(0.0, PREDICTION_ERROR, 2)).tolist()
+        if job.profile is not None:
+            believed = replace(
+                job.profile,
+                gpu_util_pct=min(100.0, util * job.profile.gpu_util_pct),
+                gpu_mem_mib=memory * job.profile.gpu_mem_mib,
+            )
+            job = replace(job, profile=believed, phase=(60.0, job.profile))
+        jobs.append(job)
+    return replace(workload, jobs=tuple(jobs))
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,7 @@ VARIANTS = (
     Variant("horus", "the first job of a queue holds up the others", {"buffer": 1}),
     Variant("horus", "nodes kept for whoever was overtaken 100 times", {"patience": 100}),
     Variant("horus", "cost of memory only", {"slowdown_weight": 0.0}),
+    Variant("horus", "predictions off by 30 %; who runs out of memory fails", knowing=_predicted),
     Variant("horus", "nothing predicted: nobody shares", knowing=_unknown_profiles),
 )
 

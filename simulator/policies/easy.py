@@ -19,9 +19,15 @@ class Easy(Policy):
 
     needs_estimates = True
 
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin with an empty cluster."""
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._backfill = Backfill(lambda job: job.estimate_s)
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin anew with an empty cluster."""
+        self._forget()
         return cluster
 
     def priority(self, job: JobView) -> float:

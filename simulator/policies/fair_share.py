@@ -48,11 +48,15 @@ class FairShare(Policy):
 
     def __init__(self, settings: FairShareSettings | None = None) -> None:
         self.settings = settings or FairShareSettings()
+        self._forget()
 
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin with an empty cluster and without usage."""
+    def _forget(self) -> None:
         self._backfill = Backfill(lambda job: job.estimate_s, group_of=lambda job: job.job.user)
         self._books: dict[str, Charges] = {}
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin anew with an empty cluster and without usage."""
+        self._forget()
         return cluster
 
     def priority(self, job: JobView) -> float:

@@ -119,6 +119,11 @@ class Room:
                 best, least = partner, cost
         return best
 
+    @property
+    def holds(self) -> bool:
+        """Whether nodes are kept for somebody."""
+        return bool(self._held)
+
     def hold(self, job: JobView) -> None:
         """Keep the emptiest nodes free for a job until it fits: nothing new starts on them."""
         plan = self._plan
@@ -138,13 +143,17 @@ class Horus(Policy):
 
     def __init__(self, settings: HorusSettings | None = None) -> None:
         self.settings = settings or HorusSettings()
+        self._forget()
 
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin with an empty cluster."""
+    def _forget(self) -> None:
         self._queues: dict[str, UtilisationQueues] = {}
         self._sharers: dict[str, GpuSharers] = {}
         self._gained: dict[str, tuple[int, int]] = {}  # at the last decision that served the queues
         self._failed: set[JobView] = set()  # out of memory, once: they ask for all of it now
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin anew with an empty cluster."""
+        self._forget()
         return cluster
 
     def priority(self, job: JobView) -> float:
@@ -175,11 +184,18 @@ class Horus(Policy):
         if failed:
             # They queue again at this very moment, and the policy is asked once more.
             return [Preempt(job, keeps_progress=False) for job in failed]
-        buffer = self.settings.buffer
-        if not len(pool.queue) or (nothing_freed and came and all(len(queues[job]) > buffer for job in came)):
-            return []  # who was tried before finds no place now, and it is not yet the turn of those who came
-        self._gained[pool.name] = (pool.free.gains, sharers.gains)
-        return self._serve(Room(pool, sharers, self._memory_mib, self.settings), queues, now_s)
+        if not len(pool.queue):
+            return []
+        out_of_reach = self.settings.buffer + len(came)  # so many jobs, and those who came are not tried yet
+        if nothing_freed and came and all(len(queues[job]) >= out_of_reach for job in came):
+            return []  # and who was tried before finds no place now, either
+        room = Room(pool, sharers, self._memory_mib, self.settings)
+        actions = self._serve(room, queues, now_s)
+        if actions and room.holds:
+            self._gained.pop(pool.name, None)  # others may be the emptiest nodes now: look again
+        else:
+            self._gained[pool.name] = (pool.free.gains, sharers.gains)
+        return actions
 
     def _memory_mib(self, job: JobView) -> float | None:
         """Return the memory that a job asks for; None: all of it, so it runs alone."""

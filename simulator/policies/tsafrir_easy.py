@@ -39,11 +39,15 @@ class TsafrirEasy(Policy):
 
     def __init__(self, settings: TsafrirEasySettings | None = None) -> None:
         self.settings = settings or TsafrirEasySettings()
+        self._forget()
 
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin with an empty cluster and without a history."""
+    def _forget(self) -> None:
         self._history = UserHistory()
         self._backfill = Backfill(self._believed_s, prolong=self._corrected_s, order=ShortestFirst)
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin anew with an empty cluster and without a history."""
+        self._forget()
         return cluster
 
     def _request_s(self, job: JobView) -> float | None:

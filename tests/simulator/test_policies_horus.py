@@ -1,5 +1,7 @@
 """Horus' rules on workloads small enough to follow by hand, and what holds for all."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -193,6 +195,24 @@ def test_memory_is_never_promised_twice_and_who_failed_once_runs_alone(
     simulation.run()
     jobs = simulation.result().jobs
     assert (jobs["preemptions"] <= 1).all()
+
+
+class _TriesAllAgain(Horus):
+    """Serves the queues at every decision, whether or not anything was freed."""
+
+    def decide(self, snapshot):
+        self._gained.clear()
+        return super().decide(snapshot)
+
+
+@settings(max_examples=100, deadline=None)
+@given(workload=workloads(), buffer=st.integers(1, 3), patience=st.integers(0, 20))
+def test_not_trying_again_what_cannot_have_changed_changes_nothing(workload, buffer, patience):
+    cluster = ClusterSpec({"vc": 2}, 8)
+    stable = replace(workload, jobs=tuple(replace(row, phase=None) for row in workload.jobs))
+    chosen = HorusSettings(buffer=buffer, patience=patience)
+    lazy, eager = (simulate(stable, cluster, made(chosen)).jobs for made in (Horus, _TriesAllAgain))
+    assert lazy["end_time_s"].tolist() == eager["end_time_s"].tolist()
 
 
 @pytest.mark.parametrize("name", ["queues", "buffer", "patience", "gpu_memory_mib", "memory_weight"])
