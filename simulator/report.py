@@ -37,8 +37,9 @@ def write_results(
         path = out_dir / f"jobs_{name}.csv"
         result.jobs[JOB_FILE_COLUMNS + MORE_JOB_FILE_COLUMNS].to_csv(path, index=False, lineterminator="\n")
         written.append(path)
+        ended = result.jobs[result.jobs["end_time_s"].notna()]
         summaries.append(
-            {**result.summary, "policy": name, "virtual_clusters": by_group(result.jobs, "virtual_cluster")}
+            {**result.summary, "policy": name, "virtual_clusters": by_group(ended, "virtual_cluster")}
         )
     path = out_dir / "summary.json"
     path.write_text(json.dumps(summaries, indent=2, allow_nan=False) + "\n", encoding="utf-8")

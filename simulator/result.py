@@ -20,7 +20,7 @@ JOB_COLUMNS: Mapping[str, str] = {
     "first_start_time_s": "start of the first run, a profiling run included",
     "end_time_s": "when it completed, or was cancelled",
     "queuing_delay_s": "all pending time, at the profiler and after preemptions included",
-    "jct_s": "end - submission",
+    "jct_s": "end - submission; NaN for a job that its virtual cluster has outgrown",
     "preemptions": "times that the policy stopped it, evictions included",
     "failures": "times that its node failed under it",
     "colocated": "whether it ever shared its GPUs",
@@ -56,7 +56,9 @@ def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> pd.
             "first_start_time_s": _floats(view.first_start_time_s for view in jobs),
             "end_time_s": _floats(view.end_time_s for view in jobs),
             "queuing_delay_s": _floats(view.queuing_delay_s for view in jobs),
-            "jct_s": _floats((view.end_time_s or 0.0) - view.submit_time_s for view in jobs),
+            "jct_s": _floats(
+                None if view.end_time_s is None else view.end_time_s - view.submit_time_s for view in jobs
+            ),
             "preemptions": pd.array([view.preemptions for view in jobs], dtype="int64"),
             "failures": pd.array([view.failures for view in jobs], dtype="int64"),
             "colocated": pd.array([view.was_colocated for view in jobs], dtype="bool"),

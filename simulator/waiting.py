@@ -319,6 +319,7 @@ class WaitRecorder:
                         "virtual_cluster",
                         "user",
                         "gpus",
+                        "state",
                         "submit_time_s",
                         "first_start_time_s",
                         "queuing_delay_s",

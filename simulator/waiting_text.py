@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cluster_logs.errors import UnknownNameError
+from simulator.snapshot import RunState
 from simulator.waiting import CAUSE_COLUMNS, WaitCause
 
 SENTENCES = {
@@ -45,6 +46,8 @@ def explain_wait(row: Mapping[str, Any]) -> list[str]:
     who = f"{row['job_id']} ({size}, virtual cluster {row['virtual_cluster']})"
     ran = row["first_start_time_s"] == row["first_start_time_s"]
     waited_s = float(row["queuing_delay_s"])
+    if row["state"] == RunState.PENDING.value:
+        return [f"{who} still waits: its virtual cluster has become too small for it."]
     if not row["waits"]:
         return [f"{who} was withdrawn at its submission."]
     if not waited_s:

@@ -1,5 +1,7 @@
 """A job that is larger than its virtual cluster is at present stands in nobody's way, whatever the policy."""
 
+import json
+
 import pytest
 
 from simulator.cluster import ClusterSpec
@@ -7,7 +9,9 @@ from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation, check_work, sample_workload
 from simulator.engine import simulate
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.report import write_results
 from simulator.waiting import CAUSE_COLUMNS, WaitRecorder
+from simulator.waiting_text import explain_wait, rows_of_job
 from simulator.workload import Job, Workload
 
 
@@ -83,3 +87,16 @@ def test_every_policy_completes_what_fits_when_sizes_swing(policy, shape):
     assert waits[list(CAUSE_COLUMNS.values())].sum(axis=1)[done].tolist() == pytest.approx(
         jobs["queuing_delay_s"][done].tolist()
     )
+
+
+def test_files_and_words_say_that_it_still_waits(tmp_path):
+    recorder = WaitRecorder()
+    changes = [SizeChange(50, "vc", 1)]
+    result = simulate(JOBS, ClusterSpec({"vc": 2}), "fifo", changes=changes, recorder=recorder)
+    assert result.jobs["jct_s"].isna().tolist() == [False, True, False]
+    summary = json.loads(write_results({"fifo": result}, tmp_path)[1].read_text())[0]
+    assert summary["virtual_clusters"][0]["jobs"] == summary["jobs"] == 2
+    row = rows_of_job(recorder.table(result), "1")[0]
+    assert explain_wait(row) == [
+        "1 (16 GPUs, virtual cluster vc) still waits: its virtual cluster has become too small for it."
+    ]
