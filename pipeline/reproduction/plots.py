@@ -162,6 +162,7 @@ def workload_mixes(utilisations: pd.DataFrame, tidy: pd.DataFrame) -> Figure | N
         positions = np.arange(len(mixes)) + (i - (len(policies) - 1) / 2) * width
         right.bar(positions, heights, width, label=name_of(policy), color=colour_of(policy))
     right.set_xticks(np.arange(len(mixes)), mixes)
+    right.margins(y=0.3)  # room for the legend
     right.set_ylabel("mean queuing delay (h)")
     right.set_title("(b) queuing", fontsize="small")
     right.legend(fontsize="x-small")
