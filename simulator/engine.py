@@ -541,7 +541,7 @@ class Simulation:
             "oracle": self.policy.oracle,
             **schedule_summary(replayed, total_gpus=mean_gpus, held_gpu_s=held_gpu_s),
             "profiling_nodes": sum(self.cluster.partitions.values()),
-            "outgrown_jobs": len(outgrown),
+            "outgrown_jobs": sum(view.job.gpus > 0 for view in outgrown),
             "cpu_jobs": int(on_cpus.sum()),
             "cpu_jobs_mean_queuing_delay_s": mean(jobs["queuing_delay_s"].to_numpy()[on_cpus]),
             "node_failures_suffered": sum(view.failures for view in self.jobs),
