@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.conformance import check_policy
 from simulator.engine import simulate
 from simulator.placement import FreeGpus
 from simulator.policies.easy import Easy
 from simulator.policies.fair_share import FairShare
+from simulator.policies.registry import load_policy
 from simulator.policies.tsafrir_easy import TsafrirEasy
 from simulator.snapshot import JobView
 from simulator.waiting_jobs import BySubmission, ShortestFirst
@@ -337,3 +339,7 @@ def test_a_prediction_is_corrected_step_by_step():
     asked = JobView(job(0, 0, 1, 1, estimate=250), 0)
     assert policy._corrected_s(asked, 160.0, 1) == 250  # up to the request first
     assert policy._corrected_s(asked, 250.0, 2) == 850
+
+
+def test_predictions_without_a_cap_conform():
+    assert list(check_policy(lambda: load_policy("tsafrir_easy", {"capped": False}), "tsafrir_easy"))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
-from simulator.conformance import AuditedSimulation, sample_changes, sample_workload
+from simulator.conformance import AuditedSimulation, check_policy, sample_changes, sample_workload
 from simulator.decayed_usage import DecayedUsage
 from simulator.engine import simulate
 from simulator.policies.fair_share import FairShare, FairShareSettings
@@ -169,3 +169,8 @@ def test_of_two_users_who_always_want_the_node_each_gets_half(seed, gap):
 def test_bad_settings_are_named(chosen, named):
     with pytest.raises(BadInputError, match=named):
         load_policy("fair_share", chosen)
+
+
+def test_other_settings_conform():
+    chosen = {"half_life_s": 600.0, "shares": {"user1": 10.0}}
+    assert list(check_policy(lambda: load_policy("fair_share", chosen), "fair_share"))

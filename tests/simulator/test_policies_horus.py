@@ -10,7 +10,7 @@ from cluster_logs.errors import BadInputError
 from simulator.actions import Colocate, Preempt
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
-from simulator.conformance import AuditedSimulation
+from simulator.conformance import AuditedSimulation, check_policy
 from simulator.engine import simulate
 from simulator.placement import FreeGpus
 from simulator.policies.horus import Horus, HorusSettings, slowdown
@@ -219,3 +219,8 @@ def test_not_trying_again_what_cannot_have_changed_changes_nothing(workload, buf
 def test_bad_settings_are_named(name):
     with pytest.raises(BadInputError, match=name):
         load_policy("horus", {name: -1})
+
+
+@pytest.mark.parametrize("chosen", [{"queues": 5, "buffer": 1, "patience": 0}, {"gpu_memory_mib": 80_000.0}])
+def test_other_settings_conform(chosen):
+    assert list(check_policy(lambda: load_policy("horus", chosen), "horus"))
