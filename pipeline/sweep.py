@@ -25,6 +25,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from cluster_logs.errors import BadInputError, LucidError, NotFoundError
+from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import list_files, locate, write_atomically
 from pipeline.run_manifest import run_manifest
 from pipeline.sweep_inputs import SweepInputs, read_bytes, store_inputs
@@ -129,9 +130,9 @@ def load_plan(uri: str) -> SweepPlan:
     return SweepPlan(uri, f"{uri}/{document['inputs']}", runs, tuple(document["remarks"]))
 
 
-def run_and_store(plan_uri: str, inputs_uri: str, run: SweepRun) -> Record:
+def run_and_store(plan_uri: str, inputs_uri: str, run: SweepRun, progress: Progress = silent) -> Record:
     """Execute one run and store its record; return the record. What a worker does, wherever it is."""
-    record = execute_run(inputs_uri, run)
+    record = execute_run(inputs_uri, run, progress)
     store_record(plan_uri, record)
     return record
 

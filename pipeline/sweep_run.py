@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from cluster_logs.progress import Progress, silent
 from pipeline.cluster_events import EVERYONE, ClusterEvents
 from pipeline.plain_values import plain
 from pipeline.replay_inputs import profiles_of_jobs
@@ -46,7 +47,7 @@ class Replayer:
         self._model: Any = None
         self._colocation = colocation_of(inputs)
 
-    def record(self, run: SweepRun) -> dict[str, Any]:
+    def record(self, run: SweepRun, progress: Progress = silent) -> dict[str, Any]:
         """Simulate and return the record to store; an error becomes a record that says so.
 
         A service that does not answer is no result: ServiceUnavailableError is raised.
@@ -61,7 +62,7 @@ class Replayer:
             "figures": None,
         }
         try:
-            record["figures"] = plain(self._summary(run))
+            record["figures"] = plain(self._summary(run, progress))
         except ServiceUnavailableError:
             raise
         except LucidError as error:
@@ -74,7 +75,7 @@ class Replayer:
         record["cpu_s"] = process_time() - began
         return record
 
-    def _summary(self, run: SweepRun) -> Mapping[str, Any]:
+    def _summary(self, run: SweepRun, progress: Progress) -> Mapping[str, Any]:
         workload = self.workload(run)
         cluster, changes = self.cluster(run, workload)
         workload = workload.that_fit(cluster, changes)
@@ -92,6 +93,7 @@ class Replayer:
             settings=run.settings,
             colocation=self._colocation,
             changes=changes,
+            progress=progress,
         )
         return {"total_gpus": cluster.total_gpus, **result.summary}
 
@@ -208,6 +210,9 @@ def replayer_of(inputs_uri: str) -> Replayer:
     return Replayer(load_inputs(inputs_uri))
 
 
-def execute_run(inputs_uri: str, run: SweepRun) -> dict[str, Any]:
-    """Simulate one run on stored inputs and return its record (status, error, figures, cpu_s)."""
-    return replayer_of(inputs_uri).record(run)
+def execute_run(inputs_uri: str, run: SweepRun, progress: Progress = silent) -> dict[str, Any]:
+    """Simulate one run on stored inputs and return its record (status, error, figures, cpu_s).
+
+    `progress` is told how many of its jobs are done.
+    """
+    return replayer_of(inputs_uri).record(run, progress)

@@ -40,7 +40,8 @@ _PATHS = ("jobs", "nodes", "singles", "pairs")
 class SweepSpec:
     """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file.
 
-    With `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
+    `settings` are combined with each other, policy by policy; each of `variants` (policy, settings) stands
+    alone. With `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
     """
 
     jobs: str = ""
@@ -56,6 +57,7 @@ class SweepSpec:
     rules: str = "default"
     policies: tuple[str, ...] = ()
     settings: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    variants: tuple[tuple[str, Mapping[str, tuple[Any, ...]]], ...] = ()
     seeds: tuple[int, ...] = (0,)
     node_scales: tuple[float, ...] = (1.0,)
     estimate_noises: tuple[float, ...] = ()
@@ -94,12 +96,18 @@ class SweepSpec:
 
     def runs(self) -> tuple[SweepRun, ...]:
         """Return every combination. Raises BadInputError or UnknownNameError for what cannot be run."""
-        return expand(
-            self.policies,
-            settings=self.settings,
-            seeds=self.seeds,
-            node_scales=self.node_scales,
-            estimate_noises=self.estimate_noises or (None,),
+        wanted = [(self.policies, self.settings)] if self.policies or not self.variants else []
+        wanted += [((policy,), {policy: settings}) for policy, settings in self.variants]
+        return tuple(
+            run
+            for policies, settings in wanted
+            for run in expand(
+                policies,
+                settings=settings,
+                seeds=self.seeds,
+                node_scales=self.node_scales,
+                estimate_noises=self.estimate_noises or (None,),
+            )
         )
 
     def read_inputs(self, progress: Progress = silent) -> SweepInputs:
@@ -119,7 +127,8 @@ class SweepSpec:
             raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
         singles, pairs = self.singles, self.pairs
         remarks: tuple[str, ...] = ()
-        if singles is None and "lucid" in self.policies and load_rules(self.rules).labelled_scores:
+        named = {*self.policies, *(policy for policy, _ in self.variants)}
+        if singles is None and "lucid" in named and load_rules(self.rules).labelled_scores:
             found_singles, found_pairs, said = reference_measurements()
             singles, pairs = (None if found is None else str(found) for found in (found_singles, found_pairs))
             remarks = (said,)
@@ -178,13 +187,16 @@ def _read(key: str, value: Any, place: str) -> Any:
     if key == "settings":
         if not isinstance(value, Mapping) or not all(isinstance(found, Mapping) for found in value.values()):
             raise fault
-        return {
-            str(policy): {
-                str(name): tuple(tried) if isinstance(tried, list | tuple) else (tried,)
-                for name, tried in found.items()
-            }
-            for policy, found in value.items()
-        }
+        return {str(policy): _tried(found) for policy, found in value.items()}
+    if key == "variants":
+        if not isinstance(value, list | tuple):
+            raise fault
+        for found in value:
+            if not isinstance(found, Mapping) or set(found) - {"settings"} != {"policy"}:
+                raise fault
+            if not isinstance(found.get("settings", {}), Mapping):
+                raise fault
+        return tuple((str(found["policy"]), _tried(found.get("settings", {}))) for found in value)
     if key in ("gpus", "gpus_per_node"):
         if value is None and key == "gpus":
             return None
@@ -207,6 +219,14 @@ def _read(key: str, value: Any, place: str) -> Any:
     return value
 
 
+def _tried(settings: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """A policy's settings, each with the values to try."""
+    return {
+        str(name): tuple(tried) if isinstance(tried, list | tuple) else (tried,)
+        for name, tried in settings.items()
+    }
+
+
 _WANTED = {
     "jobs": "Give the log's path.",
     "format": "Give the log's format.",
@@ -221,6 +241,7 @@ _WANTED = {
     "rules": "Give the name of a rule set.",
     "policies": "List the policies' names.",
     "settings": "Write settings.POLICY.NAME = [values].",
+    "variants": "Write [[variants]] with policy = NAME and settings = { NAME = VALUE }.",
     "seeds": "List whole numbers.",
     "node_scales": "List numbers above 0.",
     "estimate_noises": "List numbers of 0 or more.",

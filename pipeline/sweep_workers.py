@@ -10,6 +10,7 @@ import multiprocessing as mp
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -17,6 +18,8 @@ from typing import Any
 
 from pipeline.sweep import Record, SweepPlan, lost_record, pending, run_and_store, store_record
 from simulator.sweep import OK, SweepRun
+
+SECONDS_BETWEEN_WORDS = 0.5  # from a worker about a run that is under way
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class SweepProgress:
     reused: int
     done: int
     failed: int = 0
-    jobs: int = 0  # simulated jobs
+    jobs: int = 0  # simulated jobs, those of runs under way included
+    under_way: float = 0.0  # runs, by their share of jobs that is done
     elapsed_s: float = 0.0
 
     @property
@@ -37,9 +41,10 @@ class SweepProgress:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until the sweep ends if runs keep taking what they took so far; None before the first."""
-        here = self.done - self.reused
-        return self.elapsed_s / here * (self.total - self.done) if here else None
+        """Seconds until the sweep ends if runs keep taking what they took; None while nothing is done."""
+        here = self.done - self.reused + self.under_way
+        left = self.total - self.done - self.under_way
+        return self.elapsed_s / here * left if here > 0 else None
 
 
 Watch = Callable[[SweepProgress], None]
@@ -49,37 +54,61 @@ def _nobody(progress: SweepProgress) -> None:
     """Watch nothing."""
 
 
+class _Tally:
+    """Counts what is done and what is under way, and tells the watch."""
+
+    def __init__(self, total: int, reused: int, watch: Watch) -> None:
+        self._began = time.monotonic()
+        self._watch = watch
+        self._partial: dict[str, tuple[int, int]] = {}  # of runs under way: jobs done, all jobs
+        self._jobs = 0
+        self.state = SweepProgress(total=total, reused=reused, done=reused)
+        watch(self.state)
+
+    def note(self, record: Record) -> None:
+        """Take note of a run that is over."""
+        good = record["status"] == OK
+        self._partial.pop(record["run_id"], None)
+        self._jobs += record["figures"]["jobs"] if good else 0
+        self._tell(done=self.state.done + 1, failed=self.state.failed + (not good))
+
+    def note_part(self, identity: str, done: int, total: int | None) -> None:
+        """Take note of how far a run is, in jobs."""
+        if total:
+            self._partial[identity] = (done, total)
+            self._tell()
+
+    def _tell(self, **changed: int) -> None:
+        parts = self._partial.values()
+        self.state = replace(
+            self.state,
+            jobs=self._jobs + sum(done for done, _ in parts),
+            under_way=sum(done / total for done, total in parts),
+            elapsed_s=time.monotonic() - self._began,
+            **changed,
+        )
+        self._watch(self.state)
+
+
 def run_pending(
     plan: SweepPlan, *, workers: int = 1, fresh: bool = False, watch: Watch = _nobody
 ) -> SweepProgress:
-    """Execute every run of the plan that has no good record (`fresh`: every run); `watch` is told after each.
+    """Execute every run of the plan that has no good record (`fresh`: every run); `watch` is told.
 
     With one worker the runs are executed here, one after another; with more, in that many processes.
     """
     runs = dict(plan.runs) if fresh else pending(plan)
-    reused = len(plan.runs) - len(runs)
-    state = SweepProgress(total=len(plan.runs), reused=reused, done=reused)
-    began = time.monotonic()
-    watch(state)
-
-    def note(record: Record) -> None:
-        nonlocal state
-        good = record["status"] == OK
-        state = replace(
-            state,
-            done=state.done + 1,
-            failed=state.failed + (not good),
-            jobs=state.jobs + (record["figures"]["jobs"] if good else 0),
-            elapsed_s=time.monotonic() - began,
-        )
-        watch(state)
-
+    tally = _Tally(len(plan.runs), len(plan.runs) - len(runs), watch)
     if workers <= 1 or len(runs) <= 1:
-        for run in runs.values():
-            note(run_and_store(plan.uri, plan.inputs_uri, run))
+        for identity, run in runs.items():
+
+            def part(done: int, total: int | None, what: str, identity: str = identity) -> None:
+                tally.note_part(identity, done, total)
+
+            tally.note(run_and_store(plan.uri, plan.inputs_uri, run, part))
     else:
-        _run_in_processes(plan, runs, min(workers, len(runs)), note)
-    return state
+        _run_in_processes(plan, runs, min(workers, len(runs)), tally)
+    return tally.state
 
 
 @dataclass
@@ -94,9 +123,7 @@ class _Worker:
         self.pipe.send_bytes(json.dumps(run.to_dict()).encode())
 
 
-def _run_in_processes(
-    plan: SweepPlan, runs: Mapping[str, SweepRun], workers: int, note: Callable[[Record], None]
-) -> None:
+def _run_in_processes(plan: SweepPlan, runs: Mapping[str, SweepRun], workers: int, tally: _Tally) -> None:
     waiting = list(runs)[::-1]
     crew: dict[Connection, _Worker] = {}
 
@@ -122,17 +149,20 @@ def _run_in_processes(
                 assert isinstance(pipe, Connection)  # noqa: S101 - we put no other kind in
                 worker = crew[pipe]
                 try:
-                    record: Record = json.loads(pipe.recv_bytes())
+                    message: Record = json.loads(pipe.recv_bytes())
                 except (EOFError, OSError):
                     worker.process.join()
-                    record = lost_record(worker.identity, runs[worker.identity], _death(worker.process))
-                    store_record(plan.uri, record)
-                    note(record)
+                    lost = lost_record(worker.identity, runs[worker.identity], _death(worker.process))
+                    store_record(plan.uri, lost)
+                    tally.note(lost)
                     del crew[pipe]
                     if waiting:
                         hire()
                     continue
-                note(record)
+                if "part" in message:
+                    tally.note_part(worker.identity, *message["part"])
+                    continue
+                tally.note(message)
                 assign(worker)
     finally:
         for worker in crew.values():
@@ -160,13 +190,22 @@ def _death(process: BaseProcess) -> str:
 def _work(pipe: Connection, plan_uri: str, inputs_uri: str) -> None:
     """What a worker process does until its pipe closes. Ctrl-C is for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    said_s = time.monotonic()
+
+    def say(message: Record) -> None:
+        nonlocal said_s
+        said_s = time.monotonic()
+        # Nobody may listen any more; the run goes on all the same, and its record is stored.
+        with suppress(OSError):
+            pipe.send_bytes(json.dumps(message).encode())
+
+    def part(done: int, total: int | None, what: str) -> None:
+        if time.monotonic() - said_s >= SECONDS_BETWEEN_WORDS:
+            say({"part": [done, total]})
+
     while True:
         try:
             values: dict[str, Any] = json.loads(pipe.recv_bytes())
         except EOFError:
             return
-        record = run_and_store(plan_uri, inputs_uri, SweepRun.from_dict(values))
-        try:
-            pipe.send_bytes(json.dumps(record).encode())
-        except OSError:
-            return  # nobody listens any more; the record is stored
+        say(run_and_store(plan_uri, inputs_uri, SweepRun.from_dict(values), part))

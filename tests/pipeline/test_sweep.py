@@ -172,6 +172,20 @@ def children_of(pid: int) -> list[int]:
     return [int(word) for word in listing.stdout.split()]
 
 
+def test_a_run_under_way_is_seen(tmp_path):
+    jobs = to_frame(conform(small_jobs(12_000).assign(cluster="c"), JOB_SCHEMA, what="job table"))
+    slow = SweepInputs(jobs, one_pool(8).assign(virtual_cluster="vc", nodes=40))
+    plan = plan_sweep(slow, expand(["fifo", "tiresias"]), str(tmp_path))
+    seen: list[SweepProgress] = []
+    last = run_pending(plan, watch=seen.append)
+    assert (last.done, last.jobs, last.under_way) == (2, 24_000, 0)
+    parts = [progress for progress in seen if progress.under_way]
+    assert parts
+    assert all(0 < part.jobs <= 24_000 and 0 <= part.eta_s < 600 for part in parts)
+    assert any(part.done == 0 and 0 < part.under_way < 1 for part in parts)
+    assert [progress.jobs for progress in seen] == sorted(progress.jobs for progress in seen)
+
+
 def test_a_worker_that_is_killed_costs_its_run_only(inputs, tmp_path, monkeypatch):
     fixed = SweepInputs(inputs.jobs, inputs.sizes)
     plan = plan_sweep(fixed, expand(["fifo", "srtf"], seeds=range(20)), str(tmp_path))
@@ -321,6 +335,11 @@ def test_a_file_says_what_to_sweep_and_options_stand_above_it(lucid, tmp_path):
         [settings.lucid]
         profiling_limit_s = [60, 100]
         sharing = "none"
+        [[variants]]
+        policy = "lucid"
+        settings = { profiling_nodes = 0 }
+        [[variants]]
+        policy = "sjf"
         """
     )
     said = lucid("sweep", "--spec", "sweep.toml", "--out", "out", "--seed", 3, "--workers", 1, "--json")
@@ -329,7 +348,11 @@ def test_a_file_says_what_to_sweep_and_options_stand_above_it(lucid, tmp_path):
         ("fifo", 3, 18),
         ("lucid", 3, 18),
         ("lucid", 3, 18),
+        ("lucid", 3, 18),
+        ("sjf", 3, 18),
     ]
+    assert [row["lucid.profiling_nodes"] for row in said.json["rows"]] == [None, None, None, 0, None]
+    assert [row["lucid.sharing"] for row in said.json["rows"]] == [None, "none", "none", None, None]
 
 
 def test_a_cluster_of_the_lake(lucid, inputs, tmp_path):
@@ -355,6 +378,7 @@ def test_a_cluster_of_the_lake(lucid, inputs, tmp_path):
         ("seeds = [0.5]", BadInputError, "seeds is"),
         ("settings = 3", BadInputError, "settings is"),
         ("gpus = 0", BadInputError, "gpus is 0"),
+        ("variants = [{ name = 'x' }]", BadInputError, "variants is"),
         ("job_types = 'guessed'", BadInputError, "drawn"),
         ("jobs = ", BadInputError, "cannot be read"),
     ],
