@@ -43,7 +43,8 @@ from simulator.workload import JobProfile, Workload
 class SimulationReport:
     """One summary a policy, and remarks on what the log did not say.
 
-    A summary has the key `why` if waits were to be explained: rows of `WaitRecorder.table` with `sentences`.
+    If waits were watched, a summary has the key `mean_waits_s` (by cause), and if they were to be explained
+    `why`: rows of `WaitRecorder.table` with `sentences`.
     """
 
     summaries: tuple[Mapping[str, Any], ...]
@@ -178,12 +179,10 @@ def simulate_log(
         from simulator.figures import draw_figures  # loading matplotlib takes longer than most simulations
 
         usage = {name: watch.usage for name, watch in watches.items() if watch.usage is not None}
-        draw_figures(results, out_dir, usage=usage, cluster=cluster, changes=changes)
+        waits = {name: watch.mean_waits_s for name, watch in watches.items() if watch.mean_waits_s}
+        draw_figures(results, out_dir, usage=usage, waits=waits, cluster=cluster, changes=changes)
     return SimulationReport(
-        tuple(
-            {**result.summary, "why": watches[name].why} if watching.why else result.summary
-            for name, result in results.items()
-        ),
+        tuple({**result.summary, **watches[name].facts()} for name, result in results.items()),
         tuple(remarks),
     )
 

@@ -17,9 +17,9 @@ from simulator.cluster_changes import ClusterChange
 from simulator.recorder import Recorder
 from simulator.recorder_group import together
 from simulator.result import SimulationResult
-from simulator.timeline import TimelineRecorder, TimelineWindow, open_timeline
+from simulator.timeline import DEFAULT_MAX_SLICES, TimelineRecorder, TimelineWindow, open_timeline
 from simulator.usage import Usage, UsageRecorder
-from simulator.waiting import WaitRecorder
+from simulator.waiting import WaitRecorder, mean_waits
 from simulator.waiting_text import explain_wait, rows_of_job
 from simulator.workload import Workload
 
@@ -28,14 +28,15 @@ from simulator.workload import Workload
 class Watching:
     """What is to be watched. `plot` None: plots of the results only, for which nothing is watched.
 
-    `timeline_from` and `timeline_until` cut the timeline; naive times are on the log's clock. `why` names
-    jobs whose waits are to be explained.
+    `timeline_from` and `timeline_until` cut the timeline, naive times being on the log's clock, and
+    `timeline_slices` bounds it. `why` names jobs whose waits are to be explained.
     """
 
     plot: bool | None = None
     timeline: bool = False
     timeline_from: datetime | None = None
     timeline_until: datetime | None = None
+    timeline_slices: int = DEFAULT_MAX_SLICES
     waits: bool = False
     why: tuple[str, ...] = ()
 
@@ -48,7 +49,9 @@ class Watching:
             aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)
             return (aware - origin.to_pydatetime()) / timedelta(seconds=1)
 
-        return TimelineWindow(seconds(self.timeline_from, 0.0), seconds(self.timeline_until, inf))
+        return TimelineWindow(
+            seconds(self.timeline_from, 0.0), seconds(self.timeline_until, inf), self.timeline_slices
+        )
 
     def check_jobs(self, workload: Workload, logged: "pd.Series[Any]") -> None:
         """Raise BadInputError for a job to explain that the log does not hold, or that is not replayed."""
@@ -69,7 +72,7 @@ class Watching:
 class RunWatch:
     """Watches one policy's run; a context manager, so that files are closed whatever happens.
 
-    After `finish`: `written`, `usage`, `why` (rows with their sentences) and `remarks`.
+    After `finish`: `written`, `usage`, `mean_waits_s` by cause, `why` (rows with their sentences), `remarks`.
     """
 
     policy: str
@@ -78,6 +81,7 @@ class RunWatch:
     out_dir: Path
     written: list[Path] = field(default_factory=list)
     usage: Usage | None = None
+    mean_waits_s: dict[str, float] = field(default_factory=dict)
     why: list[dict[str, Any]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     recorder: Recorder | None = None
@@ -121,9 +125,19 @@ class RunWatch:
                 )
         if self._waits is not None:
             waits = self._waits.table(result)
+            self.mean_waits_s = mean_waits(waits)
             if self.watching.waits:
                 path = self.out_dir / f"waits_{self.policy}.csv"
                 waits.to_csv(path, index=False, lineterminator="\n")
                 self.written.append(path)
             for job_id in self.watching.why:
                 self.why += [{**row, "sentences": explain_wait(row)} for row in rows_of_job(waits, job_id)]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what belongs beside the run's summary."""
+        found: dict[str, Any] = {}
+        if self.mean_waits_s:
+            found["mean_waits_s"] = self.mean_waits_s
+        if self.watching.why:
+            found["why"] = self.why
+        return found

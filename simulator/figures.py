@@ -14,11 +14,13 @@ from simulator.metrics import mean
 from simulator.result import SimulationResult
 from simulator.snapshot import RunState
 from simulator.usage import Usage
+from simulator.waiting import CAUSE_COLUMNS
 
 JCT_FILE = "jct_cdf.png"
 QUEUING_CDF_FILE = "queuing_cdf.png"
 QUEUING_FILE = "queuing_delay_by_virtual_cluster.png"
 USAGE_FILE = "usage.png"
+WAITS_FILE = "waits.png"
 SHOWN_VIRTUAL_CLUSTERS = 8  # as in Figure 9: those with the longest queuing, and "all"
 POINTS = 1_000  # of a line; more than a picture has columns
 DAY_S, HOUR_S = 86_400.0, 3_600.0
@@ -29,13 +31,14 @@ def draw_figures(
     out_dir: Path,
     *,
     usage: Mapping[str, Usage] | None = None,
+    waits: Mapping[str, Mapping[str, float]] | None = None,
     cluster: ClusterSpec | None = None,
     changes: Sequence[ClusterChange] = (),
 ) -> list[Path]:
     """Write the plots as PNG into DIR and return the files; no file for results without a job.
 
     With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
-    line of all GPUs.
+    line of all GPUs. With `waits` (`simulator.waiting.mean_waits` by policy) also what jobs waited for.
     """
     if not any(len(result.jobs) for result in results.values()):
         return []
@@ -47,6 +50,8 @@ def draw_figures(
     }
     if usage:
         drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes)
+    if waits:
+        drawn[WAITS_FILE] = waits_by_cause(waits)
     for name, figure in drawn.items():
         FigureCanvasAgg(figure)
         # No date or version in the file: the same results give the same bytes.
@@ -87,6 +92,23 @@ def _cdf(values_of: Mapping[str, np.ndarray], label: str) -> Figure:
     axes.set_ylim(0, 100)
     axes.grid(visible=True, alpha=0.3)
     _name_lines(axes)
+    return figure
+
+
+def waits_by_cause(waits: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Draw the mean queuing delay (h) of each policy, stacked by cause."""
+    figure = Figure(figsize=(8, 1.5 + 0.4 * len(waits)), layout="constrained")
+    axes = figure.add_subplot()
+    names = list(waits)
+    left = np.zeros(len(names))
+    for cause, column in CAUSE_COLUMNS.items():
+        hours = np.array([waits[name][column] for name in names]) / HOUR_S
+        axes.barh(names, hours, left=left, label=cause.name.lower())
+        left += hours
+    axes.invert_yaxis()
+    axes.set_xlabel("mean queuing delay (h)")
+    axes.grid(visible=True, axis="x", alpha=0.3)
+    axes.legend(title="waited for", fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 

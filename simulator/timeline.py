@@ -180,6 +180,7 @@ class TimelineRecorder:
         for name, mine in self._pools.items():
             self._metadata(mine.pid, 0, "process_name", {"name": name})
             self._metadata(mine.pid, 0, "process_sort_index", {"sort_index": mine.pid})
+            self._metadata(mine.pid, 0, "thread_name", {"name": "events"})
         other = {**(about or {}), "runs": self.runs, "slices": self.slices}
         if self.ended_s is not None:
             other["complete_until_s"] = self.ended_s

@@ -337,6 +337,11 @@ class WaitRecorder:
         )
 
 
+def mean_waits(waits: pd.DataFrame) -> dict[str, float]:
+    """Return the mean of each cause over the jobs of a table of waits (s): they add up to the mean delay."""
+    return {column: float(waits[column].mean()) if len(waits) else 0.0 for column in CAUSE_COLUMNS.values()}
+
+
 def _released_by(
     job: JobView, stops: Iterable[tuple[str, StopReason, frozenset[int]]]
 ) -> tuple[str | None, StopReason | None]:

@@ -38,6 +38,11 @@ def in_words(seconds: float) -> str:
     return " ".join(part for part in parts[:2] if part)
 
 
+def in_words_by_cause(mean_waits_s: Mapping[str, float]) -> dict[str, str]:
+    """Return durations in words by the cause's short name."""
+    return {cause.name.lower(): in_words(mean_waits_s[column]) for cause, column in CAUSE_COLUMNS.items()}
+
+
 def explain_wait(row: Mapping[str, Any]) -> list[str]:
     """Say in sentences what a row of `WaitRecorder.table` says; the first line is the whole."""
     gpus = int(row["gpus"])

@@ -120,6 +120,9 @@ def simulate(
         str | None, typer.Option(metavar="TIME", help="Begin the timeline here; naive: the log's zone.")
     ] = None,
     timeline_until: Annotated[str | None, typer.Option(metavar="TIME", help="End the timeline here.")] = None,
+    timeline_slices: Annotated[
+        int, typer.Option(min=1, metavar="N", help="End it after so many slices (one a GPU and run).")
+    ] = 1_000_000,
     waits: Annotated[
         bool, typer.Option("--waits", help="Write waits_POLICY.csv: each job's waiting time by cause.")
     ] = False,
@@ -133,6 +136,7 @@ def simulate(
     from pipeline.cluster_events import ClusterEvents
     from pipeline.simulation import simulate_log
     from pipeline.watching import Watching
+    from simulator.waiting_text import in_words_by_cause
 
     if [nodes, gpus, cluster].count(None) != 2:
         raise BadInputError(
@@ -170,6 +174,7 @@ def simulate(
                 timeline=timeline or bool(timeline_from or timeline_until),
                 timeline_from=parse_time(timeline_from, "--timeline-from"),
                 timeline_until=parse_time(timeline_until, "--timeline-until"),
+                timeline_slices=timeline_slices,
                 waits=waits,
                 why=tuple(dict.fromkeys(why or ())),
             ),
@@ -182,6 +187,12 @@ def simulate(
     def people() -> None:
         print_table(plain(report.summaries), title=f"{jobs.name} replayed", columns=SHOWN_COLUMNS)
         print_facts({"written": str(out)})
+        if any("mean_waits_s" in summary for summary in report.summaries):
+            rows = [
+                {"policy": summary["policy"], **in_words_by_cause(summary["mean_waits_s"])}
+                for summary in report.summaries
+            ]
+            print_table(rows, title="What jobs waited for, on average")
         for summary in report.summaries:
             for row in summary.get("why", ()):
                 print_lines([f"Under {summary['policy']}:", *row["sentences"]])

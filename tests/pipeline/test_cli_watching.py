@@ -87,7 +87,9 @@ def test_timeline_waits_and_plots_of_each_policy(simulate, tmp_path):
         "queuing_cdf.png",
         "queuing_delay_by_virtual_cluster.png",
         "usage.png",
+        "waits.png",
     }
+    assert said.json[0]["mean_waits_s"]["waited_for_gpus_s"] == (3540 + 480) / 4
     trace = json.loads(gzip.decompress((out / "timeline_fifo.json.gz").read_bytes()))
     runs = {e["args"]["job"]: e["args"] for e in trace["traceEvents"] if "start_s" in e.get("args", {})}
     assert {job: (run["start_s"], run["end_s"]) for job, run in runs.items()} == {
@@ -113,6 +115,7 @@ def test_why_in_words_and_as_json(simulate):
     assert said.code == 0, said.err
     assert "second (8 GPUs, virtual cluster vc0) waited 59 min." in said.out
     assert "It could start when first ended." in said.out
+    assert "What jobs waited for, on average" in said.out
     assert "gone (8 GPUs, virtual cluster vc0) waited 8 min, and was withdrawn before it started." in said.out
     row = simulate("--no-plot", "--why", "second", "--json").json[0]["why"][0]
     assert row["waited_for_gpus_s"] == 3540.0
@@ -132,6 +135,11 @@ def test_a_part_of_the_timeline(simulate, tmp_path):
     trace = json.loads(gzip.decompress((tmp_path / "out" / "timeline_fifo.json.gz").read_bytes()))
     spans = {(e["ts"] / 1e6, e["dur"] / 1e6) for e in trace["traceEvents"] if e["ph"] == "X"}
     assert spans == {(600.0, 600.0), (600.0, 300.0)}
+
+
+def test_a_bounded_timeline_says_where_it_ends(simulate):
+    said = simulate("--timeline", "--timeline-slices", 3, "--no-plot", "--json")
+    assert "The timeline of fifo ends at 900 s" in said.err
 
 
 def test_withdrawn_and_cpu_jobs_reach_the_simulator(simulate, tmp_path):

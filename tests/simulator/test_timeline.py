@@ -235,7 +235,7 @@ def test_cpu_jobs_show_once_a_node():
     trace, _, _, _ = recorded(Workload(jobs, {}), cluster, "fifo")
     processes, names = check_format(trace)
     assert sorted(processes.values()) == ["vc", "vc:cpu"]
-    assert sorted(names.values()) == ["node 0 GPU 0", "node 0 GPU 1", "node 0 core 0"]
+    assert sorted(names.values()) == ["events", "events", "node 0 GPU 0", "node 0 GPU 1", "node 0 core 0"]
     assert [e["args"]["cores"] for e in slices(trace) if "cores" in e["args"]] == [6]
 
 
