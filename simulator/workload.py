@@ -7,16 +7,27 @@ skipped rows together are the rows that came in. Times are seconds from the firs
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
+from sys import intern
 
 import numpy as np
 import pandas as pd
 
 from cluster_logs.errors import BadInputError
-from cluster_logs.job_table import JobState
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
+from simulator.job_columns import (
+    aware,
+    estimates_of,
+    flags,
+    floats,
+    instants_of,
+    numbers_or_none,
+    require,
+    strings_or_none,
+    waited_until_cancelled_s,
+)
 from simulator.job_family import job_templates
 
 # Why a row is left out; the names are the keys of `Workload.skipped`.
@@ -137,31 +148,31 @@ class Workload:
           their cancellation, and leave. How long they would have run is unknown; one that a policy starts
           earlier than the log's scheduler would run until that moment.
         """
-        _require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"))
+        require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"))
         if estimated_duration_s is None and "estimated_duration_s" in frame.columns:
-            estimated_duration_s = _floats(frame, "estimated_duration_s")
+            estimated_duration_s = floats(frame, "estimated_duration_s")
         for name, values in (
             ("estimated_duration_s", estimated_duration_s),
             ("sharing_scores", sharing_scores),
         ):
             if values is not None and len(values) != len(frame):
                 raise BadInputError(f"{name} holds {len(values)} values for {len(frame)} rows.")
-        submit = _instants(frame["submit_time"])
+        submit = instants_of(frame["submit_time"])
         inside = np.ones(len(frame), dtype=bool)
         if start is not None:
-            inside &= (submit >= pd.Timestamp(_aware(start))).to_numpy()
+            inside &= (submit >= pd.Timestamp(aware(start))).to_numpy()
         if end is not None:
-            inside &= (submit < pd.Timestamp(_aware(end))).to_numpy()
+            inside &= (submit < pd.Timestamp(aware(end))).to_numpy()
         if submit[inside].isna().any():
             raise BadInputError("A job has no submit_time.", remedy="Ingest the log again.")
 
         gpus = pd.to_numeric(frame["gpus"]).fillna(0).to_numpy(dtype=np.int64)
         duration = pd.to_numeric(frame["duration_s"], errors="coerce").to_numpy(dtype=np.float64)
         instants = submit.to_numpy(dtype="datetime64[us]").astype(np.int64)
-        waited_s = _waited_until_cancelled_s(frame, instants)
+        waited_s = waited_until_cancelled_s(frame, instants)
         withdrawn = np.isfinite(waited_s)
         duration = np.where(withdrawn, waited_s if withdrawn_jobs else np.nan, duration)
-        cpus = _floats(frame, "cpus")
+        cpus = floats(frame, "cpus")
         needs_cpus = (gpus < 1) & (cpus >= 1) & cpu_jobs
         skipped = dict.fromkeys(SKIP_RULES, 0)
         keep = inside.copy()
@@ -180,28 +191,56 @@ class Workload:
         origin = pd.Timestamp(int(instants[rows[0]]), unit="us", tz="UTC") if len(rows) else None
         seconds = (instants[rows] - (instants[rows[0]] if len(rows) else 0)) / 1e6
         measured = _profiles(frame, rows, profiles, sharing_scores)
-        ids = frame["job_id"].astype(str).to_numpy()
-        clusters = frame["virtual_cluster"].astype(str).to_numpy()
-        users = _strings_or_none(frame, "user")
-        templates = job_templates(_strings_or_none(frame, "job_type"), users, _strings_or_none(frame, "name"))
-        cold = _flags(frame, "long_cold_start")
+        users = strings_or_none(frame, "user")
+        templates = job_templates(strings_or_none(frame, "job_type"), users, strings_or_none(frame, "name"))
+        taken = rows.tolist()
+        # Column by column: a million jobs are made in seconds.
         jobs = tuple(
             Job(
-                job_id=str(ids[row]),
-                virtual_cluster=str(clusters[row]),
-                user=users[row],
-                gpus=int(gpus[row]),
-                submit_time_s=float(seconds[i]),
-                duration_s=float(duration[row]),
-                estimated_duration_s=_estimate(estimated_duration_s, int(row)),
-                order=int(given[row]),
-                profile=measured[i],
-                cpus=int(cpus[row]) if needs_cpus[row] else 0,
-                template=templates[row],
-                cancel_time_s=float(seconds[i] + duration[row]) if withdrawn[row] else None,
-                long_cold_start=bool(cold[row]),
+                job_id=job_id,
+                virtual_cluster=virtual_cluster,
+                user=user,
+                gpus=gpu_demand,
+                submit_time_s=submit_time_s,
+                duration_s=duration_s,
+                estimated_duration_s=estimate_s,
+                order=order,
+                profile=profile,
+                cpus=cores,
+                template=template,
+                cancel_time_s=cancel_time_s,
+                long_cold_start=cold,
             )
-            for i, row in enumerate(rows)
+            for (
+                job_id,
+                virtual_cluster,
+                user,
+                gpu_demand,
+                submit_time_s,
+                duration_s,
+                estimate_s,
+                order,
+                profile,
+                cores,
+                template,
+                cancel_time_s,
+                cold,
+            ) in zip(
+                frame["job_id"].astype(str).to_numpy(dtype=object)[rows].tolist(),
+                map(intern, frame["virtual_cluster"].astype(str).to_numpy(dtype=object)[rows].tolist()),
+                map(users.__getitem__, taken),
+                gpus[rows].tolist(),
+                seconds.tolist(),
+                duration[rows].tolist(),
+                estimates_of(estimated_duration_s, rows),
+                map(int, given[rows].tolist()),
+                measured,
+                map(int, np.where(needs_cpus, cpus, 0)[rows].tolist()),
+                map(templates.__getitem__, taken),
+                numbers_or_none(np.where(withdrawn[rows], seconds + duration[rows], np.nan)),
+                flags(frame, "long_cold_start")[rows].tolist(),
+                strict=True,
+            )
         )
         return cls(jobs, skipped, origin, rows)
 
@@ -209,9 +248,9 @@ class Workload:
         """Return the same jobs with other beliefs, one a job in the order of `jobs` (seconds)."""
         if len(estimated_duration_s) != len(self.jobs):
             raise BadInputError(f"{len(estimated_duration_s)} estimates for {len(self.jobs)} jobs.")
+        beliefs = estimates_of(np.asarray(estimated_duration_s), np.arange(len(self.jobs)))
         jobs = tuple(
-            replace(job, estimated_duration_s=_estimate(estimated_duration_s, i))
-            for i, job in enumerate(self.jobs)
+            replace(job, estimated_duration_s=belief) for job, belief in zip(self.jobs, beliefs, strict=True)
         )
         return replace(self, jobs=jobs)
 
@@ -222,6 +261,10 @@ class Workload:
 
     def that_fit(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> "Workload":
         """Leave out, and count, the jobs that could never start on this cluster as it changes."""
+        size = cluster.gpus_per_node
+        gpus = {name: nodes * size for name, nodes in cluster.virtual_clusters.items()}
+        if not changes and all(0 < job.gpus <= gpus.get(job.virtual_cluster, 0) for job in self.jobs):
+            return self
         skipped = dict(self.skipped)
         # (from when, nodes) of each virtual cluster, in the order of time
         largest = {name: [(-float("inf"), nodes)] for name, nodes in cluster.virtual_clusters.items()}
@@ -259,78 +302,6 @@ def _largest_from(sizes: Sequence[tuple[float, int]], since_s: float) -> int:
     return most
 
 
-def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    missing = [column for column in columns if column not in frame.columns]
-    if missing:
-        raise BadInputError(
-            f"The job table lacks {', '.join(missing)}.",
-            remedy=f"It has: {', '.join(map(str, frame.columns))}.",
-        )
-
-
-def _aware(instant: datetime) -> datetime:
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-
-
-def _instants(column: pd.Series) -> pd.Series:
-    """Read times: instants, ISO 8601 text (naive: UTC), or numbers of seconds."""
-    try:
-        if pd.api.types.is_numeric_dtype(column):
-            return pd.to_datetime(column, unit="s", utc=True)
-        if pd.api.types.is_datetime64_any_dtype(column):
-            return pd.to_datetime(column, utc=True)
-        return pd.to_datetime(column, format="ISO8601", utc=True)
-    except (ValueError, TypeError) as error:
-        raise BadInputError(
-            f"submit_time cannot be read: {error}.", remedy="Write ISO 8601 times or seconds."
-        ) from error
-
-
-def _estimate(values: np.ndarray | None, i: int) -> float | None:
-    if values is None:
-        return None
-    value = float(values[i])
-    if np.isnan(value):
-        return None
-    if not isfinite(value):
-        raise BadInputError(f"The estimate of row {i} is {value} s.", remedy="Estimates are finite.")
-    return value
-
-
-def _strings_or_none(frame: pd.DataFrame, column: str) -> list[str | None]:
-    if column not in frame.columns:
-        return [None] * len(frame)
-    values = frame[column].astype(object)
-    known = values.where(values.notna(), None).tolist()
-    return [value if value is None or type(value) is str else str(value) for value in known]
-
-
-def _floats(frame: pd.DataFrame, column: str) -> np.ndarray:
-    if column not in frame.columns:
-        return np.full(len(frame), np.nan)
-    return pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
-
-
-def _flags(frame: pd.DataFrame, column: str) -> np.ndarray:
-    if column not in frame.columns:
-        return np.zeros(len(frame), dtype=bool)
-    return frame[column].fillna(False).astype(bool).to_numpy()
-
-
-def _waited_until_cancelled_s(frame: pd.DataFrame, submitted_us: np.ndarray) -> np.ndarray:
-    """For how long a job waited that was cancelled before it started; NaN for all others."""
-    waited_s = np.full(len(frame), np.nan)
-    if not {"state", "start_time", "end_time"} <= set(frame.columns):
-        return waited_s
-    cancelled = (frame["state"] == JobState.CANCELLED.value).to_numpy(dtype=bool, na_value=False)
-    pending = cancelled & frame["start_time"].isna().to_numpy() & frame["end_time"].notna().to_numpy()
-    rows = np.flatnonzero(pending)
-    ends = _instants(frame["end_time"].iloc[rows]).to_numpy(dtype="datetime64[us]").astype(np.int64)
-    waits = (ends - submitted_us[rows]) / 1e6
-    waited_s[rows[waits >= 0]] = waits[waits >= 0]
-    return waited_s
-
-
 def _profiles(
     frame: pd.DataFrame,
     rows: np.ndarray,
@@ -338,7 +309,7 @@ def _profiles(
     sharing_scores: np.ndarray | None,
 ) -> list[JobProfile | None]:
     """One profile a kept row: as given by row, by job type, or from the table's own columns."""
-    types = _strings_or_none(frame, "job_type")
+    types = strings_or_none(frame, "job_type")
     found: list[JobProfile | None]
     if profiles is not None and not isinstance(profiles, Mapping):
         if len(profiles) != len(frame):
@@ -348,14 +319,19 @@ def _profiles(
         found = [profiles.get(types[row] or "") for row in rows]
     else:
         util, mem_util, mem = (
-            _floats(frame, name) for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+            floats(frame, name) for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
         )
         known = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
         found = [
-            JobProfile(float(util[row]), float(mem_util[row]), float(mem[row]), _amp(types[row]), types[row])
-            if known[row]
-            else None
-            for row in rows
+            JobProfile(row_util, row_mem_util, row_mem, _amp(types[row]), types[row]) if measured else None
+            for row, measured, row_util, row_mem_util, row_mem in zip(
+                rows.tolist(),
+                known[rows].tolist(),
+                util[rows].tolist(),
+                mem_util[rows].tolist(),
+                mem[rows].tolist(),
+                strict=True,
+            )
         ]
     if sharing_scores is not None:
         found = [

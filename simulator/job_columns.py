@@ -1,0 +1,97 @@
+"""Columns of a job table as the values that a simulation takes."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from sys import intern
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.job_table import JobState
+
+
+def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Raise BadInputError when a column is missing."""
+    missing = [column for column in columns if column not in frame.columns]
+    if missing:
+        raise BadInputError(
+            f"The job table lacks {', '.join(missing)}.",
+            remedy=f"It has: {', '.join(map(str, frame.columns))}.",
+        )
+
+
+def aware(instant: datetime) -> datetime:
+    """Return an instant with a time zone: UTC unless it has one."""
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def instants_of(column: pd.Series) -> pd.Series:
+    """Read times (UTC): instants, ISO 8601 text (naive: UTC), or numbers of seconds."""
+    try:
+        if pd.api.types.is_numeric_dtype(column):
+            return pd.to_datetime(column, unit="s", utc=True)
+        if pd.api.types.is_datetime64_any_dtype(column):
+            return pd.to_datetime(column, utc=True)
+        return pd.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError) as error:
+        raise BadInputError(
+            f"submit_time cannot be read: {error}.", remedy="Write ISO 8601 times or seconds."
+        ) from error
+
+
+def numbers_or_none(values: np.ndarray) -> list[float | None]:
+    """Return one number a value; None for NaN."""
+    return [None if value != value else value for value in values.tolist()]  # NaN is not itself
+
+
+def estimates_of(values: np.ndarray | None, rows: np.ndarray) -> list[float | None]:
+    """Return the beliefs of these rows (s); None for NaN. Raises BadInputError for one that is infinite."""
+    if values is None:
+        return [None] * len(rows)
+    beliefs = np.asarray(values, dtype=np.float64)[rows]
+    endless = np.flatnonzero(np.isinf(beliefs))
+    if len(endless):
+        raise BadInputError(
+            f"The estimate of row {int(rows[endless[0]])} is {beliefs[endless[0]]} s.",
+            remedy="Estimates are finite.",
+        )
+    return numbers_or_none(beliefs)
+
+
+def strings_or_none(frame: pd.DataFrame, column: str) -> list[str | None]:
+    """Return one text a row; None where there is none, or no such column."""
+    if column not in frame.columns:
+        return [None] * len(frame)
+    values = frame[column].astype(object)
+    known = values.where(values.notna(), None).tolist()
+    # Users, names and types recur: each text is kept once.
+    return [None if value is None else intern(str(value)) for value in known]
+
+
+def floats(frame: pd.DataFrame, column: str) -> np.ndarray:
+    """Return one number a row; NaN where there is none, or no such column."""
+    if column not in frame.columns:
+        return np.full(len(frame), np.nan)
+    return pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
+
+
+def flags(frame: pd.DataFrame, column: str) -> np.ndarray:
+    """Return one truth value a row; False where there is none, or no such column."""
+    if column not in frame.columns:
+        return np.zeros(len(frame), dtype=bool)
+    return frame[column].fillna(False).astype(bool).to_numpy()
+
+
+def waited_until_cancelled_s(frame: pd.DataFrame, submitted_us: np.ndarray) -> np.ndarray:
+    """Return for how long a job waited (s) that was cancelled before it started; NaN for all others."""
+    waited_s = np.full(len(frame), np.nan)
+    if not {"state", "start_time", "end_time"} <= set(frame.columns):
+        return waited_s
+    cancelled = (frame["state"] == JobState.CANCELLED.value).to_numpy(dtype=bool, na_value=False)
+    pending = cancelled & frame["start_time"].isna().to_numpy() & frame["end_time"].notna().to_numpy()
+    rows = np.flatnonzero(pending)
+    ends = instants_of(frame["end_time"].iloc[rows]).to_numpy(dtype="datetime64[us]").astype(np.int64)
+    waits = (ends - submitted_us[rows]) / 1e6
+    waited_s[rows[waits >= 0]] = waits[waits >= 0]
+    return waited_s
