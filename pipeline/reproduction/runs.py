@@ -18,7 +18,7 @@ from simulator.colocation import ColocationModel
 from simulator.engine import simulate
 from simulator.metrics import SHORT_JOB_S
 from simulator.naive_forecast import naive_forecast
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Job, JobProfile, Workload
 
 Floats = NDArray[np.float64]
 TRACE = "trace"  # the name of the trace's own workload and cluster
@@ -83,9 +83,20 @@ class Outcome:
 
 
 def workload_with_profiles(workload: Workload, profiles: Sequence[JobProfile | None]) -> Workload:
-    """Return the same jobs with other profiles, one a job."""
-    jobs = tuple(replace(job, profile=profile) for job, profile in zip(workload.jobs, profiles, strict=True))
-    return replace(workload, jobs=jobs)
+    """Return the same jobs with other profiles, one a job.
+
+    What a job runs is what recurs: its template becomes the profile's job type.
+    """
+    return replace(
+        workload,
+        jobs=tuple(_with_profile(job, profile) for job, profile in zip(workload.jobs, profiles, strict=True)),
+    )
+
+
+def _with_profile(job: Job, profile: JobProfile | None) -> Job:
+    if profile is None or profile.job_type is None:
+        return replace(job, profile=profile)
+    return replace(job, profile=profile, template=profile.job_type)
 
 
 def measure(materials: Materials, run: Run) -> Outcome:

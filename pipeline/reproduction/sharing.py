@@ -13,6 +13,7 @@ from lucid_models.packing import PackingAnalyzeModel, PackingSettings
 from pipeline.replay_inputs import profiles_by_type
 from profiler_jobs.devices.simulated import measure_simulated_profiles
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+from simulator.job_family import job_templates
 from simulator.workload import JobProfile
 
 Profiles = tuple[JobProfile | None, ...]
@@ -95,36 +96,57 @@ def logged_profiles(jobs: pd.DataFrame, scores: SharingScores, seed: int) -> Pro
 
 
 def drawn_profiles(jobs: pd.DataFrame, scores: SharingScores, mix: str, seed: int) -> Profiles:
-    """One drawn profile a row, so that MIXES[mix] of the jobs are heavy.
+    """One drawn profile a row, so that about MIXES[mix] of the jobs are heavy.
 
     As in Lucid's evaluation (section 4.1) jobs of much GPU time are more often heavy ones: the chance rises
     linearly with the rank of a job's GPU time, and within the heavy and the light all are equally likely.
+    Where the log names its jobs, all of a user's family of names run the same, and are ranked by their mean.
     """
     if mix not in MIXES:
         raise BadInputError(f"Unknown workload mix {mix!r}.", remedy=f"Choose one of: {', '.join(MIXES)}.")
     configurations = list(scores.by_type.values())
-    heavy = [profile for profile in configurations if profile.gpu_util_pct > HEAVY_GPU_UTIL_PCT]
-    light = [profile for profile in configurations if profile.gpu_util_pct <= HEAVY_GPU_UTIL_PCT]
+    heavy = [profile for profile in configurations if is_heavy(profile)]
+    light = [profile for profile in configurations if not is_heavy(profile)]
     if not heavy or not light:
         raise BadInputError(
             f"The solo profiles hold {len(heavy)} configurations above {HEAVY_GPU_UTIL_PCT:g} % GPU "
             f"utilisation and {len(light)} below.",
             remedy="Measure both kinds, or reproduce without workload mixes.",
         )
+    family = _families(jobs)
+    rank = _rank_of_gpu_time(jobs, family)
     share = MIXES[mix]
     random = np.random.default_rng([seed, list(MIXES).index(mix)])
-    chance = share + (_rank_of_gpu_time(jobs) - 0.5) * min(share, 1 - share)
-    is_heavy = random.random(len(jobs)) < chance
-    which = random.random(len(jobs))
-    return tuple(
-        (heavy if is_heavy[i] else light)[int(which[i] * len(heavy if is_heavy[i] else light))]
-        for i in range(len(jobs))
-    )
+    among_heavy = random.random(len(rank)) < share + (rank - 0.5) * min(share, 1 - share)
+    which = random.random(len(rank))
+    drawn = [
+        kinds[int(which[i] * len(kinds))]
+        for i, kinds in enumerate(heavy if chosen else light for chosen in among_heavy)
+    ]
+    return tuple(drawn[i] for i in family)
 
 
-def _rank_of_gpu_time(jobs: pd.DataFrame) -> NDArray[np.float64]:
-    """Ranks in (0, 1), mean 0.5, of GPUs x run time; ties in the order of rows."""
+def is_heavy(profile: JobProfile) -> bool:
+    """Whether a job keeps its GPUs busy for more than half of the time."""
+    return profile.gpu_util_pct > HEAVY_GPU_UTIL_PCT
+
+
+def _families(jobs: pd.DataFrame) -> NDArray[np.intp]:
+    """Number what recurs, one number a row, from 0 on in the order of appearance; an unnamed job is alone."""
+
+    def texts(column: str) -> list[str | None]:
+        return [None if pd.isna(value) else str(value) for value in jobs[column]]
+
+    found = job_templates([None] * len(jobs), texts("user"), texts("name"))
+    keys = [f"row {i}" if name is None else f"family {name}" for i, name in enumerate(found)]
+    return np.asarray(pd.factorize(np.array(keys, dtype=object))[0], dtype=np.intp)
+
+
+def _rank_of_gpu_time(jobs: pd.DataFrame, family: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Rank each family by its mean GPUs x run time, in (0, 1); the mean over jobs is 0.5."""
     gpu_s = jobs["gpus"].to_numpy(np.float64) * jobs["duration_s"].to_numpy(np.float64, na_value=0.0)
-    ranks = np.empty(len(jobs))
-    ranks[np.argsort(gpu_s, kind="stable")] = (np.arange(len(jobs)) + 0.5) / max(1, len(jobs))
+    members = np.bincount(family)
+    order = np.argsort(np.bincount(family, weights=gpu_s) / members, kind="stable")
+    ranks = np.empty(len(members))
+    ranks[order] = (np.cumsum(members[order]) - members[order] / 2) / max(1, len(jobs))
     return ranks

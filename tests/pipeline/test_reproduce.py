@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.progress import silent
+from lucid_models.packing import PackingSettings
 from pipeline.reproduction import published
 from pipeline.reproduction.ablations import missing_settings
 from pipeline.reproduction.documents import write_documents, write_index, write_page
@@ -16,8 +17,15 @@ from pipeline.reproduction.evaluation import evaluate
 from pipeline.reproduction.overall import table_4
 from pipeline.reproduction.report import to_html, to_markdown, write_report
 from pipeline.reproduction.runs import execute
-from pipeline.reproduction.sharing import read_measurements
+from pipeline.reproduction.sharing import (
+    MIXES,
+    SharingScores,
+    drawn_profiles,
+    is_heavy,
+    read_measurements,
+)
 from pipeline.reproduction.trace import read_trace, synthesize_trace
+from simulator.job_family import job_templates
 
 SECTIONS = {
     "further_measures",
@@ -246,6 +254,30 @@ def test_outcomes_do_not_depend_on_the_number_of_processes(evaluation):
             assert done[run].summary[key] == once.summary[key]
 
 
+def test_drawn_mixes_are_as_heavy_as_they_say_and_recur(trace_of_names):
+    scores = SharingScores(read_measurements(None, None, 0), PackingSettings())
+    jobs = trace_of_names.jobs
+    heavy = {}
+    for mix, share in MIXES.items():
+        found = drawn_profiles(jobs, scores, mix, seed=1)
+        assert found == drawn_profiles(jobs, scores, mix, seed=1)
+        heavy[mix] = sum(map(is_heavy, found)) / len(found)
+        assert heavy[mix] == pytest.approx(share, abs=0.12)
+        names = pd.Series([profile.job_type for profile in found])
+        families = job_templates([None] * len(jobs), jobs["user"], jobs["name"])
+        assert (names.groupby(families).nunique() == 1).all()  # what recurs runs the same
+    assert heavy["L"] < heavy["M"] < heavy["H"]
+
+
+def test_what_a_job_runs_is_what_recurs(evaluation):
+    """A policy that remembers templates must never meet two programs under one."""
+    study = evaluation.study
+    for mix in ("log", *MIXES):
+        run = study.run("clarity", profiles=mix)
+        jobs = study.materials.workload_of(run).jobs
+        assert all(job.template == job.profile.job_type for job in jobs)
+
+
 def test_a_policy_that_fails_is_named_and_the_others_stand(evaluation):
     run = evaluation.study.run("lucid", {"profiling_limit_s": -1.0})
     outcome = execute(evaluation.study.materials, [run])[run]
@@ -289,11 +321,15 @@ def test_bad_input_is_one_line(lucid, tmp_path):
         assert word in said.err
 
 
-@pytest.mark.parametrize("days", [1])
-def test_a_synthetic_trace_is_evaluated_after_its_history(days):
-    trace = synthesize_trace("helios-venus", days=days, seed=3, history_days=2)
+@pytest.fixture(scope="module")
+def trace_of_names():
+    return synthesize_trace("helios-venus", days=1, seed=3, history_days=2)
+
+
+def test_a_synthetic_trace_is_evaluated_after_its_history(trace_of_names):
+    trace = trace_of_names
     assert trace.earlier["submit_time"].max() < trace.jobs["submit_time"].min()
-    assert trace.jobs["submit_time"].max() - trace.jobs["submit_time"].min() < pd.Timedelta(days=days)
+    assert trace.jobs["submit_time"].max() - trace.jobs["submit_time"].min() < pd.Timedelta(days=1)
     assert trace.has_users_and_names
     assert trace.like == "venus"
     assert any("synthetic" in remark for remark in trace.remarks)
