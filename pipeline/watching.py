@@ -88,6 +88,7 @@ class RunWatch:
 
     def __enter__(self) -> Self:
         """Open what is written while the run goes on."""
+        self.out_dir.mkdir(parents=True, exist_ok=True)
         self._files = ExitStack()
         self._usage = UsageRecorder() if self.watching.plot else None
         self._waits = WaitRecorder() if self.watching.waits or self.watching.why else None

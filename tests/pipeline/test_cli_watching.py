@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -107,7 +108,11 @@ def test_timeline_waits_and_plots_of_each_policy(simulate, tmp_path):
 
 def test_only_what_is_asked_for_is_written(simulate, tmp_path):
     assert simulate("--no-plot", "--json").code == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"jobs_fifo.csv", "summary.json"}
+    written = {"jobs_fifo.csv", "summary.json"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == written
+    shutil.rmtree(tmp_path / "out")
+    assert simulate("--no-plot", "--json", "--waits").code == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*written, "waits_fifo.csv"}
 
 
 def test_why_in_words_and_as_json(simulate):
