@@ -29,7 +29,7 @@ class HorusSettings:
 
     - `queues`: classes of predicted utilisation.
     - `buffer`: a queue whose turn it is has so many jobs tried, from its front, before it is given up.
-    - `patience`: a job that finds no place may be passed over so often; then nothing starts until it does.
+    - `patience`: the first job of a queue may be overtaken so often; from then on nodes are kept for it.
     - `gpu_memory_mib`: memory of a GPU.
     - `memory_weight`, `slowdown_weight`: of the two parts of the cost; equal in the paper.
     """
@@ -110,6 +110,8 @@ class Room:
             if theirs_mib > room_mib:
                 break
             if self._held and any(node in self._held for node, _ in partner.placement or ()):
+                continue
+            if partner.unstable and (self._memory_mib_of(partner) or 0.0) > room_mib:
                 continue
             theirs_pct = 100.0 if partner.profile is None else partner.profile.gpu_util_pct
             memory = (memory_mib + theirs_mib) / settings.gpu_memory_mib

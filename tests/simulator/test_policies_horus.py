@@ -15,6 +15,7 @@ from simulator.engine import simulate
 from simulator.placement import FreeGpus
 from simulator.policies.horus import Horus, HorusSettings, slowdown
 from simulator.policies.registry import load_policy
+from simulator.rules import LUCID_ARTIFACT
 from simulator.snapshot import JobView, NodePool, RunState
 from simulator.utilisation_queues import UtilisationQueues
 from simulator.workload import Job, JobProfile, Workload
@@ -78,6 +79,9 @@ def test_a_job_that_outgrows_its_memory_fails_and_runs_alone_later():
 
 def test_what_is_seen_of_a_running_job_counts_more_than_what_was_predicted():
     grown = run(job(0, 0, 8, 1_000, outgrows=(50, 22_000)), job(1, 100, 8, 300, mem=6_000))
+    assert grown["first_start_time_s"].tolist() == [0, 1_000]
+    # Also when both happen in the same second.
+    grown = run(job(0, 0, 8, 1_000, outgrows=(100, 22_000)), job(1, 100, 8, 300, mem=6_000))
     assert grown["first_start_time_s"].tolist() == [0, 1_000]
     shrunk = run(job(0, 0, 8, 1_000, mem=22_000, outgrows=(50, 5_000)), job(1, 10, 8, 300, mem=6_000))
     assert shrunk["first_start_time_s"].tolist() == [0, 50]
@@ -224,3 +228,7 @@ def test_bad_settings_are_named(name):
 @pytest.mark.parametrize("chosen", [{"queues": 5, "buffer": 1, "patience": 0}, {"gpu_memory_mib": 80_000.0}])
 def test_other_settings_conform(chosen):
     assert list(check_policy(lambda: load_policy("horus", chosen), "horus"))
+
+
+def test_it_conforms_where_an_artifact_loses_partners():
+    assert list(check_policy(lambda: load_policy("horus"), "horus", rules=LUCID_ARTIFACT))
