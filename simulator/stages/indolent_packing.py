@@ -20,6 +20,7 @@ from typing import Literal
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Colocate, Preempt, Start
+from simulator.placement import Placement
 from simulator.snapshot import JobView, NodePool, RunState
 from simulator.stages.binder import BinderSettings
 from simulator.stages.pool_memory import (
@@ -29,7 +30,6 @@ from simulator.stages.pool_memory import (
     PoolMemory,
     in_queue,
     memory_mib,
-    still_alone,
 )
 
 PACKINGS = ("indolent", "naive")
@@ -124,9 +124,9 @@ class IndolentPacking:
         memory.running = memory.expected = len(pool.running)
         self._see_new(memory, now_s)
         while memory.unmeasured and memory.unmeasured[0][0] <= now_s:
-            _, _, job, start_s = heappop(memory.unmeasured)
+            _, start_s, _, job = heappop(memory.unmeasured)
             if job.state is RunState.RUNNING and job.start_time_s == start_s and job.partner is None:
-                self._insert(memory, job)
+                self._insert(memory, job, start_s)
             elif memory.offered.get(job) == start_s:
                 del memory.offered[job]
         if found:
@@ -152,7 +152,11 @@ class IndolentPacking:
                 memory.refresh()
             memory.capacity = capacity
             if len(pool.queue) > len(starts):
+                memory.starting = {action.job for action in starts}
+                for action in starts:
+                    self._offer(memory, action.job, now_s, action.placement)
                 actions = self._match(memory, capacity, now_s, new)
+                memory.starting = set()
         if memory.running >= 0:
             memory.running = memory.expected = len(pool.running) + len(starts) + len(actions)
         return actions
@@ -178,7 +182,7 @@ class IndolentPacking:
         memory.later_of.pop(earlier, None)
         for job in (earlier, later):
             if job.state is RunState.RUNNING and job.partner is None and job.pool == memory.pool.name:
-                self._offer(memory, job)
+                self._offer(memory, job, job.start_time_s, job.placement)
         if later.state is RunState.PENDING:  # whoever applies actions did not apply this one
             memory.newcomers.append(later)
 
@@ -195,15 +199,14 @@ class IndolentPacking:
         for job in reversed(new):
             partner = job.partner
             if partner is None:
-                self._offer(memory, job)
+                self._offer(memory, job, job.start_time_s, job.placement)
             elif partner in done or partner.start_time_s < seen_s:
                 memory.pair(job, partner)
             done.add(job)
 
-    def _offer(self, memory: PoolMemory, job: JobView) -> None:
-        """Make a running job a partner, now or once its metrics are known, unless a rule is against it."""
-        start_s = job.start_time_s
-        placement, profile = job.placement, job.profile
+    def _offer(self, memory: PoolMemory, job: JobView, start_s: float, placement: Placement | None) -> None:
+        """Make a job that runs, or starts now, a partner, once its metrics are known."""
+        profile = job.profile
         if (
             memory.offered.get(job) == start_s
             or placement is None
@@ -217,20 +220,19 @@ class IndolentPacking:
             return
         memory.offered[job] = start_s
         if not job.profiled and not self.settings.packs_unmeasured:
-            ran_before_s = job.attained_s - (job.run_since_s - start_s)
+            ran_before_s = job.attained_s
+            if job.state is RunState.RUNNING:
+                ran_before_s -= job.run_since_s - start_s
             measured_s = start_s + max(0.0, self._measured_after_s(job) - ran_before_s)
             if measured_s > memory.looked_s:
-                memory.sequence += 1
-                heappush(memory.unmeasured, (measured_s, memory.sequence, job, start_s))
+                heappush(memory.unmeasured, (measured_s, start_s, job.index, job))
                 return
-        self._insert(memory, job)
+        self._insert(memory, job, start_s)
 
-    def _insert(self, memory: PoolMemory, job: JobView) -> None:
+    def _insert(self, memory: PoolMemory, job: JobView, start_s: float) -> None:
         equal = memory.of(job.gpus)
-        score = self._partner_score(job)
-        memory.sequence += 1
-        end_s = job.start_time_s + (job.estimate_s if self._timed else 0.0)
-        insort(equal.alone[score], (end_s, memory.sequence, job, job.start_time_s))
+        end_s = start_s + job.estimate_s if self._timed else 0.0
+        insort(equal.alone[self._partner_score(job)], (end_s, start_s, job.index, job))
         equal.fresh.add(job)
 
     # -- who waits -------------------------------------------------------------------------------------------
@@ -240,7 +242,7 @@ class IndolentPacking:
         new: dict[int, list[JobView]] = {}
         if memory.newcomers:
             starting = {action.job for action in starts}
-            for job in memory.newcomers:
+            for job in dict.fromkeys(memory.newcomers):
                 score = self._score(job)
                 if (
                     score is not None
@@ -374,8 +376,8 @@ class IndolentPacking:
                     gap_s = abs(entry[0] - wanted_s)
                     if best is not None and gap_s >= best_gap_s:
                         break
-                    other = entry[2]
-                    if not still_alone(entry):
+                    other = entry[3]
+                    if not memory.still_alone(entry):
                         memory.forget((entry,))
                         del entries[i]
                         if step < 0:
@@ -391,4 +393,4 @@ class IndolentPacking:
             return None
         del chosen[bisect_left(chosen, best)]
         memory.forget((best,))
-        return best[2]
+        return best[3]

@@ -7,8 +7,9 @@ from simulator.snapshot import JobView, NodePool, RunState
 
 SCORES = 3  # Tiny, Medium, Jumbo
 
-# (when it is believed to end, or its start where run times are not known; sequence; job; start of the run)
-Entry = tuple[float, int, JobView, float]
+# (when it is believed to end, or 0 where run times are not known; the start of the run that is meant; the
+# job's place in the workload, for ties; the job)
+Entry = tuple[float, float, int, JobView]
 
 
 def in_queue(job: JobView) -> tuple[object, int]:
@@ -20,17 +21,6 @@ def in_queue(job: JobView) -> tuple[object, int]:
 def memory_mib(job: JobView) -> float:
     """Return a job's memory on each of its GPUs, as measured."""
     return 0.0 if job.profile is None else job.profile.gpu_mem_mib
-
-
-def still_alone(entry: Entry) -> bool:
-    """Say whether the run that is meant goes on, alone and stable."""
-    job = entry[2]
-    return (
-        job.state is RunState.RUNNING
-        and job.partner is None
-        and job.start_time_s == entry[3]
-        and not job.unstable
-    )
 
 
 class EqualDemand:
@@ -68,7 +58,7 @@ class PoolMemory:
         "pool",
         "running",
         "scanned_s",
-        "sequence",
+        "starting",
         "unmeasured",
     )
 
@@ -86,7 +76,7 @@ class PoolMemory:
         self.looked_s = -inf
         self.scanned_s = -inf  # when all pairs were looked at
         self.capacity = 0
-        self.sequence = 0
+        self.starting: set[JobView] = set()  # jobs that get GPUs of their own in this very decision
 
     def of(self, gpus: int) -> EqualDemand:
         """Return what is remembered of the jobs of a GPU demand."""
@@ -100,9 +90,19 @@ class PoolMemory:
         self.pairs[later] = earlier
         self.later_of[earlier] = later
 
+    def still_alone(self, entry: Entry) -> bool:
+        """Say whether the run that is meant goes on, alone and stable, or begins now."""
+        job = entry[3]
+        return (
+            job.state is RunState.RUNNING
+            and job.partner is None
+            and job.start_time_s == entry[1]
+            and not job.unstable
+        ) or job in self.starting
+
     def forget(self, entries: Sequence[Entry]) -> None:
         """Strike partners off; the caller takes the entries out."""
-        for _, _, job, start_s in entries:
+        for _, start_s, _, job in entries:
             if self.offered.get(job) == start_s:
                 del self.offered[job]
             self.by_gpus[job.gpus].fresh.discard(job)
@@ -110,4 +110,4 @@ class PoolMemory:
     def refresh(self) -> None:
         """Have all partners tried on all of the queue once more."""
         for equal in self.by_gpus.values():
-            equal.fresh.update(entry[2] for entries in equal.alone for entry in entries)
+            equal.fresh.update(entry[3] for entries in equal.alone for entry in entries)
