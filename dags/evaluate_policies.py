@@ -48,6 +48,13 @@ with DAG(
             title="Settings",
             description='Values to try, e.g. {"lucid": {"profiling_limit_s": [60, 100]}}.',
         ),
+        "variants": Param(
+            [],
+            type="array",
+            items={"type": "object"},
+            title="More variants",
+            description='Beside those: [{"policy": "lucid", "settings": {"sharing": "none"}}].',
+        ),
         "seeds": Param(
             [0],
             type="array",
@@ -120,6 +127,7 @@ with DAG(
         cluster=dag.param("cluster"),
         policies=dag.param("policies"),
         policy_settings=dag.param("settings"),
+        variants=dag.param("variants"),
         seeds=dag.param("seeds"),
         node_scales=dag.param("node_scales"),
         estimate_noises=dag.param("estimate_noises"),

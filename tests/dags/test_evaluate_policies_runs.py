@@ -118,7 +118,8 @@ def test_a_file_needs_no_lake_of_its_own(dag_bag: Any, lake: Path, tmp_path: Pat
     (tmp_path / "nodes.csv").write_text("virtual_cluster,nodes\nvc0,1\nvc1,2\n")
     run = dag_bag.dags["evaluate_policies"].test(
         run_conf=form(
-            policies=["fifo", "sjf"],
+            policies=["fifo"],
+            variants=[{"policy": "sjf"}],
             settings={},
             input_uri=str(log),
             source_format="reference-csv",

@@ -31,6 +31,7 @@ class PlanSweepOperator(LucidOperator):
         "job_types",
         "policies",
         "policy_settings",
+        "variants",
         "seeds",
         "node_scales",
         "estimate_noises",
@@ -44,6 +45,7 @@ class PlanSweepOperator(LucidOperator):
         cluster: Any,
         policies: Any,
         policy_settings: Any = None,
+        variants: Any = None,
         seeds: Any = None,
         node_scales: Any = None,
         estimate_noises: Any = None,
@@ -67,6 +69,7 @@ class PlanSweepOperator(LucidOperator):
         self.cluster = cluster
         self.policies = policies
         self.policy_settings = policy_settings
+        self.variants = variants
         self.seeds = seeds
         self.node_scales = node_scales
         self.estimate_noises = estimate_noises
@@ -95,6 +98,7 @@ class PlanSweepOperator(LucidOperator):
             asked={
                 "policies": self.policies,
                 "settings": self.policy_settings,
+                "variants": self.variants,
                 "seeds": self.seeds,
                 "node_scales": self.node_scales,
                 "estimate_noises": self.estimate_noises,
