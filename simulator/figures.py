@@ -14,7 +14,7 @@ from simulator.metrics import mean
 from simulator.result import SimulationResult
 from simulator.snapshot import RunState
 from simulator.usage import Usage
-from simulator.waiting import CAUSE_COLUMNS
+from simulator.waiting import CAUSE_COLUMNS, CAUSE_NAMES
 
 JCT_FILE = "jct_cdf.png"
 QUEUING_CDF_FILE = "queuing_cdf.png"
@@ -103,7 +103,7 @@ def waits_by_cause(waits: Mapping[str, Mapping[str, float]]) -> Figure:
     left = np.zeros(len(names))
     for cause, column in CAUSE_COLUMNS.items():
         hours = np.array([waits[name][column] for name in names]) / HOUR_S
-        axes.barh(names, hours, left=left, label=cause.name.lower())
+        axes.barh(names, hours, left=left, label=CAUSE_NAMES[cause])
         left += hours
     axes.invert_yaxis()
     axes.set_xlabel("mean queuing delay (h)")

@@ -40,6 +40,16 @@ CAUSE_COLUMNS = {
     WaitCause.PROFILER: "waited_for_profiler_s",
 }
 
+# What a job waits for, in a word or two.
+CAUSE_NAMES = {
+    WaitCause.GPUS: "free GPUs",
+    WaitCause.PLACEMENT: "a placement",
+    WaitCause.TURN: "its turn",
+    WaitCause.ROUND: "a round",
+    WaitCause.POLICY: "the policy",
+    WaitCause.PROFILER: "the profiler",
+}
+
 _GPUS, _PLACEMENT, _TURN, _ROUND = 0, 1, 2, 3
 _CLOCKS = 4  # the causes that depend on the demand alone
 

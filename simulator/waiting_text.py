@@ -5,7 +5,7 @@ from typing import Any
 
 from cluster_logs.errors import UnknownNameError
 from simulator.snapshot import RunState
-from simulator.waiting import CAUSE_COLUMNS, WaitCause
+from simulator.waiting import CAUSE_COLUMNS, CAUSE_NAMES, WaitCause
 
 SENTENCES = {
     WaitCause.GPUS: "too few {unit} were free in its virtual cluster",
@@ -40,7 +40,7 @@ def in_words(seconds: float) -> str:
 
 def in_words_by_cause(mean_waits_s: Mapping[str, float]) -> dict[str, str]:
     """Return durations in words by the cause's short name."""
-    return {cause.name.lower(): in_words(mean_waits_s[column]) for cause, column in CAUSE_COLUMNS.items()}
+    return {CAUSE_NAMES[cause]: in_words(mean_waits_s[column]) for cause, column in CAUSE_COLUMNS.items()}
 
 
 def explain_wait(row: Mapping[str, Any]) -> list[str]:

@@ -121,6 +121,10 @@ def test_why_in_words_and_as_json(simulate):
     assert "second (8 GPUs, virtual cluster vc0) waited 59 min." in said.out
     assert "It could start when first ended." in said.out
     assert "What jobs waited for, on average" in said.out
+    # (3540 + 480) s over four jobs
+    assert ["fifo", "16 min 45 s", *["0 s"] * 5] in [
+        [cell.strip() for cell in line.strip("│\n").split("│")] for line in said.out.splitlines()
+    ]
     assert "gone (8 GPUs, virtual cluster vc0) waited 8 min, and was withdrawn before it started." in said.out
     row = simulate("--no-plot", "--why", "second", "--json").json[0]["why"][0]
     assert row["waited_for_gpus_s"] == 3540.0
