@@ -183,11 +183,11 @@ def figure_12(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: st
         (
             (
                 f"Types are drawn (seed {study.seed}): heavy ones keep a GPU busy for more than "
-                f"{HEAVY_GPU_UTIL_PCT:g} % of the time, and jobs of much GPU time are more often heavy; a "
-                "user's jobs of one family of names run the same. L aims at the 16 % that the paper reads off "
-                "an Alibaba cluster; it prints its mixes as curves only, so M and H "
-                f"({100 * MIXES['M']:.0f} and {100 * MIXES['H']:.0f} %) are ours. It reports 1.8 to 4.2 times "
-                "less queuing than under Tiresias."
+                f"{HEAVY_GPU_UTIL_PCT:g} % of the time, and jobs of much GPU time are more often heavy; "
+                "a user's jobs of one family of names run the same. L aims at the 16 % that the paper reads "
+                "off an Alibaba cluster; it prints its mixes as curves only, so M and H "
+                f"({100 * MIXES['M']:.0f} and {100 * MIXES['H']:.0f} %) are ours. It reports 1.8 to 4.2 "
+                "times less queuing than under Tiresias."
             ),
         ),
         plots.workload_mixes(mix_utilisations(study), tidy),
