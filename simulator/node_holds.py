@@ -13,7 +13,7 @@ from simulator.snapshot import JobView, NodePool
 # A running job that has outlived its estimate is expected to run for this share of its age again.
 OUTLIVED_SHARE = 0.5
 
-# A job may use held nodes if so many times its estimate still ends in time: estimates are often far too short.
+# A job may use held nodes if so many times its estimate still ends in time: estimates may be far too short.
 MARGIN = 3.0
 
 # How long a choice of nodes stands: it takes a look at every running job.

@@ -1,12 +1,18 @@
 """Clarity: who shares GPUs, when, and what it may know."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
+from simulator.colocation import MeasuredPairs
 from simulator.conformance import audited, sample_workload
 from simulator.engine import simulate
+from simulator.philly_slices import PhillySlices, SliceSpec
 from simulator.policies.registry import load_policy
+from simulator.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.workload import Job, JobProfile, Workload
 
 LIGHT = JobProfile(20.0, 10.0, 2_000.0, job_type="light")
@@ -177,3 +183,35 @@ def test_sharing_never_breaks_the_rules_whatever_the_settings(shape):
         {"price_short": 0.0, "price_idle": 0.0, "holds": 0},
     ):
         audited(workload, cluster, load_policy("clarity", settings), name="clarity")
+
+
+def reference_data():
+    folder = os.environ.get("LUCID_REFERENCE_DATA")
+    if not folder:
+        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
+    return Path(folder)
+
+
+def replay(part, name, folder):
+    pairs = MeasuredPairs(read_published_pairs(folder / "data" / "packing" / PAIRS_FILE))
+    return simulate(part.workload, part.cluster, name, colocation=pairs).summary
+
+
+@pytest.mark.reference
+def test_the_loaded_week_of_philly():
+    folder = reference_data()
+    found = replay(PhillySlices(folder).reference(), "clarity", folder)
+    assert found["mean_jct_s"] <= 8_900  # Tiresias in the artifact's simulator: 12,099
+    assert found["p999_queuing_delay_s"] <= 30_000
+    assert found["preemptions"] == 0
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(
+    "spec", [SliceSpec("2017-10-19", 7, 56, 5), SliceSpec("2017-11-13", 7, 64, 6)], ids=str
+)
+def test_other_weeks_loaded_and_light(spec):
+    folder = reference_data()
+    part = PhillySlices(folder).cut(spec)
+    ours, fifo, qssf = (replay(part, name, folder)["mean_jct_s"] for name in ("clarity", "fifo", "qssf"))
+    assert ours <= min(fifo, qssf)
