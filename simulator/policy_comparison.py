@@ -1,6 +1,8 @@
 """All policies side by side on the reference slices, and what the rules of some of them are worth.
 
-`python -m simulator.policy_comparison DATA` prints both tables; DATA is the folder that LUCID_REFERENCE_DATA
+A third table compares policies that know users, on a synthetic log, because the reference slices name none.
+
+`python -m simulator.policy_comparison DATA` prints the tables; DATA is the folder that LUCID_REFERENCE_DATA
 names. With `--write docs/policies.md` they go between that page's markers.
 """
 
@@ -9,18 +11,22 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cluster_logs.errors import LucidError
+from cluster_logs.synthetic.generator import synthesize
 from simulator.agreement import load_slice
+from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.engine import simulate
 from simulator.fidelity import written
 from simulator.policies.registry import BUILT_IN
 from simulator.published_packing import PAIRS_FILE, read_published_pairs
+from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
 SLICES: Mapping[str, tuple[str, int | str]] = {
@@ -62,6 +68,10 @@ def _predicted(workload: Workload) -> Workload:
             job = replace(job, profile=believed, phase=(60.0, job.profile))
         jobs.append(job)
     return replace(workload, jobs=tuple(jobs))
+
+
+SYNTHETIC_LIKE, SYNTHETIC_DAYS, SYNTHETIC_SEED = "helios-venus", 21, 3
+NODES_LEFT = 0.7  # of each virtual cluster
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,35 @@ def variants_table(replays: Replays) -> str:
     return _markdown(("policy", "variant", *COLUMNS), rows)
 
 
+def users_table() -> str:
+    """Return the Markdown table of the policies of Slurm sites on a synthetic log with users.
+
+    The virtual clusters have fewer nodes than the log was made for, so that users compete; estimates are
+    Tsafrir's (`user_history_estimates`).
+    """
+    made = synthesize(SYNTHETIC_LIKE, SYNTHETIC_DAYS, SYNTHETIC_SEED)
+    whole = ClusterSpec.from_nodes(made.nodes)
+    nodes = {name: max(1, ceil(NODES_LEFT * count)) for name, count in whole.virtual_clusters.items()}
+    cluster = ClusterSpec(nodes, whole.gpus_per_node)
+    workload = Workload.from_jobs(made.jobs).that_fit(cluster)
+    workload = workload.with_estimates(user_history_estimates(workload))
+    rows = []
+    for policy in ("fifo", "qssf", "easy", "tsafrir_easy", "fair_share"):
+        found = simulate(workload, cluster, policy).summary
+        rows.append(
+            (
+                policy,
+                f"{found['mean_jct_s']:.0f}",
+                f"{found['mean_queuing_delay_s']:.0f}",
+                f"{found['median_queuing_delay_s']:.0f}",
+                f"{found['p999_queuing_delay_s']:.0f}",
+                f"{found['mean_bounded_slowdown']:.1f}",
+                f"{found['jain_users']:.3f}",
+            )
+        )
+    return _markdown(("policy", *COLUMNS[:4], "mean bounded slowdown", "Jain's index of users"), rows)
+
+
 def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -144,7 +183,11 @@ def main(arguments: list[str]) -> int:
     if chosen.data is None:
         parser.error("name the reference data, or set LUCID_REFERENCE_DATA")
     replays = Replays(Path(chosen.data))
-    tables = {"policies": policies_table(replays), "variants": variants_table(replays)}
+    tables = {
+        "policies": policies_table(replays),
+        "variants": variants_table(replays),
+        "users": users_table(),
+    }
     if chosen.write is None:
         print("\n\n".join(tables.values()))
     else:
