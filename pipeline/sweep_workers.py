@@ -19,6 +19,7 @@ from typing import Any
 from pipeline.sweep import Record, SweepPlan, lost_record, pending, run_and_store, store_record
 from simulator.sweep import OK, SweepRun
 
+ENOUGH_FOR_ETA = 0.5  # runs; before that it is the workers' start that took the time
 SECONDS_BETWEEN_WORDS = 0.5  # from a worker about a run that is under way
 
 
@@ -41,10 +42,10 @@ class SweepProgress:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until the sweep ends if runs keep taking what they took; None while nothing is done."""
+        """Seconds until the sweep ends if runs keep taking what they took; None at the beginning."""
         here = self.done - self.reused + self.under_way
         left = self.total - self.done - self.under_way
-        return self.elapsed_s / here * left if here > 0 else None
+        return self.elapsed_s / here * left if here >= ENOUGH_FOR_ETA else None
 
 
 Watch = Callable[[SweepProgress], None]
