@@ -24,7 +24,7 @@ from simulator.node_books import cpu_pool
 from simulator.recorder import StopReason
 from simulator.snapshot import JobView, NodePool
 
-DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 10 MB compressed: what a viewer still opens
+DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a viewer still opens
 SECOND_US = 1_000_000
 CPU_POOL_SUFFIX = cpu_pool("")
 CUT = "timeline ends"  # why a slice ends whose run went on
