@@ -155,7 +155,6 @@ LUCID_SIMULATOR = Artifact(
                 "borrowed_nodes_max": 0,
                 "sharing": "default",
                 "dynamic_sharing": False,
-                "dynamic_sharing": False,
                 "gpu_memory_mib": 24_576.0,
                 "partner_min_remaining_s": 0.0,
                 "priority_ratio_max": 2.0,
