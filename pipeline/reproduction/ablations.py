@@ -150,9 +150,8 @@ def ablation_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Sec
                 ),
                 (
                     "The two rows on space-aware profiling have T_prof 500 s, N_prof 36 and no time-aware "
-                    "scaling, as "
-                    "in the paper. The paper prints Figure 11 as bars only; its ratios are among the claims "
-                    "above."
+                    "scaling, as in the paper. The paper prints Figure 11 as bars only; its ratios are "
+                    "among the claims above."
                 ),
             ),
             plots.ablations(tidy, optimum_s, profiling),

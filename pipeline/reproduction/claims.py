@@ -122,8 +122,8 @@ def standing(evidence: Evidence, policy: str = LUCID) -> list[str]:
         behind = [f"{name_of(rival)} ({_times(ours, theirs)})" for rival, theirs in rivals if theirs < ours]
         ahead = [f"{name_of(rival)} ({_times(theirs, ours)})" for rival, theirs in rivals if theirs > ours]
         said.append(
-            f"{words}: {name_of(policy)} loses to {', '.join(behind) or 'no other policy'}; "
-            f"it beats {', '.join(ahead) or 'none'}."
+            f"{words}: {name_of(policy)} loses to {', '.join(behind) or 'no other policy'}; it beats "
+            f"{', '.join(ahead) or 'none'}."
         )
     return said
 

@@ -94,8 +94,8 @@ def _synthetic(like: str) -> Callable[[Path | None, Progress], Trace | None]:
 def _reference_command(name: str, nodes: str) -> str:
     return (
         f"lucid reproduce lucid --jobs ${REFERENCE}/reference/lucid/{name}_jobs.csv.gz --format "
-        "reference-csv "
-        f"--nodes {nodes} --like philly --singles ${REFERENCE}/{_SINGLES} --pairs ${REFERENCE}/{_PAIRS}"
+        f"reference-csv --nodes {nodes} --like philly --singles ${REFERENCE}/{_SINGLES} --pairs "
+        f"${REFERENCE}/{_PAIRS}"
     )
 
 

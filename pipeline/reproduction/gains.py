@@ -55,13 +55,10 @@ def utilisation(by_policy: Mapping[str, Outcome]) -> Section:
         shown,
         (
             (
-                "Averaged over the time that GPUs are held, by the profiles of the jobs on them; two jobs on "
-                "a GPU ask "
-                "for the sum, at most 100 %. The paper samples every minute, reports 9 to 17 % more "
-                "utilisation and "
-                "7 to 24 % more memory in use than under Tiresias, and queues of 10 to 12 jobs on average, "
-                "119 to "
-                "340 at most, under Lucid."
+                "Averaged over the time that GPUs are held, by the profiles of the jobs on them; two jobs "
+                "on a GPU ask for the sum, at most 100 %. The paper samples every minute, reports 9 to 17 % "
+                "more utilisation and 7 to 24 % more memory in use than under Tiresias, and queues of 10 to "
+                "12 jobs on average, 119 to 340 at most, under Lucid."
             ),
         ),
     )
@@ -152,8 +149,9 @@ def further_measures(by_policy: Mapping[str, Outcome]) -> Section:
         pd.DataFrame(shown),
         (
             (
-                "Bounded slowdown: JCT over run time, at least 10 s (Feitelson and Rudolph). Starved: waited "
-                "for more than ten times its run time and an hour. Jain's index is 1 when all fare alike."
+                "Bounded slowdown: JCT over run time, at least 10 s (Feitelson and Rudolph). Starved: "
+                "waited for more than ten times its run time and an hour. Jain's index is 1 when all fare "
+                "alike."
             ),
         ),
     )

@@ -101,10 +101,8 @@ def latency_section(study: Study, lengths: tuple[int, ...] = QUEUE_LENGTHS) -> S
         (
             (
                 "Wall time of `decide` in Python, on the machine named above, for queues within 20 to 25 % "
-                "of the "
-                "length; a job's estimate is made once, when it is submitted. The paper: up to 3 ms for "
-                "2,048 jobs, "
-                "model inference included."
+                "of the length; a job's estimate is made once, when it is submitted. The paper: up to 3 ms "
+                "for 2,048 jobs, model inference included."
             ),
             *(
                 ()

@@ -154,8 +154,7 @@ def figure_9(by_policy: Mapping[str, Outcome]) -> Section:
         (
             (
                 "The virtual clusters in which jobs wait longest, averaged over policies. Lucid's profiler "
-                "takes its "
-                "nodes out of the largest ones."
+                "takes its nodes out of the largest ones."
             ),
         ),
         plots.queuing_by_virtual_cluster(tidy, shown_clusters),

@@ -101,11 +101,9 @@ def table_6(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: str)
         (
             (
                 "Share of all jobs that end while they are profiled; every small job is profiled first, as "
-                "in "
-                "the paper (our default measures jobs that find idle GPUs where they run). Time-aware "
-                "scaling "
-                "is on: in a burst T_prof shrinks for a while, whatever its setting. The paper measures "
-                "Venus."
+                "in the paper (our default measures jobs that find idle GPUs where they run). Time-aware "
+                "scaling is on: in a burst T_prof shrinks for a while, whatever its setting. The paper "
+                "measures Venus."
             ),
         ),
     )
@@ -183,8 +181,8 @@ def figure_12(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: st
         (
             (
                 f"Types are drawn (seed {study.seed}): heavy ones keep a GPU busy for more than "
-                f"{HEAVY_GPU_UTIL_PCT:g} % of the time, and jobs of much GPU time are more often heavy; "
-                "a user's jobs of one family of names run the same. L aims at the 16 % that the paper reads "
+                f"{HEAVY_GPU_UTIL_PCT:g} % of the time, and jobs of much GPU time are more often heavy; a "
+                "user's jobs of one family of names run the same. L aims at the 16 % that the paper reads "
                 "off an Alibaba cluster; it prints its mixes as curves only, so M and H "
                 f"({100 * MIXES['M']:.0f} and {100 * MIXES['H']:.0f} %) are ours. It reports 1.8 to 4.2 "
                 "times less queuing than under Tiresias."

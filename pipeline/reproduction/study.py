@@ -77,21 +77,19 @@ class Study:
         said = list(self.trace.remarks)
         said.append(
             f"The paper's {self.trace.like.capitalize()} is {facts.jobs:,} jobs of "
-            f"{facts.mean_duration_s:,.0f} s "
-            f"on average on {facts.gpus:,} GPUs ({facts.period}); this trace is {len(jobs):,} jobs of "
-            f"{jobs['duration_s'].mean():,.0f} s on {cluster.total_gpus:,} GPUs. "
-            "Absolute times can therefore not be expected to agree; what can be compared is the order of the "
-            "policies and how far they lie apart."
+            f"{facts.mean_duration_s:,.0f} s on average on {facts.gpus:,} GPUs ({facts.period}); this trace "
+            f"is {len(jobs):,} jobs of {jobs['duration_s'].mean():,.0f} s on {cluster.total_gpus:,} GPUs. "
+            "Absolute times can therefore not be expected to agree; what can be compared is the order of "
+            "the policies and how far they lie apart."
         )
         if self.trace.has_job_types and self.trace.drawn_job_types:
             said.append(
                 "The trace's job types were drawn at random for a comparison of simulators: what sharing "
-                "GPUs "
-                "gains here is not what it would gain on the cluster's real work."
+                "GPUs gains here is not what it would gain on the cluster's real work."
             )
         elif not self.trace.has_job_types:
             said.append(
-                f"The log does not say what its jobs run: types are drawn from the measured configurations "
+                "The log does not say what its jobs run: types are drawn from the measured configurations "
                 f"(mix M, seed {self.seed}), as in the paper. What sharing gains is not that of the real "
                 "work."
             )
@@ -111,9 +109,8 @@ class Study:
             if policy in self.policies
         ]
         said.append(
-            "Our own rules apply (docs/simulator_fidelity.md), not those of the paper's simulator: profiling "
-            "takes "
-            "time, and jobs are packed only when no GPU is idle. The cluster starts empty."
+            "Our own rules apply (docs/simulator_fidelity.md), not those of the paper's simulator: "
+            "profiling takes time, and jobs are packed only when no GPU is idle. The cluster starts empty."
         )
         return said
 

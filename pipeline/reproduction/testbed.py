@@ -95,14 +95,10 @@ def testbed_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Sect
             (
                 (
                     "Nothing here ran on hardware. The paper's samples are not public: ours are "
-                    f"{STATIC_JOBS} and "
-                    f"{CONTINUOUS_JOBS} jobs of this trace of at most {MOST_GPUS} GPUs and {SHORTEST_S:g} s "
-                    "to "
-                    f"{LONGEST_S / HOUR_S:g} h (seed {study.seed}), the latter with a preference for long "
-                    "ones and "
-                    f"random arrivals that ask for {CONTINUOUS_LOAD:g} times the testbed. Only the order of "
-                    "the "
-                    "policies can be compared."
+                    f"{STATIC_JOBS} and {CONTINUOUS_JOBS} jobs of this trace of at most {MOST_GPUS} GPUs "
+                    f"and {SHORTEST_S:g} s to {LONGEST_S / HOUR_S:g} h (seed {study.seed}), the latter with "
+                    f"a preference for long ones and random arrivals that ask for {CONTINUOUS_LOAD:g} times "
+                    "the testbed. Only the order of the policies can be compared."
                 ),
             ),
         )

@@ -118,9 +118,8 @@ def synthesize_trace(
     inside = made.jobs["submit_time"] >= begins
     remarks = [
         (
-            "The trace is synthetic: nobody measured these rows. They imitate statistics that were published "
-            "for "
-            "the cluster (`lucid synthesize`), not its log."
+            "The trace is synthetic: nobody measured these rows. They imitate statistics that were "
+            "published for the cluster (`lucid synthesize`), not its log."
         ),
         f"The {history_days} days before the window are what models learn from.",
     ]
