@@ -33,6 +33,7 @@ from simulator.stages.pool_memory import (
 )
 
 PACKINGS = ("indolent", "naive")
+PARTNERS_BY = ("end", "score")
 ANY = 2 * SCORES  # a sharing capacity that no pair exceeds
 LOOK_EVERY_S = 600.0
 WALK_FROM = 8  # the queue is walked unless the jobs to look at are fewer than one in so many of it
@@ -45,6 +46,8 @@ class IndolentSettings(BinderSettings):
     - `partner_min_remaining_s`: a running job that is believed to end sooner is no partner.
     - `priority_ratio_max`: a job is not packed with one that is estimated to run so many times shorter; 0: no
       such rule, since partners are chosen by when they end.
+    - `partners_by`: "end", the partner that ends closest to the job; or "score", the lowest sharing score,
+      then the earliest start, however much run time is left.
     - `evict_unstable`: when the utilisation of a packed job turns out unstable, the later-placed of the pair
       has to go. Nothing was checkpointed, so it starts again from zero, alone or with another partner.
     - `packing`: "indolent", or "naive" for the ablation without binder (section 4.5): bin packing that
@@ -53,16 +56,17 @@ class IndolentSettings(BinderSettings):
 
     partner_min_remaining_s: float = 0.0
     priority_ratio_max: float = 0.0
+    partners_by: Literal["end", "score"] = "end"
     evict_unstable: bool = True
     packing: Literal["indolent", "naive"] = "indolent"
 
     def __post_init__(self) -> None:
         """Refuse an unknown way to pack."""
         super().__post_init__()
-        if self.packing not in PACKINGS:
-            raise BadInputError(
-                f"packing is {self.packing!r}.", remedy=f"Choose one of: {', '.join(PACKINGS)}."
-            )
+        for name, known in (("packing", PACKINGS), ("partners_by", PARTNERS_BY)):
+            value = getattr(self, name)
+            if value not in known:
+                raise BadInputError(f"{name} is {value!r}.", remedy=f"Choose one of: {', '.join(known)}.")
 
 
 class IndolentPacking:
@@ -83,7 +87,7 @@ class IndolentPacking:
         self.settings = settings
         self._measured_after_s = measured_after_s
         self._naive = settings.packing == "naive"
-        self._timed = knows_run_times and not self._naive
+        self._timed = knows_run_times and settings.partners_by == "end" and not self._naive
         self._memories: dict[str, PoolMemory] = {}
 
     def ended(self, job: JobView) -> None:

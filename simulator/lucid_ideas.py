@@ -1,0 +1,110 @@
+"""What each of Lucid's ideas is worth: the policy with one of them switched off at a time.
+
+`python -m simulator.lucid_ideas DATA` prints the table; DATA is the folder that LUCID_REFERENCE_DATA names.
+With `--write docs/policies.md` it goes between that page's markers.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import LucidError
+from simulator.agreement import load_slice
+from simulator.colocation import MeasuredPairs
+from simulator.engine import simulate
+from simulator.fidelity import written
+from simulator.naive_forecast import naive_forecast
+from simulator.policy_comparison import SLICES
+from simulator.published_packing import PAIRS_FILE, read_published_pairs
+
+# Figure 11 b compares orders of profiling at this T_prof, without time-aware scaling.
+LONG_PROFILING: Mapping[str, Any] = {
+    "profiling_limit_s": 500.0,
+    "profiling_in_place": False,
+    "profiling_scales": False,
+    "borrowed_nodes_max": 0,
+}
+
+
+@dataclass(frozen=True)
+class Idea:
+    """Lucid with other settings, or told of the throughput."""
+
+    label: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    forecast: bool = False
+
+
+IDEAS = (
+    Idea("as it is"),
+    Idea("dynamic strategy, by the naive forecast", forecast=True),
+    Idea("no profiling in place", {"profiling_in_place": False}),
+    Idea("N_prof and T_prof do not shrink", {"profiling_scales": False}),
+    Idea("no borrowed nodes", {"borrowed_nodes_max": 0}),
+    Idea("T_prof 100 s", {"profiling_limit_s": 100.0}),
+    Idea("T_prof 600 s", {"profiling_limit_s": 600.0}),
+    Idea("no profiler: only what ran for T_prof is measured", {"profiling_nodes": 0}),
+    Idea("T_prof 500 s, no time-aware scaling", LONG_PROFILING),
+    Idea("the same without space-aware order", {**LONG_PROFILING, "profiling_order": "submission"}),
+    Idea("partners by sharing score", {"partners_by": "score"}),
+    Idea("naive packing (without binder)", {"packing": "naive"}),
+    Idea("Apathetic (G_SS 1)", {"sharing": "apathetic"}),
+    Idea("without sharing", {"sharing": "none"}),
+    Idea("without estimator, fewest GPUs first", {"order": "gpus"}),
+    Idea("without estimator, by submission", {"order": "submission"}),
+)
+
+
+def ideas_table(data: Path, ideas: tuple[Idea, ...] = IDEAS) -> str:
+    """Return the Markdown table: one row an idea, mean JCT, mean and P99.9 queuing (s) of each slice."""
+    packing = data / "data" / "packing"
+    folder = data / "reference" / "lucid"
+    pairs = MeasuredPairs(read_published_pairs(packing / PAIRS_FILE))
+    columns: dict[str, list[str]] = {"Lucid": [idea.label for idea in ideas]}
+    for name, (jobs, nodes) in SLICES.items():
+        part = load_slice(folder / jobs, nodes if isinstance(nodes, int) else folder / nodes, packing)
+        forecast = naive_forecast(part.workload)
+        column = columns[f"{name}: mean JCT / mean queuing / P99.9 queuing s"] = []
+        for idea in ideas:
+            found = simulate(
+                part.workload,
+                part.cluster,
+                "lucid",
+                settings=idea.settings,
+                colocation=pairs,
+                forecast=forecast if idea.forecast else None,
+            ).summary
+            column.append(
+                f"{found['mean_jct_s']:,.0f} / {found['mean_queuing_delay_s']:,.0f} / "
+                f"{found['p999_queuing_delay_s']:,.0f}"
+            )
+    rows = [list(columns), ["---"] * len(columns), *map(list, zip(*columns.values(), strict=True))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table, or write it into a page; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m simulator.lucid_ideas", description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
+    parser.add_argument("--write", type=Path, help="the page to write the table into")
+    chosen = parser.parse_args(arguments)
+    if chosen.data is None:
+        parser.error("name the reference data, or set LUCID_REFERENCE_DATA")
+    table = ideas_table(Path(chosen.data))
+    if chosen.write is None:
+        print(table)
+    else:
+        page = chosen.write.read_text(encoding="utf-8")
+        chosen.write.write_text(written(page, {"lucid ideas": table}), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except LucidError as error:
+        sys.exit(f"Error: {error}")
