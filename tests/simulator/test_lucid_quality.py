@@ -1,0 +1,88 @@
+"""Lucid against its rivals: on the loaded Philly slice, and on traces where nobody has to wait."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cluster_logs.synthetic.generator import synthesize
+from simulator.agreement import load_slice
+from simulator.cluster import ClusterSpec
+from simulator.colocation import MeasuredPairs
+from simulator.engine import simulate
+from simulator.lucid_ideas import IDEAS, ideas_table
+from simulator.naive_forecast import naive_forecast
+from simulator.policy_comparison import SLICES
+from simulator.published_packing import PAIRS_FILE, read_published_pairs
+from simulator.workload import Workload
+
+reference = pytest.mark.reference
+DATA = os.environ.get("LUCID_REFERENCE_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA is not set")
+
+
+def mean_jct_s(policy, workload, cluster, **more):
+    return simulate(workload, cluster, policy, **more).summary["mean_jct_s"]
+
+
+def noisy(workload: Workload, seed: int) -> Workload:
+    """Estimates that are off by a factor exp(N(0, 1)), as those of the reference slices are."""
+    truth = np.array([job.duration_s for job in workload.jobs])
+    noise = np.exp(np.random.default_rng(seed).normal(size=len(truth)))
+    return workload.with_estimates(np.maximum(1.0, truth * noise))
+
+
+@pytest.fixture(scope="module")
+def slices():
+    folder, packing = Path(DATA) / "reference" / "lucid", Path(DATA) / "data" / "packing"
+    pairs = MeasuredPairs(read_published_pairs(packing / PAIRS_FILE))
+
+    def load(name):
+        jobs, nodes = SLICES[name]
+        part = load_slice(folder / jobs, nodes if isinstance(nodes, int) else folder / nodes, packing)
+        return part.workload, part.cluster, pairs
+
+    return load
+
+
+@reference
+@needs_data
+@pytest.mark.parametrize("forecast", [False, True])
+def test_the_loaded_slice_waits_little(slices, forecast):
+    workload, cluster, pairs = slices("week1vc48")
+    known = naive_forecast(workload) if forecast else None
+    found = simulate(workload, cluster, "lucid", colocation=pairs, forecast=known).summary
+    assert found["mean_jct_s"] <= 10_400
+    assert found["mean_queuing_delay_s"] <= 2_360
+    assert found["p999_queuing_delay_s"] <= 60_000
+
+
+@reference
+@needs_data
+@pytest.mark.parametrize("name", SLICES)
+def test_never_slower_than_fifo_or_qssf_on_philly(slices, name):
+    workload, cluster, pairs = slices(name)
+    ours = mean_jct_s("lucid", workload, cluster, colocation=pairs)
+    assert ours <= mean_jct_s("qssf", workload, cluster)
+    assert ours <= mean_jct_s("fifo", workload, cluster)
+
+
+@pytest.mark.parametrize(("like", "days"), [("helios-venus", 3), ("helios-saturn", 2), ("philly", 4)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_never_slower_than_fifo_or_qssf_on_synthetic_clusters(like, days, seed):
+    made = synthesize(like, days, seed)
+    cluster = ClusterSpec.from_nodes(made.nodes)
+    workload = noisy(Workload.from_jobs(made.jobs).that_fit(cluster), seed)
+    ours = mean_jct_s("lucid", workload, cluster)
+    assert ours <= mean_jct_s("qssf", workload, cluster)
+    assert ours <= mean_jct_s("fifo", workload, cluster)
+
+
+@reference
+@needs_data
+def test_the_table_of_ideas_has_a_row_for_each():
+    table = ideas_table(Path(DATA), IDEAS[:1]).splitlines()
+    assert len(table) == 3
+    assert table[2].startswith("| as it is | ")
+    assert table[0].count("|") == table[2].count("|") == len(SLICES) + 2
