@@ -227,3 +227,38 @@ class PartnerSearch:
         """Return until when the job should wait for GPUs of its own, as one rents skis before buying."""
         together_s = min(job.estimate_s, expected_remaining_s(partner, self._now_s))
         return job.queued_since_s + self._settings.patience * loss * together_s / self._waiting_gpus
+
+    def take_two(self, size: int, most: float, remaining_min_s: float) -> tuple[JobView, JobView] | None:
+        """Take the two running jobs of a size that lose least by sharing, at most `most` a second.
+
+        Both are expected to run on for `remaining_min_s` at least. None if no two are that good.
+        """
+        candidates = [
+            job
+            for alike in self._offers.get(size, {}).values()
+            for job in alike
+            if expected_remaining_s(job, self._now_s) >= remaining_min_s
+        ]
+        best: tuple[float, int, int] | None = None
+        for i, job in enumerate(candidates):
+            for j in range(i + 1, len(candidates)):
+                other = candidates[j]
+                loss = self._pairs.loss(job, other)
+                if loss <= most and (best is None or loss < best[0]) and self._have_room(job, other):
+                    best = (loss, i, j)
+        if best is None:
+            return None
+        two = candidates[best[1]], candidates[best[2]]
+        for job in two:
+            kind = job.job.template or f"job {job.index}"
+            self._strike_out(self._offers[size], kind, job)
+        if any(job.state is not RunState.RUNNING or job.partner is not None or job.unstable for job in two):
+            self._running = -1  # the books are wrong
+            return None
+        self._partner_of[two[0]], self._partner_of[two[1]] = two[1], two[0]
+        return two
+
+    def _have_room(self, job: JobView, other: JobView) -> bool:
+        if job.profile is None or other.profile is None:
+            return False
+        return job.profile.gpu_mem_mib + other.profile.gpu_mem_mib < self._settings.gpu_memory_mib

@@ -69,8 +69,9 @@ IDEAS = (
     Idea("speeds of pairs are not learned", {"learns_speeds": False}),
     Idea("pairs predicted from the measured table", {}, table=True),
     Idea("no nodes held for gangs", {"holds": 0}),
-    Idea("nodes held for four gangs", {"holds": 4}),
     Idea("64 waiting jobs of a size are looked at", {"lookahead": 64}),
+    Idea("with preemption: running jobs are moved together", {"preemption": True}),
+    Idea("the same, and no sharing while GPUs are idle", {"preemption": True, "price_idle": 0.0}),
     Idea("exact estimates (a bound, not a policy)", {}, exact=True),
 )
 

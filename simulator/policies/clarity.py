@@ -21,12 +21,13 @@ from itertools import islice
 from math import inf
 from operator import attrgetter
 
-from simulator.actions import Action, Colocate, Start
+from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import ColocationModel
 from simulator.node_holds import NodeHolds
 from simulator.pair_gain import PairGain
 from simulator.partner_search import MeasuredTemplates, PartnerSearch, PartnerSettings
-from simulator.policy import Policy
+from simulator.policy import Policy, RunCosts
+from simulator.preemption import PREEMPTION_OVERHEAD_S
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 
@@ -42,6 +43,9 @@ class ClaritySettings(PartnerSettings):
       they are gone before the next burst.
     - `lookahead`: how many waiting jobs of each size are considered for sharing, in the order of the queue.
     - `holds`: for how many waiting gangs nodes are held back, in the order of the queue.
+    - `preemption`: when jobs are in need and nothing else helps, two running jobs are moved onto the GPUs of
+      one of them; the one that moves is checkpointed, which costs it 62 s.
+    - `price_move`: the price for that; `move_remaining_min_s`: both are expected to run on for so long.
     - `pair_speeds`: predicts the speeds of a pair from both profiles; None: the rule on summed utilisation.
     - `learns_speeds`: the speeds of pairs that ran here replace the predictions.
     """
@@ -53,6 +57,9 @@ class ClaritySettings(PartnerSettings):
     idle_service_min_gpu_s: float = 28_800.0
     lookahead: int = 16
     holds: int = 1
+    preemption: bool = False
+    price_move: float = 0.05
+    move_remaining_min_s: float = 7_200.0
     pair_speeds: ColocationModel | None = None
     learns_speeds: bool = True
 
@@ -67,6 +74,8 @@ class Clarity(Policy):
         self.settings = settings or ClaritySettings()
         self.pairs = PairGain(self.settings.pair_speeds, learns=self.settings.learns_speeds)
         self.measured = MeasuredTemplates(self.settings)
+        if self.settings.preemption:
+            self.costs = RunCosts(preemption_s=PREEMPTION_OVERHEAD_S)
         # By pool:
         self._search: dict[str, PartnerSearch] = {}
         self._holds: dict[str, NodeHolds] = {}
@@ -152,6 +161,32 @@ class Clarity(Policy):
                 actions.append(Start(job, placement))
             elif gpus > 1 and len(holds) < settings.holds:
                 holds.hold(job, pool, plan, now_s)
+        if settings.preemption and not actions:
+            actions = self._move_together(pool, search, now_s)
+        return actions
+
+    def _move_together(self, pool: NodePool, search: PartnerSearch, now_s: float) -> list[Action]:
+        """Free GPUs for the jobs in need by moving running jobs of two GPUs and more together, largest first.
+
+        The free GPUs are handed out a second later.
+        """
+        settings = self.settings
+        node = pool.free.gpus_per_node
+        sizes = [size for size in pool.queue.by_gpus() if size <= node]
+        if not sizes:
+            return []
+        needed = sum(part.gpus for size, part in pool.queue.by_gpus().items() if size <= node)
+        actions: list[Action] = []
+        for size in range(node, max(1, min(sizes) - 1), -1):
+            while needed > 0:
+                two = search.take_two(size, settings.price_move * size, settings.move_remaining_min_s)
+                if two is None:
+                    break
+                mover, stays = two
+                actions += [Preempt(mover), Colocate(mover, stays)]
+                self.pairs.watch(mover, stays, now_s)
+                search.due_s = now_s + 1.0
+                needed -= size
         return actions
 
 
