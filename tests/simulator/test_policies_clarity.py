@@ -8,7 +8,7 @@ import pytest
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
-from simulator.conformance import audited, sample_workload
+from simulator.conformance import audited, check_policy, sample_workload
 from simulator.engine import simulate
 from simulator.philly_slices import PhillySlices, SliceSpec
 from simulator.policies.registry import load_policy
@@ -158,6 +158,23 @@ def test_nodes_are_held_for_a_gang_so_that_small_jobs_do_not_starve_it():
     free = run(jobs, holds=0)["first_start_time_s"]
     assert free["j2"] == 20
     assert free["j1"] == 5_020
+
+
+def test_running_jobs_are_moved_together_for_one_in_need_if_preemption_is_allowed():
+    # j2 is too heavy for any partner, so one of the light jobs on two nodes has to make room.
+    jobs = [job("j0", 0, 50_000), job("j1", 0, 50_000), job("j2", 1_000, 500, profile=HEAVY)]
+    moved = run(jobs, nodes=2, preemption=True)
+    assert moved["preemptions"].sum() == 1
+    assert moved.loc["j2", "first_start_time_s"] == 1_001
+    assert moved.loc[["j0", "j1"], "colocated"].all()
+    assert moved.loc[["j0", "j1"], "end_time_s"].max() == 50_062
+    stayed = run(jobs, nodes=2)
+    assert stayed["preemptions"].sum() == 0
+    assert stayed.loc["j2", "first_start_time_s"] == 50_000
+
+
+def test_conforms_with_preemption():
+    assert list(check_policy(lambda: load_policy("clarity", {"preemption": True}), "clarity"))
 
 
 @pytest.mark.parametrize("shape", ["quiet", "loaded", "burst", "gangs"])
