@@ -1,4 +1,4 @@
-"""Clarity: our own scheduler, for a reader who wants to know why a job runs where it runs. No preemption.
+"""Clarity: our own scheduler, for a reader who wants to know why a job runs where it runs. Non-intrusive.
 
 Jobs are served shortest expected service first, and one that does not fit does not hold up the others. What
 is left to decide is when two jobs share a set of GPUs, and there is one rule for it. Sharing costs both jobs
