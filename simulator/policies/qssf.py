@@ -52,7 +52,11 @@ class Qssf(Policy):
 
 def _start_with_fresh_queue_by_gpus(pool: NodePool, now_s: float) -> list[Start]:
     queue = pool.queue
-    if len(queue) < 2 or any(job.submit_time_s != now_s for job in queue):
+    if (
+        len(queue) < 2
+        or queue.first.submit_time_s != now_s
+        or any(job.submit_time_s != now_s for job in queue)
+    ):
         return start_from_front(pool)
     plan = pool.plan()
     actions: list[Start] = []
