@@ -34,6 +34,9 @@ SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
 # (job, believed run time that it outlived, how often it did so before) -> a longer belief
 Prolong = Callable[[JobView, float, int], float]
 
+# groups -> their ranks; the lowest is served first
+Rank = Callable[[Iterable[Hashable]], Mapping[Hashable, float]]
+
 
 def doubled(job: JobView, belief_s: float, times: int) -> float:
     """A job that outlives its estimate is believed to run twice as long as was thought."""
@@ -182,12 +185,12 @@ class Gaps:
             return ANY_LENGTH_S
         return self._window_s if self._plan.find(gpus) is not None else -1.0
 
-    def place(self, gpus: int, belief_s: float) -> Placement | None:
-        """Place a job that is believed to run so long; None when that would delay the head."""
+    def place(self, gpus: int, belief_s: float) -> Placement:
+        """Place a job that is believed to run so long; raises ValueError when that would delay the head."""
         lasting = belief_s > self._window_s
         placement = (self._unneeded if lasting else self._plan).find(gpus)
         if placement is None:
-            return None
+            raise ValueError(f"{gpus} GPUs are not free for {belief_s} s")
         self._plan.take(placement)
         for node, taken in placement:
             if node in self._spare:
@@ -242,9 +245,7 @@ class Backfill:
         """Take note of a job that has completed; `decide` finds out by itself, at a cost."""
         self._book(job.pool).runs.discard(job)
 
-    def decide(
-        self, pool: NodePool, now_s: float, rank: Callable[[Hashable], float] | None = None
-    ) -> list[Start]:
+    def decide(self, pool: NodePool, now_s: float, rank: Rank | None = None) -> list[Start]:
         """Start jobs from the front, and around the reservation of the first that does not fit."""
         book = self._book(pool.name)
         waiting = book.waiting
@@ -260,7 +261,7 @@ class Backfill:
         ranks: Mapping[Hashable, float] | None = None
         ordered: Iterable[JobView] = pool.queue
         if rank is not None:
-            ranks = {group: rank(group) for group in waiting.by_group}
+            ranks = rank(waiting.by_group)
             ordered = waiting.ranked(ranks)
         for job in ordered:
             placement = plan.place(job.gpus)
@@ -293,20 +294,20 @@ class Backfill:
                 value = 0.0 if ranks is None else ranks[group]
                 heappush(best, (value, queue.order(job), gpus, group, queue, job))
 
+        longest_s = {gpus: gaps.longest_s(gpus) for gpus in waiting.by_demand}
         for gpus, groups in waiting.by_demand.items():
-            longest_s = gaps.longest_s(gpus)
-            if longest_s >= 0:
+            if longest_s[gpus] >= 0:
                 for group, queue in groups.items():
-                    offer(gpus, group, queue, longest_s)
-        while best:
+                    offer(gpus, group, queue, longest_s[gpus])
+        while best and max(longest_s.values()) >= 0:
             _, _, gpus, group, queue, job = heappop(best)
             belief_s = queue.belief_s(job)
-            placement = gaps.place(gpus, belief_s)
-            if placement is not None:
+            if belief_s <= longest_s.get(gpus, -1.0):
+                placement = gaps.place(gpus, belief_s)
                 begun.append(_begin(job, placement, now_s, waiting.take(job)))
-            longest_s = gaps.longest_s(gpus)
-            if longest_s >= 0:
-                offer(gpus, group, queue, longest_s)
+                longest_s = {gpus: gaps.longest_s(gpus) for gpus, was_s in longest_s.items() if was_s >= 0}
+            if longest_s.get(gpus, -1.0) >= 0:
+                offer(gpus, group, queue, longest_s[gpus])
 
 
 def _begin(job: JobView, placement: Placement, now_s: float, belief_s: float) -> Run:

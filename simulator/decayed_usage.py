@@ -5,7 +5,7 @@ weighs 2^(t / half-life). Who has used more is then seen without touching anybod
 costs nothing between its start and its end.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Iterable
 from math import exp2, log
 
 REBASE_HALF_LIVES = 200.0  # 2^200 is far from what a float holds, and so is 2^-200 from what matters
@@ -40,16 +40,13 @@ class DecayedUsage:
         self._past[user] += gpus * weighted_s
         self._gpus[user] -= gpus
 
-    def comparable(self, now_s: float) -> Callable[[Hashable], float]:
-        """Return a function of the user that is proportional to their usage at `now_s`."""
+    def comparable(self, users: Iterable[Hashable], now_s: float) -> dict[Hashable, float]:
+        """Return by user what is proportional to their usage at `now_s`; 0 for who never ran."""
         weight_s = self._weighted_s(now_s)
         past, gpus = self._past, self._gpus
-
-        def used(user: Hashable) -> float:
-            return max(0.0, past.get(user, 0.0) + gpus.get(user, 0) * weight_s)
-
-        return used
+        return {user: past[user] + gpus[user] * weight_s if user in past else 0.0 for user in users}
 
     def of(self, user: Hashable, now_s: float) -> float:
         """Return a user's usage (GPU-s), decayed until now."""
-        return self.comparable(now_s)(user) * exp2((self._origin_s - now_s) / self.half_life_s)
+        weighted = self.comparable((user,), now_s)[user]
+        return max(0.0, weighted * exp2((self._origin_s - now_s) / self.half_life_s))

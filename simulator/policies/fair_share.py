@@ -7,12 +7,12 @@ share, in the classic algorithm as in Slurm's fair tree. A user's own jobs are s
 submission. Gaps are backfilled by EASY (`simulator/backfill.py`), as Slurm does by default.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action
-from simulator.backfill import Backfill
+from simulator.backfill import Backfill, Rank
 from simulator.cluster import ClusterSpec
 from simulator.decayed_usage import DecayedUsage
 from simulator.policy import Policy
@@ -85,11 +85,17 @@ class FairShare(Policy):
             actions += starts
         return actions
 
-    def _rank(self, usage: DecayedUsage, now_s: float) -> Callable[[Hashable], float]:
+    def _rank(self, usage: DecayedUsage, now_s: float) -> Rank:
         """Rank users by usage per share; those who never ran are equal, and first."""
-        used = usage.comparable(now_s)
         shares = self.settings.shares
-        return (lambda user: used(user) / shares.get(str(user), 1.0)) if shares else used
+
+        def rank(users: Iterable[Hashable]) -> Mapping[Hashable, float]:
+            used = usage.comparable(users, now_s)
+            return (
+                {user: gpu_s / shares.get(str(user), 1.0) for user, gpu_s in used.items()} if shares else used
+            )
+
+        return rank
 
 
 @dataclass
