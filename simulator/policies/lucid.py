@@ -85,9 +85,11 @@ class Lucid(Policy):
         """Serve the virtual clusters that changed, then the profiler."""
         self.profiler.watch(snapshot.pools)
         actions: list[Action] = []
-        capacity = self.strategy.capacity(snapshot)
         profiler = snapshot.pools.get(PROFILER)
         served: dict[str, int] = {}
+        capacity: int | None = None
+        if len(snapshot.changed) > 1 or profiler not in snapshot.changed:
+            capacity = self.strategy.capacity(snapshot)
         for pool in snapshot.changed:
             if pool is not profiler:
                 now = self._serve(pool, capacity, snapshot.now_s)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cluster_logs.errors import BadInputError
+from simulator.forecast import Throughput, ThroughputForecast
 from simulator.snapshot import Snapshot
 from simulator.stages.settings import StageSettings
 
@@ -43,20 +44,33 @@ class SharingStrategy:
     def __init__(self, settings: StrategySettings) -> None:
         self.settings = settings
         self._most = SHARING_CAPACITY[settings.sharing]
+        self._known: tuple[ThroughputForecast, float, Throughput] | None = None  # forecast, its bin, the load
 
     def capacity(self, snapshot: Snapshot) -> int | None:
         """Return the greatest sum of two sharing scores that may share now; None: nobody shares."""
         most = self._most
         if most is None or snapshot.forecast is None or not self.settings.dynamic_sharing:
             return most
-        throughput = snapshot.throughput
-        if throughput is None or throughput.predicted_gpus_per_hour > throughput.gpus_per_hour:
-            return most
+        settings = self.settings
         gpus = waiting = 0
         for pool in snapshot.pools.values():
             gpus += pool.total_gpus
             waiting += pool.queue.gpus
-        load = (throughput.gpus_per_hour + waiting) / max(1, gpus)
-        if load < self.settings.none_below:
+        gpus = max(1, gpus)
+        if waiting >= gpus * max(settings.apathetic_below, settings.none_below):
+            return most  # whatever the forecast says
+        throughput = self._throughput(snapshot.forecast, snapshot.now_s)
+        if throughput.predicted_gpus_per_hour > throughput.gpus_per_hour:
+            return most
+        load = (throughput.gpus_per_hour + waiting) / gpus
+        if load < settings.none_below:
             return None
-        return min(most, 1) if load < self.settings.apathetic_below else most
+        return min(most, 1) if load < settings.apathetic_below else most
+
+    def _throughput(self, forecast: ThroughputForecast, now_s: float) -> Throughput:
+        """Look the load up once a bin."""
+        bin_ = now_s // forecast.bin_s
+        known = self._known
+        if known is None or known[0] is not forecast or known[1] != bin_:
+            known = self._known = (forecast, bin_, forecast.at(now_s))
+        return known[2]
