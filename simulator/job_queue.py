@@ -52,6 +52,11 @@ class JobQueue:
         """The job with the lowest priority value; raises IndexError when the queue is empty."""
         return self._blocks[0][0][2]
 
+    def head(self) -> "JobView | None":
+        """Return the job with the lowest priority value; None when the queue is empty."""
+        block = self._blocks[0]
+        return block[0][2] if block else None
+
     def add(self, priority: Any, job: "JobView") -> None:
         """Insert a job; a lower priority value is served earlier."""
         self._arrivals = arrival = self._arrivals + 1
@@ -70,7 +75,13 @@ class JobQueue:
         entry = job.queue_entry
         if entry is None:
             raise ValueError(f"{job!r} is not in this queue")
-        self._take_out(entry)
+        block = self._blocks[0]
+        if len(block) > 1 and block[0] is entry:  # the usual case, without a call
+            del block[0]
+            self._length -= 1
+            self.gpus -= job.gpus
+        else:
+            self._take_out(entry)
         if self._by_gpus is not None:
             part = self._by_gpus[job.gpus]
             part._take_out(entry)

@@ -107,10 +107,10 @@ def start_from_front(pool: NodePool) -> list[Start]:
     overtaken by a later one, even when only fragmentation keeps it waiting.
     """
     queue = pool.queue
-    if not queue:
+    job = queue.head()
+    if job is None:
         return []
     free = pool.free
-    job = queue.first
     placement = free.find(job.gpus)
     if placement is None:
         return []
