@@ -72,7 +72,7 @@ IDEAS = (
     Idea("64 waiting jobs of a size are looked at", {"lookahead": 64}),
     Idea("with preemption: running jobs are moved together", {"preemption": True}),
     Idea("the same, and no sharing while GPUs are idle", {"preemption": True, "price_idle": 0.0}),
-    Idea("exact estimates (a bound, not a policy)", {}, exact=True),
+    Idea("exact estimates (an oracle)", {}, exact=True),
 )
 
 
