@@ -115,7 +115,7 @@ def simulate_log(
         reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
         remarks.append(f"Rows of the log that are not replayed: {reasons}.")
     jobs = within(frame, start, end, zone).reset_index(drop=True)
-    if chosen_rules.labelled_scores and singles_path is None and "lucid" in policies:
+    if singles_path is None and jobs["job_type"].notna().any():
         singles_path, pairs_path, said = reference_measurements()
         remarks.append(said)
     profiles, colocation = measured_colocation(singles_path, pairs_path, seed, chosen_rules)
@@ -204,7 +204,7 @@ def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np
 
 
 def reference_measurements() -> tuple[Path | None, Path | None, str]:
-    """Return the artifact's own measurements, if the reference data are there, and what to say of it."""
+    """Return the measurements of job types in the reference data, if it is there, and what to say of it."""
     folder = os.environ.get("LUCID_REFERENCE_DATA")
     packing = Path(folder) / "data" / "packing" if folder else None
     if packing is None or not (packing / SINGLES_FILE).is_file() or not (packing / PAIRS_FILE).is_file():
