@@ -12,6 +12,9 @@ from simulator.stages.settings import StageSettings
 # So many refusals are remembered before those of jobs that have started are forgotten.
 FORGET_ABOVE = 1_024
 
+# A count of running jobs that no pool has: the books are to be made anew.
+WRONG = -(10**9)
+
 
 @dataclass(frozen=True)
 class PartnerSettings(StageSettings):
@@ -72,7 +75,7 @@ class PartnerSearch:
         self._offers: dict[int, dict[str, list[JobView]]] = {}
         self._unmeasured: list[JobView] = []
         self._partner_of: dict[JobView, JobView] = {}
-        self._running = -1  # jobs that the books hold
+        self._running = WRONG  # jobs that the books hold
         # Kinds of partners that the last look with news has found, by GPU demand.
         self._new_kinds: dict[int, list[str]] = {}
         self._news: list[tuple[int, str]] = []
@@ -145,24 +148,23 @@ class PartnerSearch:
         if not kinds[kind]:
             del kinds[kind]
 
-    def offers_for(self, gpus: int) -> bool:
-        """Say whether any running job of this size may share."""
-        return bool(self._offers.get(gpus))
-
     def take(self, job: JobView, price: float, *, in_need: bool) -> JobView | None:
         """Take the partner with which least is lost, if that is at most `price` (s lost per GPU-s saved).
 
         `in_need`: the job finds no idle GPUs. Returns None if there is none, or if sharing is put off.
         """
-        offers = self._offers[job.gpus]
+        refused = self._refused.get(job) if in_need else None
+        if refused is not None and refused[0] == self._look and refused[1] > self._now_s:
+            if refused[1] < self.due_s:
+                self.due_s = refused[1]
+            return None
+        offers = self._offers.get(job.gpus)
+        if not offers:
+            return None
         kinds: Collection[str] = offers
         until_s = inf
-        refused = self._refused.get(job) if in_need else None
         if refused is not None and refused[1] > self._now_s:
             look, until_s = refused
-            if look == self._look:
-                self.due_s = min(until_s, self.due_s)
-                return None
             if look == self._look - 1:
                 kinds = self._new_kinds.get(job.gpus, ())
             else:
@@ -184,7 +186,7 @@ class PartnerSearch:
             return None
         self._strike_out(offers, found, partner)
         if partner.state is not RunState.RUNNING or partner.partner is not None or partner.unstable:
-            self._running = -1  # the books are wrong
+            self._running = WRONG
             return None
         self._partner_of[job], self._partner_of[partner] = partner, job
         self._running += 1
@@ -253,7 +255,7 @@ class PartnerSearch:
             kind = job.job.template or f"job {job.index}"
             self._strike_out(self._offers[size], kind, job)
         if any(job.state is not RunState.RUNNING or job.partner is not None or job.unstable for job in two):
-            self._running = -1  # the books are wrong
+            self._running = WRONG
             return None
         self._partner_of[two[0]], self._partner_of[two[1]] = two[1], two[0]
         return two

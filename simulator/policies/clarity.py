@@ -123,7 +123,7 @@ class Clarity(Policy):
         if search is None:
             search = self._search[pool.name] = PartnerSearch(settings, self.pairs, self.measured)
         search.due_s = inf
-        looked_around = False
+        looked_around = is_short = False
         for job in _front(pool, settings.lookahead):
             gpus = job.gpus
             placement = plan.find(gpus) if gpus < too_large else None
@@ -134,9 +134,9 @@ class Clarity(Policy):
                         search.started(job)
                         actions.append(Start(job, beside))
                         continue
-                too_large = min(too_large, gpus)
-                if gpus <= size:
-                    self._short_until_s[pool.name] = now_s + settings.calm_s
+                if gpus < too_large:
+                    too_large = gpus
+                is_short = is_short or gpus <= size
                 price = settings.price_short
             elif plan.total - gpus < crowded_below and gpus * job.estimate_s >= idle_service:
                 price = settings.price_idle
@@ -149,18 +149,19 @@ class Clarity(Policy):
                 if not looked_around:
                     looked_around = True
                     search.look_around(pool, holds, now_s)
-                if search.offers_for(gpus):
-                    partner = search.take(job, price, in_need=placement is None)
-                    if partner is not None:
-                        actions.append(Colocate(job, partner))
-                        self.pairs.watch(job, partner, now_s)
-                        continue
+                partner = search.take(job, price, in_need=placement is None)
+                if partner is not None:
+                    actions.append(Colocate(job, partner))
+                    self.pairs.watch(job, partner, now_s)
+                    continue
             if placement is not None:
                 plan.take(placement)
                 search.started(job)
                 actions.append(Start(job, placement))
             elif gpus > 1 and len(holds) < settings.holds:
                 holds.hold(job, pool, plan, now_s)
+        if is_short:
+            self._short_until_s[pool.name] = now_s + settings.calm_s
         if settings.preemption and not actions:
             actions = self._move_together(pool, search, now_s)
         return actions
