@@ -11,7 +11,7 @@ from lucid_models.packing import PackingSettings
 from pipeline.reproduction import published
 from pipeline.reproduction.beliefs import WORDS, Beliefs, form_beliefs
 from pipeline.reproduction.runs import TRACE, Materials, Outcome, Run
-from pipeline.reproduction.sections import ordered_policies
+from pipeline.reproduction.sections import name_of, ordered_policies
 from pipeline.reproduction.sharing import (
     MIXES,
     Measurements,
@@ -104,7 +104,7 @@ class Study:
             )
         said.append(f"Policies that need estimates get {WORDS[self.beliefs.default]}.")
         said += [
-            f"{policy.upper()} gets {WORDS[kind]}."
+            f"{name_of(policy)} gets {WORDS[kind]}."
             for policy, kind in self.beliefs.by_policy.items()
             if policy in self.policies
         ]
