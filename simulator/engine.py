@@ -104,6 +104,7 @@ class Simulation:
         if self._keeps_order:
             for pool in self.pools.values():
                 pool.running_order = RunningOrder(policy.running_key)
+        self._in_order = policy.in_order
         self._learns = type(policy).observe_end is not Policy.observe_end
         self._rank = {pool: i for i, pool in enumerate(self.pools.values())}
         self._changed: dict[NodePool, None] = {}
@@ -252,7 +253,8 @@ class Simulation:
         view.queued_since_s = self.now_s
         if self._outgrown is None or not self._outgrown.hold(view, pool):
             pool.queue.add(self.policy.priority(view), view)
-        self._changed[pool] = None
+        if not self._in_order or pool.queue.head() is view:
+            self._changed[pool] = None
         if self._recorder is not None:
             self._recorder.queued(self.now_s, view, pool)
 

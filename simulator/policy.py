@@ -50,12 +50,15 @@ class RunCosts:
 class Policy(ABC):
     """A scheduling policy. `priority` and `decide` are all that a simple one needs.
 
-    Class attributes declare what it needs: `oracle` (it reads true durations), `needs_estimates`. `round_s`
-    makes decisions fall on multiples of that many seconds only; None decides at every event.
+    Class attributes declare what it needs: `oracle` (it reads true durations), `needs_estimates`. One that
+    serves each queue strictly from the front says so (`in_order`): it is not asked when a job queues behind
+    others, since that changes nothing. `round_s` makes decisions fall on multiples of that many seconds only;
+    None decides at every event.
     """
 
     oracle: ClassVar[bool] = False
     needs_estimates: ClassVar[bool] = False
+    in_order: ClassVar[bool] = False
     round_s: float | None = None
     costs: RunCosts = RunCosts()
 

@@ -8,6 +8,8 @@ from simulator.snapshot import JobView, Snapshot
 class Fifo(Policy):
     """Jobs start in the order of submission; the first that does not fit holds up the rest of its queue."""
 
+    in_order = True
+
     def priority(self, job: JobView) -> float:
         """Order by submission."""
         return job.submit_time_s

@@ -32,6 +32,7 @@ class QssfSettings:
 class Qssf(Policy):
     """Jobs start in the order of GPUs x estimated duration; no preemption."""
 
+    in_order = True
     needs_estimates = True
     Settings = QssfSettings
 

@@ -8,6 +8,7 @@ from simulator.snapshot import JobView, Snapshot
 class Sjf(Policy):
     """Jobs start in the order of their true run time; no preemption."""
 
+    in_order = True
     oracle = True
 
     def priority(self, job: JobView) -> float:
