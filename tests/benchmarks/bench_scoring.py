@@ -2,9 +2,10 @@
 
     python tests/benchmarks/bench_scoring.py [--jobs N] [--repeats N] [--json FILE]
 
-Medians in one process and one run; nothing here uses more than one thread. "assembled" includes computing
-every feature from the state; "rows" scores feature rows that are there already. The log is made up (seeded):
-users, names and sizes recur.
+Medians in one process and one run; nothing here uses more than one thread. "standing" is a queue that a
+scheduler keeps: every feature and score is computed anew, as known at a moment after the last submission;
+"assembled" also reads every job from its mapping; "rows" scores feature rows that are
+there already. The log is made up (seeded): users, names and sizes recur.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import pandas as pd
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import scorer_of
 from lucid_models.duration import WorkloadEstimateModel, job_mappings
+from lucid_models.queue_scorer import QueueScorer
 from lucid_models.scoring import DurationScorer, scorer_from_document
 
 SEED = 20_200_401
@@ -91,9 +93,18 @@ def measure(jobs: int, repeats: int) -> dict[str, float]:
     difference = float(np.abs(ours.predict(rows) - theirs.predict(rows)).max())  # type: ignore[attr-defined]
     if difference > 1e-9:
         raise SystemExit(f"The scorer differs from the training library by {difference:g}.")
+    for job in queue:
+        scorer.state.observe_submit(job)
+    standing = QueueScorer(scorer)
+    standing.add(queue)
+    at_s = scorer.state.now_s + 60.0
+    apart = float(np.abs(standing.estimate(at_s) / scorer.predict(queue, at_s) - 1.0).max())
+    if apart > 1e-9:
+        raise SystemExit(f"The standing queue differs from its jobs by {apart:g}.")
     one, first = rows[0].tolist(), rows[:1]
     return {
         "features": float(rows.shape[1]),
+        "queue_standing_ms": median_ms(lambda: standing.estimate(at_s), 5 * repeats),
         "queue_assembled_ms": median_ms(lambda: scorer.predict(queue), repeats),
         "queue_with_reasons_ms": median_ms(lambda: scorer.estimate(queue), max(repeats // 5, 3)),
         "queue_rows_ms": median_ms(lambda: ours.predict(rows), repeats),
