@@ -79,7 +79,7 @@ def queuing_by_virtual_cluster(tidy: pd.DataFrame, shown: Sequence[str]) -> Figu
     axes.set_yscale("log")
     axes.set_ylim(bottom=_LEAST_SHOWN_H)
     axes.set_ylabel("mean queuing delay (h, log)")
-    axes.legend(fontsize="x-small", ncols=2)
+    figure.legend(loc="outside upper center", fontsize="x-small", ncols=6)
     return figure
 
 
