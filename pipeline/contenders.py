@@ -17,7 +17,7 @@ from pipeline.replay_inputs import ReplayInputs
 from pipeline.rival_estimates import helios_rolling_s, known_from_s
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
-from simulator.engine import simulate
+from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload

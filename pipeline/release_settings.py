@@ -8,7 +8,7 @@ from cluster_logs.errors import UnknownNameError
 from lucid_models.release_store import ALLOW_SIMULATED
 from pipeline.release_validation import GateSettings
 from pipeline.replay_inputs import JobTypes
-from simulator.gate_rules import GateRules
+from simulator.gate.rules import GateRules
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 

@@ -35,12 +35,12 @@ from pipeline.decision_latency import decision_latency_ms
 from pipeline.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, held_out_window, read_inputs
 from pipeline.run_manifest import frame_sha256, run_manifest
 from simulator.colocation import MeasuredPairs
-from simulator.gate import judge
-from simulator.gate_metrics import EstimateCheck, MeasuredWindow, check_estimates
-from simulator.gate_report import write_report
-from simulator.gate_rules import GateRules
+from simulator.gate.judge import judge
+from simulator.gate.metrics import EstimateCheck, MeasuredWindow, check_estimates
+from simulator.gate.report import write_report
+from simulator.gate.rules import GateRules
+from simulator.gate.verdict import Verdict
 from simulator.result import SimulationResult
-from simulator.verdict import Verdict
 
 LATENCY_REPEATS = 7
 PREDICTIONS = "duration_predictions"  # a suite of cluster_logs.expectations

@@ -20,18 +20,18 @@ from pipeline.cluster_events import EVERYONE as EVERYONE
 from pipeline.cluster_events import ClusterEvents, lake_sizes, one_pool
 from pipeline.replay_inputs import profiles_by_type
 from pipeline.watching import RunWatch, Watching
-from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.engine import simulate
-from simulator.naive_forecast import naive_forecast
-from simulator.pair_speed_rules import PairsInOrder
-from simulator.policies.registry import policy_class
-from simulator.published_packing import (
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder
+from simulator.artifact_rules.published_packing import (
     PAIRS_FILE,
     SINGLES_FILE,
     has_labels,
     read_labelled_profiles,
     read_published_pairs,
 )
+from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.naive_forecast import naive_forecast
+from simulator.policies.registry import policy_class
+from simulator.replay import simulate
 from simulator.report import write_results
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules, load_rules

@@ -31,7 +31,7 @@ from pipeline.run_manifest import run_manifest
 from pipeline.sweep_inputs import SweepInputs, read_bytes, store_inputs
 from pipeline.sweep_run import FORMAT_VERSION, execute_run
 from simulator.policies.registry import policy_class
-from simulator.sweep import FAILED, OK, SweepRun, run_id, tidy_table
+from simulator.studies.sweep import FAILED, OK, SweepRun, run_id, tidy_table
 
 PLAN_FILE = "sweep.json"
 TABLE_FILE, CSV_FILE = "results.parquet", "results.csv"
@@ -209,7 +209,9 @@ def _manifest(plan: SweepPlan) -> dict[str, Any]:
 
 
 def _draw(table: pd.DataFrame, fs: pafs.FileSystem, folder: str) -> tuple[str, ...]:
-    from simulator.sweep_figures import draw_sweep  # loading matplotlib takes longer than many a sweep
+    from simulator.studies.sweep_figures import (
+        draw_sweep,  # loading matplotlib takes longer than many a sweep
+    )
 
     with tempfile.TemporaryDirectory(prefix="lucid-sweep-") as scratch:
         files = draw_sweep(table, Path(scratch))

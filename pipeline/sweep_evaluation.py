@@ -25,7 +25,7 @@ from pipeline.sweep import (
 )
 from pipeline.sweep_inputs import read_bytes
 from pipeline.sweep_spec import SweepSpec
-from simulator.sweep import OK, axes_of, shown, variants
+from simulator.studies.sweep import OK, axes_of, shown, variants
 
 EXPERIMENT = "lucid-policy-evaluation"
 # Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.

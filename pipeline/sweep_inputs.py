@@ -35,8 +35,12 @@ from pipeline.run_manifest import frame_sha256
 from pipeline.simulation import within
 from pipeline.windows import submission_span
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+from simulator.artifact_rules.published_packing import (
+    has_labels,
+    read_labelled_profiles,
+    read_published_pairs,
+)
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
-from simulator.published_packing import has_labels, read_labelled_profiles, read_published_pairs
 from simulator.rules import load_rules
 
 INPUTS_FILE = "inputs.json"

@@ -20,13 +20,13 @@ from pipeline.replay_inputs import profiles_of_jobs
 from pipeline.simulation import logged_ends_s
 from pipeline.sweep_inputs import SweepInputs, load_inputs
 from profiler_jobs.profile_table import ProfileSet
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.engine import simulate
-from simulator.pair_speed_rules import PairsInOrder
 from simulator.policies.registry import policy_class
-from simulator.sweep import FAILED, OK, SweepRun, run_id
+from simulator.replay import simulate
+from simulator.studies.sweep import FAILED, OK, SweepRun, run_id
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload
 

@@ -31,7 +31,7 @@ from pipeline.sweep_inputs import SweepInputs, read_lake, read_log
 from pipeline.windows import read_time
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
 from simulator.rules import load_rules
-from simulator.sweep import SweepRun, expand
+from simulator.studies.sweep import SweepRun, expand
 
 _PATHS = ("jobs", "nodes", "singles", "pairs")
 

@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from pipeline.sweep import Record, SweepPlan, lost_record, pending, run_and_store, store_record
-from simulator.sweep import OK, SweepRun
+from simulator.studies.sweep import OK, SweepRun
 
 ENOUGH_FOR_ETA = 0.5  # runs; before that it is the workers' start that took the time
 SECONDS_BETWEEN_WORDS = 0.5  # from a worker about a run that is under way

@@ -15,12 +15,12 @@ import pandas as pd
 from cluster_logs.errors import BadInputError
 from simulator.cluster_changes import ClusterChange
 from simulator.recorder import Recorder
-from simulator.recorder_group import together
 from simulator.result import SimulationResult
-from simulator.timeline import DEFAULT_MAX_SLICES, TimelineRecorder, TimelineWindow, open_timeline
-from simulator.usage import Usage, UsageRecorder
-from simulator.waiting import WaitRecorder, mean_waits
-from simulator.waiting_text import explain_wait, rows_of_job
+from simulator.watching.recorder_group import together
+from simulator.watching.timeline import DEFAULT_MAX_SLICES, TimelineRecorder, TimelineWindow, open_timeline
+from simulator.watching.usage import Usage, UsageRecorder
+from simulator.watching.waiting import WaitRecorder, mean_waits
+from simulator.watching.waiting_text import explain_wait, rows_of_job
 from simulator.workload import Workload
 
 

@@ -5,7 +5,7 @@ order of `EventKind`, and then asks the policy once. A running job costs nothing
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import ceil, inf
 from time import process_time
@@ -16,6 +16,7 @@ import numpy as np
 from cluster_logs.errors import BadInputError, LucidError
 from cluster_logs.progress import Progress, silent
 from simulator.actions import Action, Colocate, Loan, Preempt, Reclaim, Start
+from simulator.artifact_rules.pair_speed_rules import under_rules
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.colocation import ColocationModel, UtilisationModel
@@ -24,8 +25,6 @@ from simulator.forecast import ThroughputForecast
 from simulator.metrics import mean, schedule_summary
 from simulator.node_books import NodeBooks, Repair, cpu_pool, make_pools
 from simulator.outgrown import OutgrownJobs
-from simulator.pair_speed_rules import under_rules
-from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.recorder import Recorder, StopReason
 from simulator.result import SimulationResult, job_rows
@@ -553,81 +552,3 @@ class Simulation:
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
         return SimulationResult(jobs, summary, self.workload.origin)
-
-
-def simulate(
-    workload: Workload,
-    cluster: ClusterSpec,
-    policy: str | Policy,
-    *,
-    rules: Rules | str = "default",
-    settings: Mapping[str, Any] | None = None,
-    colocation: ColocationModel | None = None,
-    changes: Sequence[ClusterChange] = (),
-    forecast: ThroughputForecast | None = None,
-    recorder: Recorder | None = None,
-    progress: Progress | None = None,
-) -> SimulationResult:
-    """Replay a workload under a policy.
-
-    A policy given by name runs with the rule set's settings for it, changed by `settings`; a policy given as
-    an object runs as it is. `colocation` says how fast jobs run that share GPUs, `changes` what happens to
-    the nodes, `forecast` what may be known of the load to come; `recorder` watches. Jobs that could never
-    start are left out and counted in `summary["skipped"]`. Raises PolicyError when the policy breaks the
-    rules.
-    """
-    chosen = load_rules(rules) if isinstance(rules, str) else rules
-    name: str | None = None
-    if isinstance(policy, str):
-        name = policy
-        policy = load_policy(name, {**chosen.policy_settings.get(name, {}), **(settings or {})})
-    elif settings:
-        raise BadInputError("Settings were given for a policy that is already made.")
-    stage = policy.stage_before(workload, cluster, chosen)
-    simulation = Simulation(
-        stage.workload if stage else workload,
-        stage.cluster if stage else cluster,
-        policy,
-        name=name,
-        rules=chosen,
-        colocation=colocation,
-        changes=changes,
-        forecast=forecast,
-        recorder=recorder,
-        progress=progress,
-    )
-    if stage:
-        stage.mark(simulation.jobs)
-    simulation.run()
-    if progress is not None:
-        progress(simulation.completed, len(simulation.jobs), simulation.name)
-    return stage.joined(simulation.result()) if stage else simulation.result()
-
-
-def run_policies(
-    workload: Workload,
-    cluster: ClusterSpec,
-    policies: Sequence[str],
-    *,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    rules: Rules | str = "default",
-    colocation: ColocationModel | None = None,
-    changes: Sequence[ClusterChange] = (),
-    forecast: ThroughputForecast | None = None,
-    progress: Progress | None = None,
-) -> dict[str, SimulationResult]:
-    """Replay the same workload under each policy by name; `settings` by policy name. Rows align."""
-    return {
-        name: simulate(
-            workload,
-            cluster,
-            name,
-            rules=rules,
-            settings=(settings or {}).get(name),
-            colocation=colocation,
-            changes=changes,
-            forecast=forecast,
-            progress=progress,
-        )
-        for name in policies
-    }

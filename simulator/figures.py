@@ -13,8 +13,8 @@ from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.metrics import mean
 from simulator.result import SimulationResult
 from simulator.snapshot import RunState
-from simulator.usage import Usage
-from simulator.waiting import CAUSE_COLUMNS, CAUSE_NAMES
+from simulator.watching.usage import Usage
+from simulator.watching.waiting import CAUSE_COLUMNS, CAUSE_NAMES
 
 JCT_FILE = "jct_cdf.png"
 QUEUING_CDF_FILE = "queuing_cdf.png"
@@ -38,7 +38,8 @@ def draw_figures(
     """Write the plots as PNG into DIR and return the files; no file for results without a job.
 
     With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
-    line of all GPUs. With `waits` (`simulator.waiting.mean_waits` by policy) also what jobs waited for.
+    line of all GPUs. With `waits` (`simulator.watching.waiting.mean_waits` by policy) also what jobs waited
+    for.
     """
     if not any(len(result.jobs) for result in results.values()):
         return []

@@ -19,7 +19,7 @@ from simulator.running_order import RunningKey
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 if TYPE_CHECKING:
-    from simulator.earlier_stage import EarlierStage
+    from simulator.artifact_rules.earlier_stage import EarlierStage
     from simulator.rules import Rules
     from simulator.workload import Workload
 

@@ -136,7 +136,7 @@ def simulate(
     from pipeline.cluster_events import ClusterEvents
     from pipeline.simulation import simulate_log
     from pipeline.watching import Watching
-    from simulator.waiting_text import in_words_by_cause
+    from simulator.watching.waiting_text import in_words_by_cause
 
     if [nodes, gpus, cluster].count(None) != 2:
         raise BadInputError(

@@ -119,7 +119,7 @@ def sweep(
     from pipeline.sweep import collect_sweep, plan_sweep
     from pipeline.sweep_spec import SweepSpec
     from pipeline.sweep_workers import run_pending
-    from simulator.sweep import axes_of, variants
+    from simulator.studies.sweep import axes_of, variants
 
     asked = SweepSpec() if spec is None else SweepSpec.from_toml(existing_file(spec, "--spec"))
     options = {
@@ -196,7 +196,7 @@ def sweep(
 
 def read_settings(options: list[str] | None) -> dict[str, dict[str, list[Any]]]:
     """Read POLICY.NAME=V,V options; a setting that is named twice has all the values."""
-    from simulator.sweep import values_of
+    from simulator.studies.sweep import values_of
 
     settings: dict[str, dict[str, list[Any]]] = {}
     for option in options or []:

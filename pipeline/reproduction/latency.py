@@ -21,9 +21,9 @@ from pipeline.reproduction.sections import NO_VALUE, Section, name_of, number
 from pipeline.reproduction.study import BASE, Study
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
 from simulator.policies.registry import policy_class
 from simulator.policy import Policy
+from simulator.replay import simulate
 from simulator.snapshot import Snapshot
 from simulator.workload import Job, Workload
 

@@ -15,9 +15,9 @@ from cluster_logs.progress import Progress, silent
 from pipeline.reproduction.observing import Activity, ActivityRecorder
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
-from simulator.engine import simulate
 from simulator.metrics import SHORT_JOB_S
 from simulator.naive_forecast import naive_forecast
+from simulator.replay import simulate
 from simulator.workload import Job, JobProfile, Workload
 
 Floats = NDArray[np.float64]

@@ -3,7 +3,7 @@
 Jobs are served shortest expected service first, and one that does not fit does not hold up the others. What
 is left to decide is when two jobs share a set of GPUs, and there is one rule for it. Sharing costs both jobs
 some speed and saves GPUs; a pair is made when the job-seconds that it loses per GPU-second that it saves
-(`simulator.pair_gain`) are at most the *price* of a GPU-second at this moment:
+(`simulator.mechanisms.pair_gain`) are at most the *price* of a GPU-second at this moment:
 
 - Nobody had to wait lately: the price is nought. Everybody runs alone, as under shortest service first.
 - GPUs are idle, but lately jobs had to wait: a low price. Large jobs, which save the most, go together where
@@ -23,11 +23,11 @@ from operator import attrgetter
 
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import ColocationModel
-from simulator.node_holds import NodeHolds
-from simulator.pair_gain import PairGain
-from simulator.partner_search import MeasuredTemplates, PartnerSearch, PartnerSettings
+from simulator.mechanisms.node_holds import NodeHolds
+from simulator.mechanisms.pair_gain import PairGain
+from simulator.mechanisms.partner_search import MeasuredTemplates, PartnerSearch, PartnerSettings
+from simulator.mechanisms.preemption import PREEMPTION_OVERHEAD_S
 from simulator.policy import Policy, RunCosts
-from simulator.preemption import PREEMPTION_OVERHEAD_S
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 

@@ -1,15 +1,16 @@
 """EASY backfilling: first come, first served, and short jobs around the first that waits.
 
-Lifka, "The ANL/IBM SP scheduling system" (JSSPP '95); `simulator/backfill.py` has the rule. How long a job
-will run is what came with it (`estimated_duration_s`): the time limit that its user gave, as on Slurm sites,
-or an estimate. Unlike a time limit, an estimate that is outlived does not kill the job: it is doubled.
+Lifka, "The ANL/IBM SP scheduling system" (JSSPP '95); `simulator/mechanisms/backfill.py` has the rule. How
+long a job will run is what came with it (`estimated_duration_s`): the time limit that its user gave, as on
+Slurm sites, or an estimate. Unlike a time limit, an estimate that is outlived does not kill the job: it is
+doubled.
 """
 
 from collections.abc import Mapping
 
 from simulator.actions import Action
-from simulator.backfill import Backfill
 from simulator.cluster import ClusterSpec
+from simulator.mechanisms.backfill import Backfill
 from simulator.policy import Policy
 from simulator.snapshot import JobView, Snapshot
 

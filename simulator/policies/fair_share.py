@@ -4,7 +4,7 @@ Slurm's multifactor priority with its fair-share factor 2^(-usage / share): a us
 of their jobs, running ones included, decayed with a half-life. A virtual cluster is an account with nodes of
 its own, so users compete inside it, and only the order of their factors matters: that is the order of usage /
 share, in the classic algorithm as in Slurm's fair tree. A user's own jobs are served in the order of
-submission. Gaps are backfilled by EASY (`simulator/backfill.py`), as Slurm does by default.
+submission. Gaps are backfilled by EASY (`simulator/mechanisms/backfill.py`), as Slurm does by default.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action
-from simulator.backfill import Backfill, Rank
 from simulator.cluster import ClusterSpec
-from simulator.decayed_usage import DecayedUsage
+from simulator.mechanisms.backfill import Backfill, Rank
+from simulator.mechanisms.decayed_usage import DecayedUsage
 from simulator.policy import Policy
 from simulator.snapshot import JobView, NodePool, Snapshot
 

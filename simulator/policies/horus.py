@@ -1,9 +1,9 @@
 """Horus (Yeung et al., TPDS '21): share GPUs where predicted utilisation says that it does not hurt.
 
 GPU utilisation is predicted before a job runs (`job.profile`: a prediction, or a measurement of its kind).
-Jobs wait in queues by predicted utilisation (`simulator/utilisation_queues.py`: which one's turn it is). The
-job whose turn it is goes where it costs least, of all GPU sets with enough memory: the share of GPU memory in
-use, plus the slowdown that summed utilisation causes, which grows with its square above 100 %.
+Jobs wait in queues by predicted utilisation (`simulator/mechanisms/utilisation_queues.py`: which one's turn
+it is). The job whose turn it is goes where it costs least, of all GPU sets with enough memory: the share of
+GPU memory in use, plus the slowdown that summed utilisation causes, which grows with its square above 100 %.
 
 A prediction may be wrong. When a pair turns out to need more memory than there is, the job that outgrew its
 prediction fails; it is submitted again, asks for all of a GPU's memory from then on, and runs alone.
@@ -17,10 +17,10 @@ from dataclasses import dataclass, fields
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.cluster import ClusterSpec
-from simulator.gpu_sharers import GpuSharers
+from simulator.mechanisms.gpu_sharers import GpuSharers
+from simulator.mechanisms.utilisation_queues import UtilisationQueue, UtilisationQueues
 from simulator.policy import Policy
 from simulator.snapshot import JobView, NodePool, Snapshot
-from simulator.utilisation_queues import UtilisationQueue, UtilisationQueues
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simulator.actions import Action
+from simulator.artifact_rules.earlier_stage import EarlierStage
 from simulator.cluster import ClusterSpec
-from simulator.earlier_stage import EarlierStage
 from simulator.policy import Policy, RunCosts
 from simulator.rules import Rules
 from simulator.snapshot import JobView, NodePool, Snapshot
@@ -67,7 +67,7 @@ class Lucid(Policy):
         """Play the profiler first, if its time is not to count."""
         if not self.settings.free_profiling:
             return None
-        from simulator.free_profiling import FreeProfiling  # it is a simulation of its own
+        from simulator.artifact_rules.free_profiling import FreeProfiling  # it is a simulation of its own
 
         return FreeProfiling(workload, cluster, self.settings, rules)
 

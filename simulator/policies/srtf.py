@@ -3,8 +3,8 @@
 from math import inf
 
 from simulator.actions import Action
+from simulator.mechanisms.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.policy import Policy
-from simulator.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.running_order import RunningKey
 from simulator.snapshot import JobView, Snapshot
 

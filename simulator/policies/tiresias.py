@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action
+from simulator.mechanisms.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.policy import Policy
-from simulator.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.running_order import RunningKey
 from simulator.snapshot import JobView, NodePool, Snapshot
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simulator.actions import Action
-from simulator.backfill import Backfill
 from simulator.cluster import ClusterSpec
+from simulator.mechanisms.backfill import Backfill
+from simulator.mechanisms.waiting_jobs import ShortestFirst
 from simulator.policy import Policy
 from simulator.snapshot import JobView, Snapshot
 from simulator.user_history import UserHistory
-from simulator.waiting_jobs import ShortestFirst
 
 # What is added to a prediction that was outlived once, twice, ... (the paper's "prediction correction").
 CORRECTIONS_S = (0, 60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000)

@@ -16,9 +16,9 @@ from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.policies.registry import load_policy
 from simulator.recorder import Recorder
-from simulator.timeline import TimelineRecorder, open_timeline
-from simulator.usage import UsageRecorder
-from simulator.waiting import WaitRecorder
+from simulator.watching.timeline import TimelineRecorder, open_timeline
+from simulator.watching.usage import UsageRecorder
+from simulator.watching.waiting import WaitRecorder
 from simulator.workload import Workload
 
 POLICIES = ("fifo", "sjf", "srtf", "tiresias", "lucid")

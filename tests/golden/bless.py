@@ -9,8 +9,8 @@ from pathlib import Path
 
 from simulator.colocation import UtilisationModel
 from simulator.conformance import sample_workload
-from simulator.engine import simulate
 from simulator.policies.registry import BUILT_IN
+from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.rules import RULES
 

@@ -8,7 +8,11 @@ import pytest
 
 from cluster_logs.errors import BadInputError, UnknownNameError
 from pipeline.simulation import simulate_log
-from simulator.published_packing import has_labels, read_labelled_profiles, read_published_pairs
+from simulator.artifact_rules.published_packing import (
+    has_labels,
+    read_labelled_profiles,
+    read_published_pairs,
+)
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 

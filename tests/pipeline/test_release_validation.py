@@ -22,8 +22,8 @@ from pipeline.profile_store import write_profile_set
 from pipeline.release_validation import Candidate, GateSettings, prove
 from pipeline.windows import training_window_end
 from profiler_jobs.devices.simulated import measure_simulated_profiles
-from simulator.gate_rules import GateRules
-from simulator.verdict import LATENCY, Verdict
+from simulator.gate.rules import GateRules
+from simulator.gate.verdict import LATENCY, Verdict
 
 CLUSTER = "small"
 HOLD_OUT_DAYS = 5

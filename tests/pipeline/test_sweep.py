@@ -24,7 +24,7 @@ from pipeline.sweep_inputs import SweepInputs, load_inputs, store_inputs
 from pipeline.sweep_run import Replayer, execute_run, noisy_estimates_s, scaled_sizes
 from pipeline.sweep_spec import SweepSpec
 from pipeline.sweep_workers import SweepProgress, run_pending
-from simulator.sweep import SweepRun, expand
+from simulator.studies.sweep import SweepRun, expand
 from simulator.workload import Job, Workload
 from tests.conftest import small_jobs, small_profiles
 from tests.pipeline.test_cli_contract import reference_csv

@@ -6,12 +6,11 @@ import pandas as pd
 import pytest
 
 from cluster_logs.errors import BadInputError, LucidError, UnknownNameError
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds, under_rules
 from simulator.cluster import ClusterSpec
 from simulator.conformance import check_policy
-from simulator.engine import simulate
-from simulator.fidelity import faults_described, written
-from simulator.pair_speed_rules import PairsInOrder, RuledSpeeds, under_rules
 from simulator.policies.registry import load_policy
+from simulator.replay import simulate
 from simulator.rules import (
     ALL,
     ARTIFACTS,
@@ -21,6 +20,7 @@ from simulator.rules import (
     LUCID_SIMULATOR,
     load_rules,
 )
+from simulator.studies.fidelity import faults_described, written
 from simulator.workload import Job, JobProfile, Workload
 
 ONE_NODE = ClusterSpec({"a": 1}, 8)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import check_policy
-from simulator.engine import simulate
+from simulator.mechanisms.waiting_jobs import BySubmission, ShortestFirst
 from simulator.placement import FreeGpus
 from simulator.policies.easy import Easy
 from simulator.policies.fair_share import FairShare
 from simulator.policies.registry import load_policy
 from simulator.policies.tsafrir_easy import TsafrirEasy
+from simulator.replay import simulate
 from simulator.snapshot import JobView
-from simulator.waiting_jobs import BySubmission, ShortestFirst
 from simulator.workload import Job, Workload
 
 NODES, SIZE = 3, 4

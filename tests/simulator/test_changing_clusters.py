@@ -10,10 +10,11 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.colocation import UtilisationModel
 from simulator.conformance import AuditedSimulation, check_work, sample_changes, sample_workload
-from simulator.engine import PolicyError, simulate
+from simulator.engine import PolicyError
 from simulator.forecast import ThroughputForecast
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.policy import Policy, start_from_front
+from simulator.replay import simulate
 from simulator.workload import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB, Job, JobProfile, Workload
 
 

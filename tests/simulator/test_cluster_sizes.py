@@ -12,8 +12,8 @@ from cluster_logs.ingest import read_jobs_file
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
-from simulator.engine import simulate
 from simulator.node_failures import longest_run_s, random_failures
+from simulator.replay import simulate
 from simulator.workload import Job, Workload
 
 ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")

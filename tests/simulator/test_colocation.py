@@ -8,8 +8,8 @@ from cluster_logs.errors import BadInputError
 from simulator.actions import Colocate, Start
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs, UtilisationModel
-from simulator.engine import simulate
 from simulator.policies.fifo import Fifo
+from simulator.replay import simulate
 from simulator.workload import Job, JobProfile, Workload
 
 

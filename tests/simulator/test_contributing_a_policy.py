@@ -55,7 +55,7 @@ def test_the_policy_of_the_page_conforms_from_a_package_of_its_own(package):
 def test_it_does_what_it_says(package):
     script = """
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
+from simulator.replay import simulate
 from simulator.workload import Job, Workload
 jobs = tuple(Job(f"j{i}", "vc", None, gpus, float(i), 10.0, None, i) for i, gpus in enumerate((8, 1, 4, 8)))
 result = simulate(Workload(jobs, {}), ClusterSpec({"vc": 1}), "widest_first")

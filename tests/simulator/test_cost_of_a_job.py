@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import BUILT_IN
+from simulator.replay import simulate
 from simulator.workload import Job, JobProfile, Workload
 
 SHORT, LONG = 150, 1_200  # jobs in the queue

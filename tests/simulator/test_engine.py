@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
+from simulator.replay import simulate
 from simulator.workload import BIGGER_THAN_VIRTUAL_CLUSTER, Job, Workload
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel
 from simulator.conformance import audited
-from simulator.engine import simulate
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.replay import simulate
 from simulator.workload import Job, JobProfile, Workload
 
 CLUSTER = ClusterSpec({"a": 3, "b": 11}, 4)

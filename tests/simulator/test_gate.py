@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from simulator.gate import judge
-from simulator.gate_metrics import EstimateCheck, MeasuredWindow, check_estimates, delivered_gpu_h
-from simulator.gate_rules import GateRules
-from simulator.verdict import Verdict
+from simulator.gate.judge import judge
+from simulator.gate.metrics import EstimateCheck, MeasuredWindow, check_estimates, delivered_gpu_h
+from simulator.gate.rules import GateRules
+from simulator.gate.verdict import Verdict
 
 DAY_S = 86_400.0
 FINE = EstimateCheck(jobs=600, not_finite=0, not_positive=0)
@@ -263,7 +263,7 @@ def test_delivered_work_equals_a_count_by_hand() -> None:
     jobs.jobs["duration_s"] = [1_000.0, 3_600.0]
     jobs.jobs["first_start_time_s"] = [0.0, 1_800.0]
     jobs.jobs["end_time_s"] = [1_000.0, 9_000.0]  # slowed down to half its speed
-    from simulator.gate_metrics import align
+    from simulator.gate.metrics import align
 
     shared, figures = align({"x": jobs}, MeasuredWindow(0.0, 5_400.0))
     done = delivered_gpu_h(figures["x"], shared, MeasuredWindow(0.0, 5_400.0))

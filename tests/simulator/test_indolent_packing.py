@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from simulator.actions import Colocate, Preempt
 from simulator.cluster import ClusterSpec
 from simulator.conformance import AuditedSimulation, sample_workload
-from simulator.engine import Simulation, simulate
+from simulator.engine import Simulation
 from simulator.policies.lucid import Lucid, LucidSettings
+from simulator.replay import simulate
 from simulator.snapshot import NodePool, Snapshot
 from simulator.workload import Job, JobProfile, Workload
 

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from simulator.cluster import ClusterSpec
 from simulator.conformance import audited, sample_workload
-from simulator.engine import Simulation, simulate
+from simulator.engine import Simulation
 from simulator.forecast import ThroughputForecast
 from simulator.policies.lucid import Lucid, LucidSettings
+from simulator.replay import simulate
 from simulator.stages.profiler import PROFILER
 from simulator.workload import Job, JobProfile, Workload
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
 from simulator.conformance import sample_workload
-from simulator.engine import run_policies
 from simulator.fairness import jain_index, progress_rates
 from simulator.metrics import bounded_slowdown, by_group, schedule_summary, starved
+from simulator.replay import run_policies
 
 seconds = st.floats(0, 1e8)
 jobs_times = st.lists(st.tuples(seconds, seconds), min_size=1, max_size=30)  # (queuing, run time)

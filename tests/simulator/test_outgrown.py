@@ -7,11 +7,11 @@ import pytest
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation, check_work, sample_workload
-from simulator.engine import simulate
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.replay import simulate
 from simulator.report import write_results
-from simulator.waiting import CAUSE_COLUMNS, WaitRecorder
-from simulator.waiting_text import explain_wait, rows_of_job
+from simulator.watching.waiting import CAUSE_COLUMNS, WaitRecorder
+from simulator.watching.waiting_text import explain_wait, rows_of_job
 from simulator.workload import Job, Workload
 
 

@@ -5,10 +5,11 @@ import pytest
 from cluster_logs.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Preempt, Start
 from simulator.conformance import ConformanceError, check_policy, sample_workload
-from simulator.engine import PolicyError, run_policies, simulate
+from simulator.engine import PolicyError
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policies.sjf import Sjf
+from simulator.replay import run_policies, simulate
 from simulator.rules import LUCID_ARTIFACT
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_policy, sample_changes, sample_workload
-from simulator.decayed_usage import DecayedUsage
-from simulator.engine import simulate
+from simulator.mechanisms.decayed_usage import DecayedUsage
 from simulator.policies.fair_share import FairShare, FairShareSettings
 from simulator.policies.registry import load_policy
+from simulator.replay import simulate
 from simulator.workload import Job, Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)

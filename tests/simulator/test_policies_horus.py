@@ -11,13 +11,13 @@ from simulator.actions import Colocate, Preempt
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
 from simulator.conformance import AuditedSimulation, check_policy
-from simulator.engine import simulate
+from simulator.mechanisms.utilisation_queues import UtilisationQueues
 from simulator.placement import FreeGpus
 from simulator.policies.horus import Horus, HorusSettings, slowdown
 from simulator.policies.registry import load_policy
+from simulator.replay import simulate
 from simulator.rules import LUCID_ARTIFACT
 from simulator.snapshot import JobView, NodePool, RunState
-from simulator.utilisation_queues import UtilisationQueues
 from simulator.workload import Job, JobProfile, Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
+from simulator.replay import simulate
 from simulator.workload import Job, JobProfile, Workload
 
 CLUSTER = ClusterSpec({"vc": 10}, 8)  # one node of the ten goes to the profiler at the default share

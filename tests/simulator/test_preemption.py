@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from simulator.actions import Preempt, Start
 from simulator.cluster import ClusterSpec
 from simulator.conformance import sample_changes, sample_workload
-from simulator.engine import simulate
+from simulator.mechanisms.preemption import PreemptionSettings
 from simulator.policies.srtf import Srtf
 from simulator.policies.tiresias import Tiresias, TiresiasSettings
-from simulator.preemption import PreemptionSettings
+from simulator.replay import simulate
 from simulator.rules import LUCID_ARTIFACT
 from simulator.workload import Job, Workload
 

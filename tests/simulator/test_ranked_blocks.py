@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import ranked_blocks
-from simulator.ranked_blocks import RankedBlocks
+from simulator.mechanisms import ranked_blocks
+from simulator.mechanisms.ranked_blocks import RankedBlocks
 
 KEYS = st.integers(0, 300)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from simulator.agreement import compare_schedules, load_slice, read_schedule
-from simulator.fidelity import (
+from simulator.rules import LUCID_SIMULATOR
+from simulator.studies.agreement import compare_schedules, load_slice, read_schedule
+from simulator.studies.fidelity import (
     CASES,
     Case,
     agreement_table,
@@ -18,7 +19,6 @@ from simulator.fidelity import (
     reference_slice,
     written,
 )
-from simulator.rules import LUCID_SIMULATOR
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from simulator.conformance import sample_workload
-from simulator.engine import run_policies
 from simulator.metrics import by_group
+from simulator.replay import run_policies
 from simulator.report import write_results
 from simulator.workload import Workload
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
-from simulator.pair_speed_rules import PairsInOrder
+from simulator.replay import simulate
 from simulator.workload import Job, JobProfile, Workload
 
 NODES = {"a": 5, "b": 2}

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from simulator.sweep import SweepRun, expand, run_id, tidy_table, values_of, variants
-from simulator.sweep_figures import draw_sweep
+from simulator.studies.sweep import SweepRun, expand, run_id, tidy_table, values_of, variants
+from simulator.studies.sweep_figures import draw_sweep
 
 
 def test_every_combination_is_run_once_in_order():

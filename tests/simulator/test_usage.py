@@ -5,13 +5,14 @@ import pytest
 
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
-from simulator.engine import Simulation, run_policies
+from simulator.engine import Simulation
 from simulator.figures import draw_figures, usage_over_time
 from simulator.policies.registry import load_policy
-from simulator.recorder_group import together
-from simulator.timeline import TimelineRecorder
-from simulator.usage import Usage, UsageRecorder
-from simulator.waiting import WaitRecorder
+from simulator.replay import run_policies
+from simulator.watching.recorder_group import together
+from simulator.watching.timeline import TimelineRecorder
+from simulator.watching.usage import Usage, UsageRecorder
+from simulator.watching.waiting import WaitRecorder
 
 
 def observed(policy, shape="burst"):

@@ -10,10 +10,10 @@ import pytest
 
 from cluster_logs.ingest import read_jobs_file
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
-from simulator.recorder_group import together
-from simulator.timeline import TimelineRecorder
-from simulator.waiting import CAUSE_COLUMNS, WaitRecorder
+from simulator.replay import simulate
+from simulator.watching.recorder_group import together
+from simulator.watching.timeline import TimelineRecorder
+from simulator.watching.waiting import CAUSE_COLUMNS, WaitRecorder
 from simulator.workload import Workload
 
 REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")

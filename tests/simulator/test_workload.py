@@ -8,8 +8,8 @@ import pytest
 
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
-from simulator.engine import simulate
 from simulator.job_family import name_family
+from simulator.replay import simulate
 from simulator.workload import JobProfile, Workload
 
 

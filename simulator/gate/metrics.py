@@ -115,7 +115,7 @@ def align(
         if missing:
             raise BadInputError(
                 f"The result of {name!r} lacks the columns {', '.join(missing)}.",
-                remedy="Judge results of simulator.engine.simulate.",
+                remedy="Judge results of simulator.replay.simulate.",
             )
         # A requeued job may hold several rows of one id, so the submission belongs to the key.
         table = result.jobs.sort_values(["submit_time_s", "job_id"], kind="stable")

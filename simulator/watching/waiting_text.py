@@ -5,7 +5,7 @@ from typing import Any
 
 from cluster_logs.errors import UnknownNameError
 from simulator.snapshot import RunState
-from simulator.waiting import CAUSE_COLUMNS, CAUSE_NAMES, WaitCause
+from simulator.watching.waiting import CAUSE_COLUMNS, CAUSE_NAMES, WaitCause
 
 SENTENCES = {
     WaitCause.GPUS: "too few {unit} were free in its virtual cluster",

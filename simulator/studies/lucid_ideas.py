@@ -1,6 +1,7 @@
 """What each of Lucid's ideas is worth: the policy with one of them switched off at a time.
 
-`python -m simulator.lucid_ideas DATA` prints the table; DATA is the folder that LUCID_REFERENCE_DATA names.
+`python -m simulator.studies.lucid_ideas DATA` prints the table; DATA is the folder that
+LUCID_REFERENCE_DATA names.
 With `--write docs/policies.md` it goes between that page's markers.
 """
 
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import LucidError
-from simulator.agreement import load_slice
+from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.colocation import MeasuredPairs
-from simulator.engine import simulate
-from simulator.fidelity import written
 from simulator.naive_forecast import naive_forecast
-from simulator.policy_comparison import SLICES
-from simulator.published_packing import PAIRS_FILE, read_published_pairs
+from simulator.replay import simulate
+from simulator.studies.agreement import load_slice
+from simulator.studies.fidelity import written
+from simulator.studies.policy_comparison import SLICES
 
 # Figure 11 b compares orders of profiling at this T_prof, without time-aware scaling.
 LONG_PROFILING: Mapping[str, Any] = {
@@ -88,7 +89,7 @@ def ideas_table(data: Path, ideas: tuple[Idea, ...] = IDEAS) -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the table, or write it into a page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulator.lucid_ideas", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m simulator.studies.lucid_ideas", description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
     parser.add_argument("--write", type=Path, help="the page to write the table into")
     chosen = parser.parse_args(arguments)

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
-from simulator.node_holds import STANDS_S, NodeHolds, expected_remaining_s
-from simulator.pair_gain import PairGain
+from simulator.mechanisms.node_holds import STANDS_S, NodeHolds, expected_remaining_s
+from simulator.mechanisms.pair_gain import PairGain
 from simulator.snapshot import JobView, NodePool, RunState
 from simulator.stages.settings import StageSettings
 

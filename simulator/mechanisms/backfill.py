@@ -20,14 +20,14 @@ from heapq import heappop, heappush, merge
 from typing import Any
 
 from simulator.actions import Start
-from simulator.placement import FreeGpus, Placement
-from simulator.snapshot import JobView, NodePool, RunState
-from simulator.waiting_jobs import (
+from simulator.mechanisms.waiting_jobs import (
     ANY_LENGTH_S,
     BySubmission,
     DemandQueue,
     WaitingJobs,
 )
+from simulator.placement import FreeGpus, Placement
+from simulator.snapshot import JobView, NodePool, RunState
 
 SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
 

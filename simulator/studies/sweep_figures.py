@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from simulator.sweep import OK, axes_of
+from simulator.studies.sweep import OK, axes_of
 
 MEASURES = (("mean_jct_s", "mean JCT (s)"), ("mean_queuing_delay_s", "mean queuing delay (s)"))
 MOST_LINES = 10  # the best by mean JCT; more cannot be told apart
@@ -19,8 +19,8 @@ LOG_FROM_RATIO = 5.0  # a scale whose ends differ by more is logarithmic
 def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:
     """Write one PNG of all variants side by side, and one for each setting that takes several values.
 
-    `table` is `simulator.sweep.tidy_table`'s; runs without a result are left out, and a sweep without any
-    gives no picture. Returns the files.
+    `table` is `simulator.studies.sweep.tidy_table`'s; runs without a result are left out, and a sweep
+    without any gives no picture. Returns the files.
     """
     good = table[table["status"] == OK]
     if good.empty:

@@ -1,6 +1,7 @@
 """What each idea of Clarity buys: the policy with one of them switched off, beside the others.
 
-`python -m simulator.policy_study DATA` prints two tables; DATA is the folder that LUCID_REFERENCE_DATA names.
+`python -m simulator.studies.clarity_ideas DATA` prints two tables; DATA is the folder that
+LUCID_REFERENCE_DATA names.
 With `--write docs/policies.md` they go between that page's markers.
 """
 
@@ -15,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from cluster_logs.errors import LucidError
-from simulator.agreement import Slice
+from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.engine import simulate
-from simulator.fidelity import written
-from simulator.philly_slices import PhillySlices, SliceSpec
 from simulator.policies.clarity import Clarity, ClaritySettings
-from simulator.published_packing import PAIRS_FILE, read_published_pairs
+from simulator.replay import simulate
+from simulator.studies.agreement import Slice
+from simulator.studies.fidelity import written
+from simulator.studies.philly_slices import PhillySlices, SliceSpec
 from simulator.workload import Workload
 
 # The settings were chosen on the reference slice and these,
@@ -182,7 +183,7 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the tables, or write them into a page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulator.policy_study", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m simulator.studies.clarity_ideas", description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
     parser.add_argument("--write", type=Path, help="the page to write the tables into")
     chosen = parser.parse_args(arguments)

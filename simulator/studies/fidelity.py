@@ -1,6 +1,7 @@
 """Measures agreement with the authors' simulators, job by job, and what each of their faults is worth.
 
-`python -m simulator.fidelity DATA` prints the tables; DATA is the folder that LUCID_REFERENCE_DATA names.
+`python -m simulator.studies.fidelity DATA` prints the tables; DATA is the folder that
+LUCID_REFERENCE_DATA names.
 With `--write docs/simulator_fidelity.md` they go between that page's markers. Any other slice is compared
 with `--jobs FILE --nodes FILE --schedule FILE --policy P --rules R`: it prints how far they agree and lists
 the jobs that differ.
@@ -15,7 +16,8 @@ from functools import cache
 from pathlib import Path
 
 from cluster_logs.errors import LucidError
-from simulator.agreement import (
+from simulator.rules import ALL, ARTIFACTS, LUCID_SIMULATOR, WITHOUT
+from simulator.studies.agreement import (
     TOLERANCE_S,
     Agreement,
     Slice,
@@ -24,7 +26,6 @@ from simulator.agreement import (
     load_slice,
     read_schedule,
 )
-from simulator.rules import ALL, ARTIFACTS, LUCID_SIMULATOR, WITHOUT
 
 LISTED_DIFFERENCES = 20
 
@@ -272,7 +273,7 @@ def report(found: Agreement) -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the tables, write them into a page, or compare one slice; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulator.fidelity", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m simulator.studies.fidelity", description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
     parser.add_argument("--write", type=Path, help="the page to write the tables into")
     one = parser.add_argument_group("one slice")

@@ -12,9 +12,9 @@ from enum import IntEnum
 import numpy as np
 import pandas as pd
 
+from simulator.mechanisms.ranked_blocks import RankedBlocks
 from simulator.node_books import cpu_pool
 from simulator.placement import FreeGpus
-from simulator.ranked_blocks import RankedBlocks
 from simulator.recorder import StopReason
 from simulator.result import SimulationResult
 from simulator.snapshot import JobView, NodePool

@@ -6,9 +6,10 @@ The challenger is judged against the *reference*: the champion, or FIFO where th
 things must hold.
 
 1. *Not worse on the objective* (mean JCT by default). The upper bound of the paired bootstrap interval of the
-   change (`simulator/bootstrap.py`) may be at most the margin: non-inferiority, because a retrained model as
-   good as the last one is worth publishing (it has seen newer jobs), and one that may be worse is not.
-2. *No constraint broken* (`simulator/gate_constraints.py`): tail waiting, starvation, fairness, utilisation,
+   change (`simulator/gate/bootstrap.py`) may be at most the margin: non-inferiority, because a retrained
+   model as good as the last one is worth publishing (it has seen newer jobs), and one that may be worse is
+   not.
+2. *No constraint broken* (`simulator/gate/constraints.py`): tail waiting, starvation, fairness, utilisation,
    decision latency, usable estimates. With a champion the challenger must also not be worse than FIFO, so
    that a chain of releases, each a little worse than the last and within the margin, cannot creep below the
    simplest policy there is.
@@ -23,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from simulator.bootstrap import (
+from simulator.gate.bootstrap import (
     RELIABLE_BLOCKS,
     PairedChange,
     block_numbers,
     paired_mean_change,
     paired_quantile_change,
 )
-from simulator.gate_constraints import (
+from simulator.gate.constraints import (
     decision_latency,
     every_job_ends,
     fairness,
@@ -41,7 +42,7 @@ from simulator.gate_constraints import (
     utilisation,
     within_margin,
 )
-from simulator.gate_metrics import (
+from simulator.gate.metrics import (
     EstimateCheck,
     MeasuredWindow,
     PolicyFigures,
@@ -50,8 +51,8 @@ from simulator.gate_metrics import (
     policy_row,
     window_of,
 )
-from simulator.gate_rules import ANCHOR, OBJECTIVES, GateRules
-from simulator.verdict import Row, Verdict
+from simulator.gate.rules import ANCHOR, OBJECTIVES, GateRules
+from simulator.gate.verdict import Row, Verdict
 
 IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
 

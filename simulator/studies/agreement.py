@@ -13,16 +13,16 @@ import pandas as pd
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.readers.nodes_file import read_nodes_file
-from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
-from simulator.colocation import ColocationModel
-from simulator.engine import simulate
-from simulator.pair_speed_rules import PairsInOrder
-from simulator.published_packing import (
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder
+from simulator.artifact_rules.published_packing import (
     PAIRS_FILE,
     SINGLES_FILE,
     read_labelled_profiles,
     read_published_pairs,
 )
+from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
+from simulator.colocation import ColocationModel
+from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.workload import JobProfile, Workload
 

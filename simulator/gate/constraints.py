@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from cluster_logs.errors import BadInputError
-from simulator.bootstrap import PairedChange
-from simulator.gate_metrics import (
+from simulator.gate.bootstrap import PairedChange
+from simulator.gate.metrics import (
     EstimateCheck,
     MeasuredWindow,
     PolicyFigures,
@@ -16,8 +16,8 @@ from simulator.gate_metrics import (
     slowdown,
     worst_group,
 )
-from simulator.gate_rules import ANCHOR, GateRules
-from simulator.verdict import LATENCY, Constraint
+from simulator.gate.rules import ANCHOR, GateRules
+from simulator.gate.verdict import LATENCY, Constraint
 
 P999_JOBS = 1_000
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from simulator.gate_constraints import number
-from simulator.gate_metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
-from simulator.verdict import Constraint, Verdict
+from simulator.gate.constraints import number
+from simulator.gate.metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
+from simulator.gate.verdict import Constraint, Verdict
 
 COLUMNS: Mapping[str, str] = {
     "policy": "policy",

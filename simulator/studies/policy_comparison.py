@@ -2,8 +2,8 @@
 
 A third table compares policies that know users, on a synthetic log, because the reference slices name none.
 
-`python -m simulator.policy_comparison DATA` prints the tables; DATA is the folder that LUCID_REFERENCE_DATA
-names. With `--write docs/policies.md` they go between that page's markers.
+`python -m simulator.studies.policy_comparison DATA` prints the tables; DATA is the folder that
+LUCID_REFERENCE_DATA names. With `--write docs/policies.md` they go between that page's markers.
 """
 
 import argparse
@@ -19,13 +19,13 @@ import numpy as np
 
 from cluster_logs.errors import LucidError
 from cluster_logs.synthetic.generator import synthesize
-from simulator.agreement import load_slice
+from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
-from simulator.engine import simulate
-from simulator.fidelity import written
 from simulator.policies.registry import BUILT_IN
-from simulator.published_packing import PAIRS_FILE, read_published_pairs
+from simulator.replay import simulate
+from simulator.studies.agreement import load_slice
+from simulator.studies.fidelity import written
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
@@ -176,7 +176,9 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the tables, or write them into a page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulator.policy_comparison", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m simulator.studies.policy_comparison", description=__doc__
+    )
     parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
     parser.add_argument("--write", type=Path, help="the page to write the tables into")
     chosen = parser.parse_args(arguments)

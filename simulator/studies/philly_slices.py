@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
-from simulator.agreement import Slice, load_slice
+from simulator.artifact_rules.published_packing import SINGLES_FILE, read_labelled_profiles
 from simulator.cluster import ClusterSpec
-from simulator.published_packing import SINGLES_FILE, read_labelled_profiles
+from simulator.studies.agreement import Slice, load_slice
 from simulator.workload import Workload
 
 VIRTUAL_CLUSTER = "philly"

@@ -1,0 +1,1 @@
+"""What the rule sets of the authors' simulators need besides settings."""

@@ -1,0 +1,1 @@
+"""The gate that judges a release."""

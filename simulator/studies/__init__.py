@@ -1,0 +1,1 @@
+"""Policies measured beside each other, and beside other simulators."""
