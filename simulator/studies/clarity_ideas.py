@@ -5,9 +5,6 @@ LUCID_REFERENCE_DATA names.
 With `--write docs/policies.md` they go between that page's markers.
 """
 
-import argparse
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.errors import LucidError
 from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.policies.clarity import Clarity, ClaritySettings
 from simulator.replay import simulate
 from simulator.studies.agreement import Slice
-from simulator.studies.fidelity import written
+from simulator.studies.pages import run_study
 from simulator.studies.philly_slices import PhillySlices, SliceSpec
 from simulator.workload import Workload
 
@@ -181,25 +177,11 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main(arguments: list[str]) -> int:
-    """Print the tables, or write them into a page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulator.studies.clarity_ideas", description=__doc__)
-    parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
-    parser.add_argument("--write", type=Path, help="the page to write the tables into")
-    chosen = parser.parse_args(arguments)
-    if chosen.data is None:
-        parser.error("name the reference data, or set LUCID_REFERENCE_DATA")
-    study = Study(Path(chosen.data))
-    tables = {"clarity-ideas": ideas_table(study), "clarity-slices": slices_table(study)}
-    if chosen.write is None:
-        print("\n\n".join(tables.values()))
-    else:
-        chosen.write.write_text(written(chosen.write.read_text(encoding="utf-8"), tables), encoding="utf-8")
-    return 0
+def tables(data: Path) -> dict[str, str]:
+    """Return the tables by the names of their markers."""
+    study = Study(data)
+    return {"clarity-ideas": ideas_table(study), "clarity-slices": slices_table(study)}
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except LucidError as error:
-        sys.exit(f"Error: {error}")
+    run_study("simulator.studies.clarity_ideas", __doc__, tables)

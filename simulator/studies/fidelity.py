@@ -7,8 +7,6 @@ with `--jobs FILE --nodes FILE --schedule FILE --policy P --rules R`: it prints 
 the jobs that differ.
 """
 
-import argparse
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from simulator.studies.agreement import (
     load_slice,
     read_schedule,
 )
+from simulator.studies.pages import publish, study_parser
 
 LISTED_DIFFERENCES = 20
 
@@ -237,20 +236,6 @@ def _percent(share: float | None) -> str:
     return "means only" if share is None else f"{100 * share:.2f} %"
 
 
-def written(page: str, tables: dict[str, str]) -> str:
-    """Return the page with each table between its markers; raises LucidError where they are missing."""
-    for name, table in tables.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, found, rest = page.partition(begin)
-        _, found_end, after = rest.partition(end)
-        if not (found and found_end):
-            raise LucidError(
-                f"The page has no markers {begin} and {end}.", remedy="Put them where it belongs."
-            )
-        page = f"{before}{begin}\n{table}\n{end}{after}"
-    return page
-
-
 def report(found: Agreement) -> str:
     """Say in words how far a slice agrees, and list the jobs that differ."""
     within = f"within {TOLERANCE_S:.0f} s"
@@ -273,9 +258,7 @@ def report(found: Agreement) -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the tables, write them into a page, or compare one slice; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulator.studies.fidelity", description=__doc__)
-    parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
-    parser.add_argument("--write", type=Path, help="the page to write the tables into")
+    parser = study_parser("simulator.studies.fidelity", __doc__)
     one = parser.add_argument_group("one slice")
     one.add_argument("--jobs", type=Path, help="its jobs, as reference-csv")
     one.add_argument("--nodes", help="nodes of its virtual clusters: a file, or their number if it has one")
@@ -300,11 +283,7 @@ def main(arguments: list[str]) -> int:
         return 0
     folder = (data or Path()) / "reference" / "lucid"
     tables = {"described": faults_described(), **{name: make(folder) for name, make in TABLES.items()}}
-    if chosen.write is None:
-        print("\n\n".join(tables.values()))
-    else:
-        page = chosen.write.read_text(encoding="utf-8")
-        chosen.write.write_text(written(page, tables), encoding="utf-8")
+    publish(tables, chosen.write)
     return 0
 
 

@@ -5,21 +5,17 @@ LUCID_REFERENCE_DATA names.
 With `--write docs/policies.md` it goes between that page's markers.
 """
 
-import argparse
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import LucidError
 from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.colocation import MeasuredPairs
 from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
 from simulator.studies.agreement import load_slice
-from simulator.studies.fidelity import written
+from simulator.studies.pages import run_study
 from simulator.studies.policy_comparison import SLICES
 
 # Figure 11 b compares orders of profiling at this T_prof, without time-aware scaling.
@@ -87,25 +83,10 @@ def ideas_table(data: Path, ideas: tuple[Idea, ...] = IDEAS) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def main(arguments: list[str]) -> int:
-    """Print the table, or write it into a page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m simulator.studies.lucid_ideas", description=__doc__)
-    parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
-    parser.add_argument("--write", type=Path, help="the page to write the table into")
-    chosen = parser.parse_args(arguments)
-    if chosen.data is None:
-        parser.error("name the reference data, or set LUCID_REFERENCE_DATA")
-    table = ideas_table(Path(chosen.data))
-    if chosen.write is None:
-        print(table)
-    else:
-        page = chosen.write.read_text(encoding="utf-8")
-        chosen.write.write_text(written(page, {"lucid ideas": table}), encoding="utf-8")
-    return 0
+def tables(data: Path) -> dict[str, str]:
+    """Return the table by the name of its markers."""
+    return {"lucid ideas": ideas_table(data)}
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except LucidError as error:
-        sys.exit(f"Error: {error}")
+    run_study("simulator.studies.lucid_ideas", __doc__, tables)

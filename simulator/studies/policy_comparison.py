@@ -6,9 +6,6 @@ A third table compares policies that know users, on a synthetic log, because the
 LUCID_REFERENCE_DATA names. With `--write docs/policies.md` they go between that page's markers.
 """
 
-import argparse
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -17,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.errors import LucidError
 from cluster_logs.synthetic.generator import synthesize
 from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.cluster import ClusterSpec
@@ -25,7 +21,7 @@ from simulator.colocation import MeasuredPairs
 from simulator.policies.registry import BUILT_IN
 from simulator.replay import simulate
 from simulator.studies.agreement import load_slice
-from simulator.studies.fidelity import written
+from simulator.studies.pages import run_study
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
@@ -174,31 +170,15 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main(arguments: list[str]) -> int:
-    """Print the tables, or write them into a page; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m simulator.studies.policy_comparison", description=__doc__
-    )
-    parser.add_argument("data", nargs="?", type=Path, default=os.environ.get("LUCID_REFERENCE_DATA"))
-    parser.add_argument("--write", type=Path, help="the page to write the tables into")
-    chosen = parser.parse_args(arguments)
-    if chosen.data is None:
-        parser.error("name the reference data, or set LUCID_REFERENCE_DATA")
-    replays = Replays(Path(chosen.data))
-    tables = {
+def tables(data: Path) -> dict[str, str]:
+    """Return the tables by the names of their markers."""
+    replays = Replays(data)
+    return {
         "policies": policies_table(replays),
         "variants": variants_table(replays),
         "users": users_table(),
     }
-    if chosen.write is None:
-        print("\n\n".join(tables.values()))
-    else:
-        chosen.write.write_text(written(chosen.write.read_text(encoding="utf-8"), tables), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except LucidError as error:
-        sys.exit(f"Error: {error}")
+    run_study("simulator.studies.policy_comparison", __doc__, tables)

@@ -18,7 +18,6 @@ from simulator_scaling import idle_table, queue_table
 from simulator_speed import speed_table
 
 ROOT = Path(__file__).parents[2]
-BEGIN, END = "<!-- simulator: begin -->", "<!-- simulator: end -->"
 PARTS: Mapping[str, tuple[str, Callable[[], list[str]]]] = {
     "speed": ("Jobs per CPU second", speed_table),
     "idle": ("Idle time costs nothing", idle_table),
@@ -79,13 +78,7 @@ def main(arguments: list[str]) -> int:
         print("\n".join(lines), flush=True)
         written += lines
     if chosen.write is not None:
-        page = chosen.write.read_text(encoding="utf-8")
-        if BEGIN not in page or END not in page:
-            parser.error(f"{chosen.write} lacks the markers {BEGIN} and {END}")
-        before, _, rest = page.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        text = "\n".join(written)
-        chosen.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        publish({"simulator": "\n".join(written)}, chosen.write)
     return 0
 
 

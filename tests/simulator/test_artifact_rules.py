@@ -20,7 +20,8 @@ from simulator.rules import (
     LUCID_SIMULATOR,
     load_rules,
 )
-from simulator.studies.fidelity import faults_described, written
+from simulator.studies.fidelity import faults_described
+from simulator.studies.pages import written
 from simulator.workload import Job, JobProfile, Workload
 
 ONE_NODE = ClusterSpec({"a": 1}, 8)
