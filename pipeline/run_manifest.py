@@ -58,7 +58,10 @@ def run_manifest(
 
 
 def git_commit(folder: Path) -> dict[str, Any]:
-    """The commit of the checkout that holds `folder` and whether files differ from it; else nulls."""
+    """The commit of the checkout that holds `folder` and whether files differ from it; else nulls.
+
+    Pages in docs/ do not count: they change no result, and some are what is being written.
+    """
 
     def git(*arguments: str) -> str | None:
         try:
@@ -74,7 +77,8 @@ def git_commit(folder: Path) -> dict[str, Any]:
         return done.stdout.strip() if done.returncode == 0 else None
 
     commit = git("rev-parse", "HEAD")
-    changes = git("status", "--porcelain", "--untracked-files=no") if commit else None
+    outside_docs = (":(top)", ":(top,exclude)docs")
+    changes = git("status", "--porcelain", "--untracked-files=no", "--", *outside_docs) if commit else None
     return {"git_commit": commit, "changed_files": None if changes is None else bool(changes)}
 
 
