@@ -17,8 +17,8 @@ from simulator.studies.fidelity import (
     difference_table,
     main,
     reference_slice,
-    written,
 )
+from simulator.studies.pages import written
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 
