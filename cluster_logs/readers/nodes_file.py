@@ -15,7 +15,7 @@ import pyarrow as pa
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import to_frame
-from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
+from cluster_logs.readers.base import Context, ReadChunk, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
 from cluster_logs.readers.sieve import Sieve
@@ -77,6 +77,21 @@ READER = Reader(
 )
 
 
+def every_row(chunk: ReadChunk, path: str) -> pa.Table:
+    """Return the rows of a chunk; raises BadInputError for the first one refused.
+
+    A cluster with a part missing is another cluster, so nothing is quarantined here.
+    """
+    if chunk.refused.num_rows:
+        first = chunk.refused.slice(0, 1).to_pylist()[0]
+        raise BadInputError(
+            f"{path}, row {first['source_row']}: {q.REASONS[first['reason']]} "
+            f"It reads: {first['raw_row']!r}.",
+            remedy="Correct the row.",
+        )
+    return chunk.rows
+
+
 def read_nodes_file(path: str, gpus_per_node: int = 8) -> pd.DataFrame:
     """virtual_cluster (text), nodes, gpus_per_node of a nodes file, in the file's order; `.gz` and URIs too.
 
@@ -84,15 +99,8 @@ def read_nodes_file(path: str, gpus_per_node: int = 8) -> pd.DataFrame:
     cluster with a part missing is another cluster.
     """
     tables = [NODE_ROWS_SCHEMA.empty_table()]
-    for chunk in read_chunks(READER, str(path), ReadOptions("nodes", gpus_per_node=gpus_per_node)):
-        if chunk.refused.num_rows:
-            first = chunk.refused.slice(0, 1).to_pylist()[0]
-            raise BadInputError(
-                f"{path}, row {first['source_row']}: {q.REASONS[first['reason']]} "
-                f"It reads: {first['raw_row']!r}.",
-                remedy="Correct the row.",
-            )
-        tables.append(chunk.rows)
+    chunks = read_chunks(READER, str(path), ReadOptions("nodes", gpus_per_node=gpus_per_node))
+    tables += [every_row(chunk, path) for chunk in chunks]
     nodes = to_frame(pa.concat_tables(tables).drop_columns(["date"]))
     twice = nodes["virtual_cluster"][nodes["virtual_cluster"].duplicated()]
     if len(twice):

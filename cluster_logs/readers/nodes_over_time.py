@@ -14,13 +14,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import TIMESTAMP
 from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODES_READER
-from cluster_logs.readers.nodes_file import checked_counts
+from cluster_logs.readers.nodes_file import checked_counts, every_row
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME, load_zone
@@ -75,15 +74,8 @@ def read_nodes_over_time(path: str, *, gpus_per_node: int = 8, time_zone: str = 
     daily = _is_daily(path)
     reader = NODES_READER if daily else _READER
     tables = [] if daily else [_SCHEMA.empty_table()]
-    for chunk in read_chunks(reader, str(path), ReadOptions("nodes", time_zone, gpus_per_node)):
-        if chunk.refused.num_rows:
-            first = chunk.refused.slice(0, 1).to_pylist()[0]
-            raise BadInputError(
-                f"{path}, row {first['source_row']}: {q.REASONS[first['reason']]} "
-                f"It reads: {first['raw_row']!r}.",
-                remedy="Correct the row.",
-            )
-        tables.append(chunk.rows)
+    chunks = read_chunks(reader, str(path), ReadOptions("nodes", time_zone, gpus_per_node))
+    tables += [every_row(chunk, str(path)) for chunk in chunks]
     nodes = pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
     if nodes.empty:
         raise BadInputError(

@@ -28,6 +28,14 @@ TrackingOption = Annotated[
     ),
 ]
 GpusPerNodeOption = Annotated[int, typer.Option("--gpus-per-node", min=1, help="GPUs of one node.")]
+# The window of a log that a replay takes.
+StartOption = Annotated[
+    str | None, typer.Option("--start", metavar="TIME", help="First submission; naive: the log's zone.")
+]
+EndOption = Annotated[str | None, typer.Option("--end", metavar="TIME", help="Last submission, included.")]
+TimeZoneOption = Annotated[
+    str | None, typer.Option("--time-zone", metavar="ZONE", help="Zone of naive times in the log.")
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option("--as-of", metavar="TIME", help="As if the log ended here (UTC unless it names a zone)."),

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cluster_logs.errors import BadInputError
-from pipeline.cli.options import GpusPerNodeOption, existing_file, parse_time
+from pipeline.cli.options import (
+    EndOption,
+    GpusPerNodeOption,
+    StartOption,
+    TimeZoneOption,
+    existing_file,
+    parse_time,
+)
 from pipeline.cli.output import JsonFlag, print_facts, print_table, progress_reporter, show
 
 if TYPE_CHECKING:
@@ -31,13 +38,9 @@ def reproduce_lucid(
     ] = None,
     nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes.")] = None,
     gpus_per_node: GpusPerNodeOption = 8,
-    start: Annotated[
-        str | None, typer.Option(metavar="TIME", help="First submission; naive: the log's zone.")
-    ] = None,
-    end: Annotated[str | None, typer.Option(metavar="TIME", help="Last submission, included.")] = None,
-    time_zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Zone of naive times in the log.")
-    ] = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    time_zone: TimeZoneOption = None,
     synthetic: Annotated[
         str | None,
         typer.Option(metavar="CLUSTER", help="Instead of --jobs: a log like helios-venus or helios-saturn."),

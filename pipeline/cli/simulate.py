@@ -7,8 +7,11 @@ import typer
 
 from cluster_logs.errors import BadInputError
 from pipeline.cli.options import (
+    EndOption,
     GpusPerNodeOption,
     LakeOption,
+    StartOption,
+    TimeZoneOption,
     existing_file,
     lake_or_default,
     parse_time,
@@ -65,13 +68,9 @@ def simulate(
         int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs for every job.")
     ] = None,
     gpus_per_node: GpusPerNodeOption = 8,
-    start: Annotated[
-        str | None, typer.Option(metavar="TIME", help="First submission; naive: the log's zone.")
-    ] = None,
-    end: Annotated[str | None, typer.Option(metavar="TIME", help="Last submission, included.")] = None,
-    time_zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Zone of naive times in the log.")
-    ] = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    time_zone: TimeZoneOption = None,
     rules: Annotated[
         str,
         typer.Option(

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 
 from cluster_logs.errors import BadInputError
-from pipeline.cli.options import LakeOption, existing_file
+from pipeline.cli.options import EndOption, LakeOption, StartOption, TimeZoneOption, existing_file
 from pipeline.cli.output import (
     JsonFlag,
     plain,
@@ -60,13 +60,9 @@ def sweep(
     ] = None,
     gpus: Annotated[int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs.")] = None,
     gpus_per_node: Annotated[int | None, typer.Option(min=1, help="GPUs of one node; default 8.")] = None,
-    start: Annotated[
-        str | None, typer.Option(metavar="TIME", help="First submission; naive: the log's zone.")
-    ] = None,
-    end: Annotated[str | None, typer.Option(metavar="TIME", help="Last submission, included.")] = None,
-    time_zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Zone of naive times in the log.")
-    ] = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    time_zone: TimeZoneOption = None,
     rules: Annotated[str | None, typer.Option(help="A rule set by name; default: default.")] = None,
     policy: Annotated[
         list[str] | None, typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")

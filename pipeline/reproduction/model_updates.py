@@ -6,9 +6,7 @@ cheaper training than the end-to-end evaluation does, because a daily interval f
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from lucid_models.boosting import BoostingSettings
 from lucid_models.duration import DurationSettings, WorkloadEstimateModel, epoch_seconds
 from lucid_models.evaluation import duration_metrics
 from pipeline.reproduction.beliefs import why_no_model
+from pipeline.reproduction.processes import over_processes
 from pipeline.reproduction.runs import Outcome, Run
 from pipeline.reproduction.sections import HOUR_S, Section, not_measured, number
 from pipeline.reproduction.study import LUCID, Study, figure_of
@@ -117,7 +116,9 @@ def add_updates(study: Study, *, progress: Progress = silent) -> Study:
     todo = lessons(start_s, end_s, intervals_of(study))
     jobs = pd.concat([study.trace.earlier, study.trace.jobs], ignore_index=True)
     history = History(jobs, epoch_seconds(jobs, "submit_time"))
-    done = _learn_all(history, todo, study.workers, progress)
+    done = over_processes(
+        learn, history, todo, workers=study.workers, what="model updates", progress=progress
+    )
     estimates = dict(study.materials.estimates)
     for name in intervals_of(study):
         every_s = min(INTERVALS[name], end_s - start_s + 1)
@@ -145,36 +146,6 @@ def learn(history: History, lesson: Lesson) -> tuple[Floats, Floats | None]:
     coming = history.jobs[asked]
     live = model.predict_causal(coming, earlier=history.jobs[recent]) if lesson.live else None
     return model.predict(coming), live
-
-
-def _learn_all(
-    history: History, todo: list[Lesson], workers: int, progress: Progress
-) -> dict[Lesson, tuple[Floats, Floats | None]]:
-    done: dict[Lesson, tuple[Floats, Floats | None]] = {}
-    progress(0, len(todo), "model updates")
-    if workers <= 1 or len(todo) == 1:
-        for lesson in todo:
-            done[lesson] = learn(history, lesson)
-            progress(len(done), len(todo), "model updates")
-        return done
-    with ProcessPoolExecutor(
-        min(workers, len(todo)), get_context("spawn"), initializer=_take, initargs=(history,)
-    ) as pool:
-        for lesson, found in zip(todo, pool.map(_learn_taken, todo), strict=True):
-            done[lesson] = found
-            progress(len(done), len(todo), "model updates")
-    return done
-
-
-_taken: list[History] = []
-
-
-def _take(history: History) -> None:
-    _taken[:] = [history]
-
-
-def _learn_taken(lesson: Lesson) -> tuple[Floats, Floats | None]:
-    return learn(_taken[0], lesson)
 
 
 def update_runs(study: Study) -> list[Run]:

@@ -1,9 +1,7 @@
 """The simulations of an evaluation: each named by what it depends on, each done once, over processes."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from cluster_logs.errors import LucidError
 from cluster_logs.progress import Progress, silent
 from pipeline.reproduction.observing import Activity, ActivityRecorder
+from pipeline.reproduction.processes import over_processes
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
 from simulator.metrics import SHORT_JOB_S
@@ -131,30 +130,4 @@ def execute(
 ) -> dict[Run, Outcome]:
     """Do each distinct run once, over `workers` processes; the outcome does not depend on their number."""
     todo = list(dict.fromkeys(runs))
-    done: dict[Run, Outcome] = {}
-    progress(0, len(todo), "simulations")
-    if workers <= 1 or len(todo) == 1:
-        for run in todo:
-            done[run] = measure(materials, run)
-            progress(len(done), len(todo), "simulations")
-        return done
-    with ProcessPoolExecutor(
-        min(workers, len(todo)), get_context("spawn"), initializer=_take, initargs=(materials,)
-    ) as pool:
-        futures = {pool.submit(_measure_taken, run): run for run in todo}
-        for future in as_completed(futures):
-            done[futures[future]] = future.result()
-            progress(len(done), len(todo), "simulations")
-    return {run: done[run] for run in todo}
-
-
-_taken: list[Materials] = []
-
-
-def _take(materials: Materials) -> None:
-    """Keep the materials in a worker process: they are sent once, not with every run."""
-    _taken[:] = [materials]
-
-
-def _measure_taken(run: Run) -> Outcome:
-    return measure(_taken[0], run)
+    return over_processes(measure, materials, todo, workers=workers, what="simulations", progress=progress)
