@@ -57,11 +57,13 @@ def boost(
     feature_names: Sequence[str],
     blocks: NDArray[np.intp],
     settings: BoostingSettings,
+    weights: NDArray[np.float64] | None = None,
 ) -> BoostedModel:
     """Fit an EBM and return it as a scorer.
 
-    Shapes: features (rows, len(feature_names)), target (rows,), blocks (rows,). Raises BadInputError when
-    there is too little to validate on or when training diverged.
+    Shapes: features (rows, len(feature_names)), target (rows,), blocks (rows,), weights (rows,): how much
+    each row counts, > 0 (None: all the same). Raises BadInputError when there is too little to validate on or
+    when training diverged.
     """
     from interpret.glassbox import ExplainableBoostingRegressor
 
@@ -93,7 +95,7 @@ def boost(
         # Missing values are meant to be there (no history yet) and our explanations show their score.
         warnings.filterwarnings("ignore", message="Missing values detected")
         warnings.filterwarnings("ignore", message="All-NaN slice encountered")
-        model.fit(matrix, target, bags=split)
+        model.fit(matrix, target, sample_weight=weights, bags=split)
     scorer = scorer_of(model, feature_names)
     held_out = _held_out_scores(model, scorer, matrix, split)
     if not np.isfinite(held_out).all():

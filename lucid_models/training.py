@@ -5,12 +5,9 @@ registered is fitted again on all data until `train_until`. The same data and se
 identical file of the same data is not registered twice: its run is logged, its version is used again.
 """
 
-import json
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,16 +15,11 @@ import pandas as pd
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
-from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.duration import DurationSettings, WorkloadEstimateModel, job_mappings
 from lucid_models.evaluation import evaluate_duration, evaluate_packing, evaluate_throughput
-from lucid_models.explanation_plots import draw_explanations
 from lucid_models.forecasting import SERIES
-from lucid_models.model_card import CardFacts, build_model_card
-from lucid_models.model_format import save_model
+from lucid_models.model_card import CardFacts
 from lucid_models.packing import FEATURES, PackingAnalyzeModel, PackingSettings
-from lucid_models.registry import LoggedDataset, Registry
-from lucid_models.release_building import MODEL_NAMES
 from lucid_models.serving_frames import INPUT_COLUMNS
 from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput_forecasts import ThroughputForecasts
@@ -37,46 +29,13 @@ from lucid_models.training_data import (
     read_training_jobs,
     read_training_throughput,
 )
+from lucid_models.training_log import Metrics, TrainedModel, TrainReport, register_model
 
-TRAINING_EXPERIMENT = "lucid-training"
 # Beyond this many jobs older ones add little: the statistics decay with a half-life of days.
 MAX_JOBS = 500_000
 _SHORT_SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}
 _EXAMPLE_ROWS = 5
 _EXAMPLE_BINS = 300
-
-Metrics = dict[str, float]
-
-
-@dataclass(frozen=True)
-class TrainReport:
-    """What was trained: `digest` is the SHA-256 of the model's file; `baselines` are metrics by rival."""
-
-    model: str
-    name: str
-    version: int
-    run_id: str
-    digest: str
-    metrics: Metrics
-    baselines: Mapping[str, Metrics]
-    reused: bool
-
-
-@dataclass(frozen=True)
-class _Trained:
-    """A fitted model with everything that is logged of it."""
-
-    kind: str
-    document: Mapping[str, Any]
-    dataset: LoggedDataset
-    params: Mapping[str, Any]
-    metrics: Metrics
-    baselines: Mapping[str, Metrics]
-    card: CardFacts
-    example: pd.DataFrame
-    explained: Mapping[str, Mapping[str, Any]]
-    local: Mapping[str, Any] | None
-    tags: Mapping[str, str]
 
 
 def train_packing(
@@ -110,7 +69,7 @@ def train_packing(
     simulated = bool(_flags(solo).any() or _flags(pairs).any())
     dataset = profile_dataset(solo, pairs)
     example = solo[list(FEATURES)].head(_EXAMPLE_ROWS).astype("float64").reset_index(drop=True)
-    trained = _Trained(
+    trained = TrainedModel(
         kind="packing",
         document=model.to_data(),
         dataset=dataset,
@@ -133,7 +92,7 @@ def train_packing(
         local=model.explain_local(example.iloc[0].tolist()),
         tags={"simulated_profiles": str(simulated).lower()},
     )
-    return _register(trained, tracking_uri, seed)
+    return register_model(trained, tracking_uri, seed)
 
 
 def train_throughput(
@@ -163,7 +122,7 @@ def train_throughput(
     forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
     recent = data.table.iloc[-_EXAMPLE_BINS:].reset_index(drop=True)
     features = models["submitted_gpu_jobs"].features_of(recent).iloc[-1]
-    trained = _Trained(
+    trained = TrainedModel(
         kind="throughput",
         document=forecasts.to_data(),
         dataset=data.dataset,
@@ -176,7 +135,7 @@ def train_throughput(
         local=models["submitted_gpu_jobs"].explain_local(features),
         tags=_log_tags(data, cluster),
     )
-    report = _register(trained, tracking_uri, seed)
+    report = register_model(trained, tracking_uri, seed)
     progress(3, 3, "registered")
     return report
 
@@ -208,7 +167,7 @@ def train_duration(
     metrics, baselines = _duration_metrics(data, progress)
     model = WorkloadEstimateModel(chosen).fit(data.table, known_until=data.until, progress=progress)
     progress(0, None, "logging")
-    trained = _Trained(
+    trained = TrainedModel(
         kind="duration",
         document=model.to_data(),
         dataset=data.dataset,
@@ -221,7 +180,7 @@ def train_duration(
         local=model.explain_local(data.table.iloc[-1]),
         tags=_log_tags(data, cluster),
     )
-    return _register(trained, tracking_uri, seed)
+    return register_model(trained, tracking_uri, seed)
 
 
 # Measuring ---------------------------------------------------------------------------------------------
@@ -308,9 +267,6 @@ def _duration_example(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-# Logging -----------------------------------------------------------------------------------------------
-
-
 def _log_tags(data: TrainingTable, cluster: str) -> dict[str, str]:
     return {
         "cluster": cluster,
@@ -320,79 +276,6 @@ def _log_tags(data: TrainingTable, cluster: str) -> dict[str, str]:
     }
 
 
-def _register(trained: _Trained, tracking_uri: str, seed: int) -> TrainReport:
-    registry = Registry(tracking_uri)
-    name = MODEL_NAMES[trained.kind]
-    card = build_model_card(trained.card)
-    with tempfile.TemporaryDirectory(prefix="lucid-") as folder_name:
-        folder = Path(folder_name)
-        file = folder / f"{trained.kind}.json"
-        digest = save_model(trained.document, file)
-        identity = {"digest": digest, "dataset_digest": trained.dataset.digest, **trained.tags}
-        registry.ensure_model(name, f"{load_catalogue_entry(trained.kind).title} of Lucid MLOps.")
-        # `training_from` and `_until` are part of the identity: they bound what a gate may replay.
-        known = next(
-            (
-                version.version
-                for version in registry.versions(name)
-                if all(version.tags.get(key) == value for key, value in identity.items())
-            ),
-            None,
-        )
-        run_tags = {**identity, "model": trained.kind, "seed": str(seed)}
-        with registry.run(TRAINING_EXPERIMENT, f"train {trained.kind}", run_tags) as run:
-            run.log_params({**_flat(trained.params), "seed": seed})
-            run.log_metrics(
-                trained.metrics
-                | {
-                    f"baseline/{rival}/{metric}": value
-                    for rival, values in trained.baselines.items()
-                    for metric, value in values.items()
-                }
-            )
-            run.log_dataset(trained.dataset, "training")
-            run.log_folder(_write_artifacts(folder / "artifacts", trained, card))
-            if known is None:
-                uri, model_id = run.log_scorer(name, trained.kind, file, trained.example)
-                version = registry.create_version(
-                    name,
-                    uri,
-                    run.run_id,
-                    {**identity, "seed": str(seed)},
-                    description=card,
-                    model_id=model_id,
-                )
-            else:
-                version = known
-                run.set_tag("reused_version", str(known))
-            run.set_tag("model_version", str(version))
-    return TrainReport(
-        trained.kind,
-        name,
-        version,
-        run.run_id,
-        digest,
-        dict(trained.metrics),
-        {rival: dict(values) for rival, values in trained.baselines.items()},
-        known is not None,
-    )
-
-
-def _write_artifacts(folder: Path, trained: _Trained, card: str) -> Path:
-    explanation = folder / "explanation"
-    explanation.mkdir(parents=True)
-    (folder / "model_card.md").write_text(card, encoding="utf-8")
-    for name, explained in trained.explained.items():
-        place = explanation / name if name else explanation
-        # One local explanation belongs to the first model.
-        first = name == next(iter(trained.explained))
-        draw_explanations(explained, place, local=trained.local if first else None)
-        (place / "global.json").write_text(json.dumps(explained, allow_nan=False), encoding="utf-8")
-    if trained.local is not None:
-        (explanation / "local.json").write_text(json.dumps(trained.local, allow_nan=False), encoding="utf-8")
-    return folder
-
-
 def _flags(table: pd.DataFrame) -> "pd.Series[bool]":
     if "simulated" not in table.columns:
         raise BadInputError(
@@ -400,13 +283,3 @@ def _flags(table: pd.DataFrame) -> "pd.Series[bool]":
             remedy="Read it with profiler_jobs.profile_table, which says where it was measured.",
         )
     return table["simulated"].astype(bool)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat

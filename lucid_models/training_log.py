@@ -1,0 +1,139 @@
+"""What is left of a training run in MLflow: metrics, data, card, explanation, and a registered version."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lucid_models.catalogue import load_catalogue_entry
+from lucid_models.explanation_plots import draw_explanations
+from lucid_models.model_card import CardFacts, build_model_card
+from lucid_models.model_format import save_model
+from lucid_models.registry import LoggedDataset, Registry
+from lucid_models.release_building import MODEL_NAMES
+
+TRAINING_EXPERIMENT = "lucid-training"
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """What was trained: `digest` is the SHA-256 of the model's file; `baselines` are metrics by rival."""
+
+    model: str
+    name: str
+    version: int
+    run_id: str
+    digest: str
+    metrics: Metrics
+    baselines: Mapping[str, Metrics]
+    reused: bool
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A fitted model with everything that is logged of it."""
+
+    kind: str
+    document: Mapping[str, Any]
+    dataset: LoggedDataset
+    params: Mapping[str, Any]
+    metrics: Metrics
+    baselines: Mapping[str, Metrics]
+    card: CardFacts
+    example: pd.DataFrame
+    explained: Mapping[str, Mapping[str, Any]]
+    local: Mapping[str, Any] | None
+    tags: Mapping[str, str]
+
+
+def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> TrainReport:
+    """Log a run and register its model as a version, unless the same file of the same data is one already.
+
+    Raises ServiceUnavailableError when MLflow does not answer.
+    """
+    registry = Registry(tracking_uri)
+    name = MODEL_NAMES[trained.kind]
+    card = build_model_card(trained.card)
+    with tempfile.TemporaryDirectory(prefix="lucid-") as folder_name:
+        folder = Path(folder_name)
+        file = folder / f"{trained.kind}.json"
+        digest = save_model(trained.document, file)
+        identity = {"digest": digest, "dataset_digest": trained.dataset.digest, **trained.tags}
+        registry.ensure_model(name, f"{load_catalogue_entry(trained.kind).title} of Lucid MLOps.")
+        # `training_from` and `_until` are part of the identity: they bound what a gate may replay.
+        known = next(
+            (
+                version.version
+                for version in registry.versions(name)
+                if all(version.tags.get(key) == value for key, value in identity.items())
+            ),
+            None,
+        )
+        run_tags = {**identity, "model": trained.kind, "seed": str(seed)}
+        with registry.run(TRAINING_EXPERIMENT, f"train {trained.kind}", run_tags) as run:
+            run.log_params({**_flat(trained.params), "seed": seed})
+            run.log_metrics(
+                trained.metrics
+                | {
+                    f"baseline/{rival}/{metric}": value
+                    for rival, values in trained.baselines.items()
+                    for metric, value in values.items()
+                }
+            )
+            run.log_dataset(trained.dataset, "training")
+            run.log_folder(_write_artifacts(folder / "artifacts", trained, card))
+            if known is None:
+                uri, model_id = run.log_scorer(name, trained.kind, file, trained.example)
+                version = registry.create_version(
+                    name,
+                    uri,
+                    run.run_id,
+                    {**identity, "seed": str(seed)},
+                    description=card,
+                    model_id=model_id,
+                )
+            else:
+                version = known
+                run.set_tag("reused_version", str(known))
+            run.set_tag("model_version", str(version))
+    return TrainReport(
+        trained.kind,
+        name,
+        version,
+        run.run_id,
+        digest,
+        dict(trained.metrics),
+        {rival: dict(values) for rival, values in trained.baselines.items()},
+        known is not None,
+    )
+
+
+def _write_artifacts(folder: Path, trained: TrainedModel, card: str) -> Path:
+    explanation = folder / "explanation"
+    explanation.mkdir(parents=True)
+    (folder / "model_card.md").write_text(card, encoding="utf-8")
+    for name, explained in trained.explained.items():
+        place = explanation / name if name else explanation
+        # One local explanation belongs to the first model.
+        first = name == next(iter(trained.explained))
+        draw_explanations(explained, place, local=trained.local if first else None)
+        (place / "global.json").write_text(json.dumps(explained, allow_nan=False), encoding="utf-8")
+    if trained.local is not None:
+        (explanation / "local.json").write_text(json.dumps(trained.local, allow_nan=False), encoding="utf-8")
+    return folder
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
