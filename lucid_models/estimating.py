@@ -18,6 +18,7 @@ from lucid_models.duration_features import DurationFeatureState
 from lucid_models.explanation import explain_additive_row
 from lucid_models.job_keys import MIN_DURATION_S
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
+from lucid_models.reasons import duration_reason
 
 MAX_DURATION_S = 400 * 86_400.0
 # Up to here plain Python is faster than NumPy's calls, of which there are some for each shape function.
@@ -93,7 +94,10 @@ class DurationScorer:
         p50, p90, mean = self.estimate_rows(rows)
         return [
             DurationEstimate(
-                float(p50[i]), float(p90[i]), float(mean[i]), self.reason(job, rows[i], float(p50[i]))
+                float(p50[i]),
+                float(p90[i]),
+                float(mean[i]),
+                self.reason(job, rows[i], float(p50[i]), at_s),
             )
             for i, job in enumerate(jobs)
         ]
@@ -125,30 +129,18 @@ class DurationScorer:
         """Median run time in seconds from scores of the log head."""
         return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50))
 
-    def reason(self, job: Mapping[str, Any], row: NDArray[np.float64], p50_s: float) -> str:
-        """One sentence: the estimate, the closest history that it rests on, and what moved it most
-        besides.
-        """
-        evidence = self.state.evidence(self.state.keys_of(job))
-        if not evidence:
-            return f"{human_duration(p50_s)}: no finished job is known yet."
-        level, key, count, mean = evidence[-1]
-        text = (
-            f"{human_duration(p50_s)} because {_level_text(level, key)} usually runs "
-            f"{human_duration(math.exp(min(mean, 50.0)))} ({count} job{'s' if count != 1 else ''} seen)"
-        )
-        user = job.get("user")
-        if "user" in self.state.levels and user and all(found[0] != "user" for found in evidence):
-            text = f"{text}; user {user} is new"
-        moved = self._largest_fact(row)
-        return f"{text}; {moved}." if moved else f"{text}."
+    def reason(
+        self, job: Mapping[str, Any], row: NDArray[np.float64], p50_s: float, at_s: float | None = None
+    ) -> str:
+        """One sentence: the estimate, the history that it rests on, and what moved it besides (`reasons`)."""
+        return duration_reason(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
 
     def explain(self, job: Mapping[str, Any], at_s: float | None = None) -> dict[str, Any]:
         """What each term adds to the logarithm of one job's run time, with the sentence of `reason`."""
         row = self.features([job], at_s)[0]
         p50_s = float(self.p50_of(self.log_head.score(row[None, :]))[0])
         explained = explain_additive_row(self.log_head, row.tolist(), p50_s)
-        return {**explained, "unit": "log seconds", "reason": self.reason(job, row, p50_s)}
+        return {**explained, "unit": "log seconds", "reason": self.reason(job, row, p50_s, at_s)}
 
     def to_data(self) -> dict[str, Any]:
         """The saved form (model_format)."""
@@ -185,61 +177,3 @@ class DurationScorer:
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
         low, high = math.log(self.floor_s), math.log(self.ceiling_s)
         return np.exp(np.clip(logarithm, low, high))
-
-    def _largest_fact(self, row: NDArray[np.float64]) -> str:
-        """The plain fact of the job (size, hour, time limit, ...) that moves the estimate most, when by over
-        5 %.
-        """
-        contributions = self.log_head.contributions_one(row.tolist())
-        best, name, value = 0.05, "", math.nan
-        for term, contribution in zip(self.log_head.terms, contributions, strict=True):
-            feature = self.state.names[term.features[0]]
-            if len(term.features) == 1 and feature in self.state.facts and abs(contribution) > abs(best):
-                best, name, value = contribution, feature, float(row[term.features[0]])
-        if not name:
-            return ""
-        direction = "long" if best > 0 else "short"
-        return f"{_fact_text(name, value)} makes it {math.exp(abs(best)):.2f} times as {direction}"
-
-
-def human_duration(seconds: float) -> str:
-    """A run time for people: `45 s`, `12 min`, `3.4 h`, `2.1 days`."""
-    for limit, unit_s, unit in ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h")):
-        if seconds < limit:
-            return f"{seconds / unit_s:.3g} {unit}"
-    return f"{seconds / 86_400.0:.3g} days"
-
-
-def _level_text(level: str, key: str) -> str:
-    words = {
-        "all": "a job",
-        "size": f"a job of size {key}",
-        "virtual_cluster": f"virtual cluster {key}",
-        "virtual_cluster_size": f"virtual cluster x size {key}",
-        "job_type": f"job type {key}",
-        "family": f"family {key}",
-        "name": f"name {key}",
-        "user": f"user {key}",
-        "user_size": f"user x size {key}",
-        "user_family": f"user x family {key}",
-        "user_name": f"user x name {key}",
-        "user_name_size": f"user x name x size {key}",
-    }
-    return words[level]
-
-
-def _fact_text(name: str, value: float) -> str:
-    if math.isnan(value):
-        return f"unknown {name.removeprefix('log_').replace('_', ' ')}"
-    words = {
-        "log_gpus": f"{math.expm1(value):.4g} GPUs",
-        "log_cpus": f"{math.expm1(value):.4g} CPU cores",
-        "nodes": f"{value:.4g} nodes",
-        "log_time_limit": f"the time limit of {human_duration(math.expm1(value))}",
-        "gpu_util_pct": f"GPU utilisation of {value:.0f} %",
-        "gpu_mem_util_pct": f"GPU memory utilisation of {value:.0f} %",
-        "log_gpu_mem_mib": f"GPU memory of {math.expm1(value):.0f} MiB",
-        "hour": f"the submission hour {value:.0f}",
-        "day_of_week": f"the weekday {('Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun')[int(value) % 7]}",
-    }
-    return words[name]
