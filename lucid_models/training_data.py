@@ -50,7 +50,7 @@ def read_training_jobs(
     until = None if train_until is None else _utc(train_until)
     table = lake.read_jobs(cluster, None, until)
     if until is not None:
-        table = _as_known_at(table, until)
+        table = as_known_at(table, until)
     finished = table["state"].isin([str(state) for state in FINISHED_STATES])
     never_ran = (table["duration_s"] <= 0).fillna(False).astype(bool) | (
         table["duration_s"].isna() & finished
@@ -144,7 +144,7 @@ def _jobs_are_synthetic(lake: Lake, cluster: str) -> bool:
     return bool(found) and all(name.endswith(SYNTHETIC_SUFFIX) for name in found)
 
 
-def _as_known_at(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
+def as_known_at(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
     """The jobs as a log read at `moment` shows them: what started or ended later has not yet.
 
     Without an end time the end is taken to be submit_time + duration_s, as everywhere in duration.

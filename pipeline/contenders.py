@@ -12,11 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from cluster_logs.errors import BadInputError
 from lucid_models.duration import WorkloadEstimateModel
 from lucid_models.manifest import ReleaseManifest
+from lucid_models.packing_tree import PackingSettings
 from lucid_models.release_store import ALLOW_SIMULATED
+from pipeline.forecast_beliefs import Forecaster
 from pipeline.replay_inputs import ReplayInputs
 from pipeline.rival_estimates import helios_rolling_s, known_from_s
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
+from simulator.forecast import ThroughputForecast
+from simulator.recorder import Recorder
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.user_history import user_history_estimates
@@ -27,6 +31,10 @@ Floats = NDArray[np.float64]
 
 class SharingModel(Protocol):
     """What a contender needs of a packing model."""
+
+    @property
+    def settings(self) -> PackingSettings:
+        """Its thresholds."""
 
     def predict(
         self, gpu_util_pct: ArrayLike, gpu_mem_util_pct: ArrayLike, gpu_mem_mib: ArrayLike, amp: ArrayLike
@@ -42,6 +50,10 @@ class LoadedRelease(Protocol):
         """The packing model."""
 
     @property
+    def throughput(self) -> Forecaster:
+        """The throughput model."""
+
+    @property
     def duration(self) -> WorkloadEstimateModel:
         """The duration model."""
 
@@ -52,13 +64,14 @@ class LoadedRelease(Protocol):
 
 @dataclass(frozen=True)
 class Contender:
-    """A policy with its beliefs, one a row of `ReplayInputs.replayed`; None where it has none."""
+    """A policy with its beliefs, None where it has none; arrays hold one a row of `ReplayInputs.replayed`."""
 
     name: str
     policy: str
     estimated_duration_s: Floats | None = None
     sharing_scores: Floats | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    forecast: ThroughputForecast | None = None
 
 
 def rival_contenders(inputs: ReplayInputs) -> list[Contender]:
@@ -74,9 +87,14 @@ def rival_contenders(inputs: ReplayInputs) -> list[Contender]:
 
 
 def lucid_contender(
-    name: str, release: LoadedRelease, inputs: ReplayInputs, rolling_s: Floats, jobs: pd.DataFrame
+    name: str,
+    release: LoadedRelease,
+    inputs: ReplayInputs,
+    rolling_s: Floats,
+    jobs: pd.DataFrame,
+    forecast: ThroughputForecast | None = None,
 ) -> Contender:
-    """Lucid with a release's estimates, sharing scores and settings.
+    """Lucid with a release's estimates, sharing scores, throughput forecast and settings.
 
     `jobs` are all jobs of the lake until the window's end. Each job of the window is estimated from what had
     ended by its submission; jobs of the warm-up, which the model may have learned from, go by `rolling_s`.
@@ -92,7 +110,7 @@ def lucid_contender(
     judged = inputs.judged
     estimates[judged] = by_row.loc[_keys(inputs.replayed[judged])].to_numpy(dtype=np.float64)
     settings = {key: value for key, value in release.manifest.settings.items() if key != ALLOW_SIMULATED}
-    return Contender(name, "lucid", estimates, sharing_scores(release.packing, inputs), settings)
+    return Contender(name, "lucid", estimates, sharing_scores(release.packing, inputs), settings, forecast)
 
 
 def learned_until(manifest: ReleaseManifest) -> datetime | None:
@@ -141,8 +159,9 @@ def replay_contender(
     cluster: ClusterSpec,
     colocation: ColocationModel,
     progress: Any = None,
+    recorder: Recorder | None = None,
 ) -> SimulationResult:
-    """Simulate one contender on the warm-up and the window."""
+    """Simulate one contender on the warm-up and the window; `recorder` watches."""
     workload = Workload.from_jobs(
         inputs.replayed,
         estimated_duration_s=contender.estimated_duration_s,
@@ -157,6 +176,7 @@ def replay_contender(
         settings=contender.settings,
         colocation=colocation,
         changes=inputs.changes,
+        forecast=contender.forecast,
         progress=progress,
     )
     outgrown = int(result.summary["outgrown_jobs"])
