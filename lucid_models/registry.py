@@ -58,6 +58,15 @@ class LoggedDataset:
     window_end: str | None = None
 
 
+@dataclass(frozen=True)
+class FoundRun:
+    """A run that was written earlier."""
+
+    run_id: str
+    tags: Mapping[str, str]
+    metrics: Mapping[str, float]
+
+
 class Registry:
     """Runs, models and aliases on one MLflow server (or SQLite file).
 
@@ -104,6 +113,32 @@ class Registry:
             except ServiceUnavailableError:
                 if status == "FINISHED":
                     raise
+
+    def run_metrics(self, run_id: str) -> dict[str, float]:
+        """The newest value of each metric of a run; raises NotFoundError."""
+        found = self._found(lambda: self._client.get_run(run_id))
+        if found is None:
+            raise NotFoundError(f"There is no run {run_id} on {self.tracking_uri}.")
+        return {str(name): float(value) for name, value in found.data.metrics.items()}
+
+    def find_runs(self, experiment: str, tags: Mapping[str, str], *, most: int = 100) -> list["FoundRun"]:
+        """The newest finished runs of an experiment with these tags; none when it does not exist."""
+        found = self._call(lambda: self._client.get_experiment_by_name(experiment))
+        if found is None:
+            return []
+        wanted = [
+            "attributes.status = 'FINISHED'",
+            *(f"tags.`{key}` = '{value}'" for key, value in tags.items()),
+        ]
+        runs = self._call(
+            lambda: self._client.search_runs(
+                [found.experiment_id],
+                " and ".join(wanted),
+                max_results=most,
+                order_by=["attributes.start_time DESC"],
+            )
+        )
+        return [FoundRun(str(run.info.run_id), dict(run.data.tags), dict(run.data.metrics)) for run in runs]
 
     def _experiment(self, name: str) -> str:
         found = self._client.get_experiment_by_name(name)

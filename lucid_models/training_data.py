@@ -51,11 +51,7 @@ def read_training_jobs(
     table = lake.read_jobs(cluster, None, until)
     if until is not None:
         table = as_known_at(table, until)
-    finished = table["state"].isin([str(state) for state in FINISHED_STATES])
-    never_ran = (table["duration_s"] <= 0).fillna(False).astype(bool) | (
-        table["duration_s"].isna() & finished
-    )
-    table = table[~never_ran]
+    table = without_those_that_never_ran(table)
     if table.empty:
         raise BadInputError(
             f"Cluster {cluster!r} has no job with a run time before {until}.",
@@ -142,6 +138,13 @@ def _jobs_are_synthetic(lake: Lake, cluster: str) -> bool:
         return False
     found = list(names)
     return bool(found) and all(name.endswith(SYNTHETIC_SUFFIX) for name in found)
+
+
+def without_those_that_never_ran(jobs: pd.DataFrame) -> pd.DataFrame:
+    """The jobs that ran, run or may still: not those of zero run time, nor those that ended without one."""
+    finished = jobs["state"].isin([str(state) for state in FINISHED_STATES])
+    no_time = (jobs["duration_s"] <= 0).fillna(False).astype(bool)
+    return jobs[~(no_time | (jobs["duration_s"].isna() & finished))]
 
 
 def as_known_at(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
