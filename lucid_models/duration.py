@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
+from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.duration_features import (
     FACTS,
@@ -29,6 +30,7 @@ from lucid_models.estimating import MAX_DURATION_S, DurationScorer, ResidualQuan
 from lucid_models.explanation import explain_additive_global
 from lucid_models.job_keys import name_family
 from lucid_models.job_replay import JobStream, replay, stream_summary
+from lucid_models.monotone import check_directions, constrain
 
 MIN_JOBS = 100
 LARGE_TABLE_ROWS = 40_000
@@ -50,7 +52,12 @@ _LEAST_KNOWN_SHARE = 0.02
 
 @dataclass(frozen=True)
 class DurationSettings:
-    """How the model is trained; `blocks` is the number of blocks of time that the bags are made of."""
+    """How the model is trained.
+
+    `blocks` is the number of blocks of time that the bags are made of. `monotone` holds shape functions of
+    the log head to a direction ("rising", "falling"), by feature; facts that a log does not have are passed
+    over.
+    """
 
     features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
     log_boosting: BoostingSettings = field(
@@ -62,6 +69,10 @@ class DurationSettings:
         )
     )
     blocks: int = 20
+    monotone: Mapping[str, str] = field(default_factory=lambda: {"log_gpus": "rising"})
+
+    def __post_init__(self) -> None:
+        check_directions(self.monotone)
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,8 @@ class WorkloadEstimateModel:
     def __init__(self, settings: DurationSettings | None = None) -> None:
         self.settings = settings or DurationSettings()
         self._scorer: DurationScorer | None = None
+        # The scorer as it was before the monotone constraints, after `fit` with any.
+        self.unconstrained: DurationScorer | None = None
 
     @property
     def scorer(self) -> DurationScorer:
@@ -115,21 +128,28 @@ class WorkloadEstimateModel:
             rows, duration / scale, state.names, blocks, _affordable(self.settings.mean_boosting, rows)
         )
         progress(2, 2, "boosting done")
-        self._scorer = DurationScorer(
-            state,
-            log_head.scorer,
-            mean_head.scorer,
-            scale,
-            residual_quantiles(log_head.held_out_scores, logarithm),
-            float(min(2.0 * duration.max(), MAX_DURATION_S)),
-            {
-                **stream_summary(stream),
-                "rows": int(taught.sum()),
-                "known_until_s": lesson.until_s,
-                "log_boosting": asdict(_affordable(self.settings.log_boosting, rows)),
-                "mean_boosting": asdict(_affordable(self.settings.mean_boosting, rows)),
-            },
-        )
+        held = constrain(log_head.scorer, self.settings.monotone, FACTS)
+
+        def scorer_with(head: AdditiveScorer, held_out_scores: NDArray[np.float64]) -> DurationScorer:
+            return DurationScorer(
+                state,
+                head,
+                mean_head.scorer,
+                scale,
+                residual_quantiles(held_out_scores, logarithm),
+                float(min(2.0 * duration.max(), MAX_DURATION_S)),
+                {
+                    **stream_summary(stream),
+                    "rows": int(taught.sum()),
+                    "known_until_s": lesson.until_s,
+                    "log_boosting": asdict(_affordable(self.settings.log_boosting, rows)),
+                    "mean_boosting": asdict(_affordable(self.settings.mean_boosting, rows)),
+                    "monotone": dict(held.directions),
+                },
+            )
+
+        self._scorer = scorer_with(held.scorer, log_head.held_out_scores + held.moved(rows))
+        self.unconstrained = scorer_with(held.before, log_head.held_out_scores) if held.directions else None
         return self
 
     def predict(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
