@@ -69,7 +69,8 @@ def evaluate_duration(
 
     Trained on the jobs submitted in the first `train_days` days, tested on the rest in the order of
     submission; a run time is known only once the job ended. Jobs that never ran (no run time, or zero) are
-    left out. Ranks are of GPU time (GPUs x run time), errors of log10 run time, R2 of seconds.
+    left out. Ranks are of GPU time (GPUs x run time), errors of log10 run time, R2 of seconds. The row
+    `ebm_unconstrained` is the same model before its monotone constraints.
     """
     ran = jobs[pd.to_numeric(jobs["duration_s"], errors="coerce").astype("Float64").fillna(0) > 0]
     submit = epoch_seconds(ran, "submit_time")
@@ -104,6 +105,9 @@ def evaluate_duration(
         }
 
     rows = [row("ebm", p50, mean, fit_s, float((truth <= p90).mean()))]
+    if model.unconstrained is not None:
+        free, free_p90, free_mean = model.unconstrained.estimate_rows(features.to_numpy())
+        rows.append(row("ebm_unconstrained", free, free_mean, fit_s, float((truth <= free_p90).mean())))
     naive = baselines.duration_baselines(features)
     rows += [row(name, seconds, seconds, 0.0, None) for name, seconds in naive.items()]
     if rivals:
