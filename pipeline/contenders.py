@@ -14,9 +14,9 @@ from lucid_models.duration import WorkloadEstimateModel
 from lucid_models.manifest import ReleaseManifest
 from lucid_models.packing_tree import PackingSettings
 from lucid_models.release_store import ALLOW_SIMULATED
+from lucid_models.rival_estimates import helios_rolling_s, known_from_s
 from pipeline.forecast_beliefs import Forecaster
 from pipeline.replay_inputs import ReplayInputs
-from pipeline.rival_estimates import helios_rolling_s, known_from_s
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
 from simulator.forecast import ThroughputForecast
