@@ -177,6 +177,7 @@ def replay_contender(
         colocation=colocation,
         changes=inputs.changes,
         forecast=contender.forecast,
+        recorder=recorder,
         progress=progress,
     )
     outgrown = int(result.summary["outgrown_jobs"])
