@@ -1,16 +1,35 @@
 """What an operator may set: the policy's settings that a release pins, and the gate's rules."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast, get_args
 
-from cluster_logs.errors import UnknownNameError
+from cluster_logs.errors import BadInputError, UnknownNameError
 from lucid_models.release_store import ALLOW_SIMULATED
-from pipeline.release_validation import GateSettings
 from pipeline.replay_inputs import JobTypes
 from simulator.gate.rules import GateRules
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """How a release is validated.
+
+    - `rules`: objective, margins and limits.
+    - `warm_up_days`: days before the window whose jobs fill the cluster without being counted.
+    - `job_types`: profiles that the log lacks are "drawn" from the measured ones (seeded with `seed`), or,
+      with "log", such jobs never share their GPUs.
+    """
+
+    rules: GateRules = field(default_factory=GateRules)
+    warm_up_days: float = 2.0
+    job_types: JobTypes = "drawn"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warm_up_days <= 365:
+            raise BadInputError(f"warm_up_days is {self.warm_up_days!r}.", remedy="Use 0 to 365.")
 
 
 def pinned_settings(chosen: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -9,8 +9,8 @@ out.
 
 import json
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.validation import validate_table
@@ -32,38 +32,22 @@ from pipeline.contenders import (
     rival_contenders,
 )
 from pipeline.decision_latency import decision_latency_ms
-from pipeline.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, held_out_window, read_inputs
+from pipeline.forecast_beliefs import believed_throughput, forecast_series, read_window_throughput
+from pipeline.model_checks import check_models
+from pipeline.release_settings import GateSettings
+from pipeline.replay_inputs import HeldOutWindow, ReplayInputs, held_out_window, read_inputs
 from pipeline.run_manifest import frame_sha256, run_manifest
 from simulator.colocation import MeasuredPairs
-from simulator.gate.judge import judge
+from simulator.forecast import ThroughputForecast
+from simulator.gate.judge import judge, refuse
 from simulator.gate.metrics import EstimateCheck, MeasuredWindow, check_estimates
 from simulator.gate.report import write_report
 from simulator.gate.rules import GateRules
-from simulator.gate.verdict import Verdict
+from simulator.gate.verdict import Constraint, Verdict
 from simulator.result import SimulationResult
 
 LATENCY_REPEATS = 7
 PREDICTIONS = "duration_predictions"  # a suite of cluster_logs.expectations
-
-
-@dataclass(frozen=True)
-class GateSettings:
-    """How a release is validated.
-
-    - `rules`: objective, margins and limits.
-    - `warm_up_days`: days before the window whose jobs fill the cluster without being counted.
-    - `job_types`: profiles that the log lacks are "drawn" from the measured ones (seeded with `seed`), or,
-      with "log", such jobs never share their GPUs.
-    """
-
-    rules: GateRules = field(default_factory=GateRules)
-    warm_up_days: float = 2.0
-    job_types: JobTypes = "drawn"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.warm_up_days <= 365:
-            raise BadInputError(f"warm_up_days is {self.warm_up_days!r}.", remedy="Use 0 to 365.")
 
 
 @dataclass(frozen=True)
@@ -101,33 +85,62 @@ def validate_release(
     report(0, None, "loading the releases")
     if version is None:
         version = show_release(tracking_uri=tracking_uri, alias="challenger").version
-    challenger = Candidate(version, load_release_models(tracking_uri=tracking_uri, version=version))
-    champion: Candidate | None = None
-    try:
-        live = show_release(tracking_uri=tracking_uri, alias="champion").version
-    except NotFoundError:
-        live = None
-    if live is not None and live != version:
-        found = Candidate(live, load_release_models(tracking_uri=tracking_uri, version=live))
-        if found.models.manifest.cluster == cluster:
-            champion = found
+    chosen = settings or GateSettings()
     with tempfile.TemporaryDirectory(prefix="lucid-verdict-") as scratch:
         folder = out_dir or Path(scratch)
-        verdict = prove(
-            challenger,
-            champion,
-            lake_uri=lake_uri,
-            cluster=cluster,
-            hold_out_days=hold_out_days,
-            as_of=as_of,
-            settings=settings or GateSettings(),
-            out_dir=folder,
-            progress=report,
-            is_champion=live == version,
-        )
+        try:
+            challenger = Candidate(version, load_release_models(tracking_uri=tracking_uri, version=version))
+        except ReleaseRefusedError as error:
+            verdict = _refuse_unloadable(version, cluster, error, chosen.rules, folder)
+        else:
+            champion, live, said = _champion(tracking_uri, cluster, version)
+            verdict = prove(
+                challenger,
+                champion,
+                lake_uri=lake_uri,
+                cluster=cluster,
+                hold_out_days=hold_out_days,
+                as_of=as_of,
+                settings=chosen,
+                out_dir=folder,
+                progress=report,
+                is_champion=live == version,
+                assumptions=said,
+            )
         record_verdict(
             tracking_uri=tracking_uri, version=version, verdict=verdict.to_dict(), artifacts_dir=folder
         )
+    return verdict
+
+
+def _champion(
+    tracking_uri: str, cluster: str, challenger: int
+) -> tuple[Candidate | None, int | None, list[str]]:
+    """The release to judge against, the version that is live, and what to say of it."""
+    from lucid_models.releases import load_release_models, show_release
+
+    try:
+        live = show_release(tracking_uri=tracking_uri, alias="champion")
+    except NotFoundError:
+        return None, None, []
+    if live.version == challenger or live.cluster != cluster:
+        return None, live.version, []
+    try:
+        models = load_release_models(tracking_uri=tracking_uri, version=live.version)
+    except ReleaseRefusedError as error:
+        said = f"The champion (release {live.version}) does not load and was not replayed: {error}"
+        return None, live.version, [said]
+    return Candidate(live.version, models), live.version, []
+
+
+def _refuse_unloadable(
+    version: int, cluster: str, error: ReleaseRefusedError, rules: GateRules, out_dir: Path
+) -> Verdict:
+    broken = Constraint("release_loads", "releases", 0.0, None, 1.0, False, str(error))
+    verdict = refuse(
+        broken, challenger="challenger", rules=rules, subject={"cluster": cluster, "release": version}
+    )
+    write_report(verdict, {}, out_dir)
     return verdict
 
 
@@ -143,6 +156,7 @@ def prove(
     as_of: datetime | None = None,
     progress: Progress = silent,
     is_champion: bool = False,
+    assumptions: Sequence[str] = (),
 ) -> Verdict:
     """As `validate_release`, with releases already loaded and nothing recorded."""
     window = _window(challenger, lake_uri, cluster, hold_out_days, settings, as_of)
@@ -151,12 +165,19 @@ def prove(
         lake_uri=lake_uri, cluster=cluster, window=window, job_types=settings.job_types, seed=settings.seed
     )
     jobs = Lake(lake_uri).read_jobs(cluster, end=window.end)
-    said = [*inputs.assumptions, *_assumptions(challenger, champion, window, is_champion)]
-    contenders, estimates, reference = _contenders(challenger, champion, inputs, jobs, said, progress)
+    throughput = read_window_throughput(lake_uri, cluster, window.warm_up_start, window.end)
+    said = [*assumptions, *inputs.assumptions, *_assumptions(challenger, champion, window, is_champion)]
+    if throughput is None:
+        said.append("The lake holds no throughput of the window: no forecast took part.")
+    rules = settings.rules
+    contenders, estimates, reference = _contenders(
+        challenger, champion, inputs, jobs, throughput, said, progress
+    )
+    beliefs = {one.name: _beliefs(one) for one in contenders} if estimates.usable else {}
+    models = check_models(challenger.models, inputs, beliefs, throughput, rules)
     measured = _measured_window(inputs)
     results = _replay(contenders, inputs, progress)
     progress(len(contenders), len(contenders), "timing decisions")
-    rules = settings.rules
     latency = None
     if estimates.usable:
         latency = decision_latency_ms(
@@ -171,6 +192,7 @@ def prove(
         assumptions=said,
         window=measured,
         estimates=estimates,
+        models=models,
         subject=_subject(challenger, champion, window, inputs, cluster),
     )
     progress(len(contenders), len(contenders), "writing the verdict")
@@ -220,6 +242,7 @@ def _contenders(
     champion: Candidate | None,
     inputs: ReplayInputs,
     jobs: pd.DataFrame,
+    throughput: pd.DataFrame | None,
     said: list[str],
     progress: Progress,
 ) -> tuple[list[Contender], EstimateCheck, str | None]:
@@ -230,13 +253,18 @@ def _contenders(
     assert rolling is not None  # noqa: S101 - made three lines above
     judged = inputs.judged
     contenders: list[Contender] = []
-    first = lucid_contender("challenger", challenger.models, inputs, rolling, jobs)
+
+    def lucid(name: str, release: LoadedRelease) -> Contender:
+        forecast = _forecast(release, throughput, inputs)
+        return lucid_contender(name, release, inputs, rolling, jobs, forecast)
+
+    first = lucid("challenger", challenger.models)
     estimates = _check(_beliefs(first)[judged])
     if estimates.usable:
         contenders.append(first)
     reference = None
     if champion is not None:
-        second = lucid_contender("champion", champion.models, inputs, rolling, jobs)
+        second = lucid("champion", champion.models)
         if check_estimates(_beliefs(second)[judged]).usable:
             contenders.append(second)
             reference = "champion"
@@ -246,6 +274,17 @@ def _contenders(
                 "not replayed."
             )
     return [*contenders, *rivals], estimates, reference
+
+
+def _forecast(
+    release: LoadedRelease, throughput: pd.DataFrame | None, inputs: ReplayInputs
+) -> ThroughputForecast | None:
+    if throughput is None:
+        return None
+    series = forecast_series(release.throughput, throughput)
+    if not all(np.isfinite(one.forecast).all() for one in series.values()):
+        return None  # `check_models` refuses it, and a policy could do nothing with it
+    return believed_throughput(series, inputs.replayed["submit_time"].iloc[0], inputs.window.end)
 
 
 def _check(estimated_duration_s: NDArray[np.float64]) -> EstimateCheck:
@@ -261,7 +300,7 @@ def _beliefs(contender: Contender) -> NDArray[np.float64]:
 def _replay(
     contenders: list[Contender], inputs: ReplayInputs, progress: Progress
 ) -> dict[str, SimulationResult]:
-    colocation = MeasuredPairs(inputs.pairs)
+    colocation = MeasuredPairs(inputs.measured.pairs)
     results = {}
     for index, contender in enumerate(contenders):
         progress(index, len(contenders), f"replaying {contender.name}")
@@ -289,10 +328,6 @@ def _assumptions(
         (
             "When a past job ended, and so when its run time was known to an estimate, is taken from the "
             "log, not from the replay."
-        ),
-        (
-            "The sharing strategy is the one that the release's settings name; throughput forecasts did not "
-            "change it during the replay."
         ),
     ]
     if is_champion:
@@ -340,7 +375,7 @@ def _digests(
     digests: dict[str, Any] = {
         "jobs": {"rows": len(jobs), "sha256": frame_sha256(jobs)},
         "replayed_jobs": {"rows": len(inputs.replayed), "sha256": frame_sha256(inputs.replayed)},
-        "pairs": {"rows": len(inputs.pairs), "sha256": frame_sha256(inputs.pairs)},
+        "pairs": {"rows": len(inputs.measured.pairs), "sha256": frame_sha256(inputs.measured.pairs)},
         "nodes": dict(inputs.cluster.virtual_clusters)
         | {"gpus_per_node": inputs.cluster.gpus_per_node, "changes": len(inputs.changes)},
     }

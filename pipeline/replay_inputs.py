@@ -44,7 +44,7 @@ class ReplayInputs:
     judged: NDArray[np.bool_]  # which rows of `replayed` lie in the window
     cluster: ClusterSpec
     profiles: tuple[JobProfile | None, ...]  # one a row of `replayed`; not yet scored
-    pairs: pd.DataFrame  # PAIR_SCHEMA: how measured types slow each other down
+    measured: ProfileSet  # alone, and how measured types slow each other down
     assumptions: tuple[str, ...]
     changes: tuple[ClusterChange, ...] = ()  # to `cluster`, in seconds from the first replayed submission
 
@@ -137,7 +137,7 @@ def read_inputs(
         judged,
         spec,
         profiles,
-        measured.pairs,
+        measured,
         tuple(said),
         changes,
     )

@@ -9,8 +9,9 @@ things must hold.
    change (`simulator/gate/bootstrap.py`) may be at most the margin: non-inferiority, because a retrained
    model as good as the last one is worth publishing (it has seen newer jobs), and one that may be worse is
    not.
-2. *No constraint broken* (`simulator/gate/constraints.py`): tail waiting, starvation, fairness, utilisation,
-   decision latency, usable estimates. With a champion the challenger must also not be worse than FIFO, so
+2. *No constraint broken* (`simulator/gate/constraints.py`, `simulator/gate/model_errors.py`): tail waiting,
+   starvation, fairness, utilisation, decision latency, usable estimates, models that are not worse than naive
+   baselines. With a champion the challenger must also not be worse than FIFO, so
    that a chain of releases, each a little worse than the last and within the margin, cannot creep below the
    simplest policy there is.
 
@@ -52,7 +53,7 @@ from simulator.gate.metrics import (
     window_of,
 )
 from simulator.gate.rules import ANCHOR, OBJECTIVES, GateRules
-from simulator.gate.verdict import Row, Verdict
+from simulator.gate.verdict import Constraint, Row, Verdict
 
 IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
 
@@ -67,13 +68,15 @@ def judge(
     assumptions: Sequence[str],
     window: MeasuredWindow | None = None,
     estimates: EstimateCheck | None = None,
+    models: Sequence[Constraint] = (),
     subject: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Decide on `challenger` from results by policy name.
 
     `window` is the part of the replay that counts (default: all of it). `estimates` are the challenger's,
     checked by `check_estimates`; a challenger with unusable ones need not have been simulated and is refused.
-    `subject` names what was judged (release versions, cluster, window) and is carried through.
+    `models` is what was found of its models themselves (`simulator.gate.model_errors`). `subject` names what
+    was judged (release versions, cluster, window) and is carried through.
 
     Raises UnknownNameError when a named policy has no result, BadInputError when results do not fit together.
     """
@@ -104,7 +107,7 @@ def judge(
         )
         rows.append(row)
     judged = figures.get(challenger)
-    constraints = [usable_estimates(estimates)]
+    constraints = [usable_estimates(estimates), *models]
     objective = _no_objective(rules, "the challenger's estimates are unusable, so it was not replayed")
     comparisons: list[Row] = []
     if judged is not None:
@@ -136,6 +139,27 @@ def judge(
         comparisons=tuple(comparisons),
         policies=tuple(rows),
         assumptions=(*assumptions, *_own_assumptions(champion, reference, objective, rows)),
+        rules=rules.to_dict(),
+        subject=dict(subject or {}),
+    )
+    return _with_sentence(verdict)
+
+
+def refuse(
+    broken: Constraint, *, challenger: str, rules: GateRules, subject: Mapping[str, Any] | None = None
+) -> Verdict:
+    """The verdict on a challenger that could not be replayed at all, with the constraint that says why."""
+    objective = _no_objective(rules, "the challenger could not be replayed")
+    verdict = Verdict(
+        approved=False,
+        sentence="",
+        challenger=challenger,
+        reference=ANCHOR,
+        objective=objective,
+        constraints=(broken,),
+        comparisons=(),
+        policies=(),
+        assumptions=(),
         rules=rules.to_dict(),
         subject=dict(subject or {}),
     )

@@ -34,18 +34,21 @@ def write_report(
     *,
     window: MeasuredWindow | None = None,
 ) -> list[Path]:
-    """Write verdict.json, verdict.md, policies.csv, policies.md and the plots; returns their paths."""
+    """Write verdict.json, verdict.md, policies.csv, policies.md and the plots; returns their paths.
+
+    Without results (a challenger that could not be replayed) there are only the first two.
+    """
     out_dir.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "verdict.json": verdict.to_json(),
-        "verdict.md": verdict_page(verdict),
-        "policies.md": policies_table(verdict.policies),
-    }
+    texts = {"verdict.json": verdict.to_json(), "verdict.md": verdict_page(verdict)}
+    if results:
+        texts["policies.md"] = policies_table(verdict.policies)
     paths = []
     for name, text in texts.items():
         path = out_dir / name
         path.write_text(text, encoding="utf-8")
         paths.append(path)
+    if not results:
+        return paths
     table = out_dir / "policies.csv"
     with table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(verdict.policies[0]), lineterminator="\n")
@@ -96,9 +99,9 @@ def verdict_page(verdict: Verdict) -> str:
         + "\n"
         + "\n".join(constraints),
         *(["\n".join(f"- {c.sentence}" for c in remarkable)] if remarkable else []),
-        "## Policies on the held-out window",
-        policies_table(verdict.policies).rstrip(),
     ]
+    if verdict.policies:
+        parts += ["## Policies on the held-out window", policies_table(verdict.policies).rstrip()]
     if compared:
         parts += [
             f"## The challenger's {verdict.objective['name']} beside each policy",

@@ -64,7 +64,10 @@ class GateRules:
     """Run times below this count as this much in a slowdown (bounded slowdown, Feitelson et al. 1997)."""
     utilisation_margin_pct: float = 5.0
     """Of the reference's delivered work; less depends on what happens to run when the window ends."""
-    decision_latency_limit_ms: float = 250.0
+    naive_margin_pct: float = 5.0
+    """A model's error beside a naive baseline's on the window: the upper bound of the change."""
+    decision_latency_limit_ms: float = 10.0
+    """The paper's 3 ms (Lucid section 4.7), and room for a machine a third as fast."""
     decision_jobs: int = 2_048
 
     def __post_init__(self) -> None:
@@ -123,6 +126,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("fairness_min_jobs", 1, 1_000_000),
     ("slowdown_bound_s", 1, 1e6),
     ("utilisation_margin_pct", 0, 100),
+    ("naive_margin_pct", 0, 1_000),
     ("decision_latency_limit_ms", 0.001, 1e6),
     ("decision_jobs", 1, 1_000_000),
 )

@@ -14,12 +14,17 @@ import pytest
 
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
+from cluster_logs.throughput import derive_throughput
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration import DurationSettings, WorkloadEstimateModel
+from lucid_models.forecasting import SERIES
 from lucid_models.manifest import MODEL_KINDS, ModelPin, Provenance, ReleaseManifest, Training
 from lucid_models.packing import PackingAnalyzeModel
+from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput_forecasts import ThroughputForecasts
 from pipeline.profile_store import write_profile_set
-from pipeline.release_validation import Candidate, GateSettings, prove
+from pipeline.release_settings import GateSettings
+from pipeline.release_validation import Candidate, prove
 from pipeline.windows import training_window_end
 from profiler_jobs.devices.simulated import measure_simulated_profiles
 from simulator.gate.rules import GateRules
@@ -73,6 +78,7 @@ def fill_lake(uri: str, jobs: pd.DataFrame, nodes: int = 5) -> None:
 @dataclass(frozen=True)
 class Release:
     packing: Any
+    throughput: Any
     duration: Any
     manifest: ReleaseManifest
 
@@ -89,6 +95,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     uri = str(tmp_path_factory.mktemp("lake"))
     jobs = make_jobs()
     fill_lake(uri, jobs)
+    lake = Lake(uri)
+    lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
     until = training_window_end(uri, CLUSTER, HOLD_OUT_DAYS)
     profiles = measure_simulated_profiles(0)
     packing = PackingAnalyzeModel().fit(profiles.solo, profiles.pairs)
@@ -104,7 +112,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         Training(until.isoformat(), {}),
         Provenance(simulated_profiles=True, synthetic_logs=True),
     )
-    return World(uri, until, Release(packing, duration, manifest))
+    past = lake.read_throughput(CLUSTER, end=until)
+    scorers = {
+        series: ThroughputPredictModel(ThroughputSettings(boosting=FAST)).fit(past, series).scorer
+        for series in SERIES
+    }
+    return World(uri, until, Release(packing, ThroughputForecasts(scorers), duration, manifest))
 
 
 def believing(world: World, change: Callable[[np.ndarray], np.ndarray], **manifest: Any) -> Release:
@@ -306,14 +319,10 @@ def test_settings_out_of_range_are_named() -> None:
 def test_from_training_to_a_published_release_in_a_real_registry(
     world: World, mlflow_server: str, tmp_path: Path
 ) -> None:
-    from cluster_logs.throughput import derive_throughput
     from lucid_models.releases import build_release, publish_release, show_release
-    from lucid_models.throughput import ThroughputSettings
     from lucid_models.training import train_duration, train_packing, train_throughput
     from pipeline.release_validation import validate_release
 
-    lake = Lake(world.lake_uri)
-    lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
     profiles = measure_simulated_profiles(0)
     train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=mlflow_server)
     shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}

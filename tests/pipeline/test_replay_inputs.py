@@ -67,7 +67,8 @@ def test_sizes_follow_the_lake_and_no_job_is_left_behind(lake):
     assert "change their size 2 times" in said
     assert "1 jobs are left out of the replay: bigger than virtual cluster" in said
     assert "1 jobs are left out of the replay: unknown duration" in said
-    result = replay_contender(Contender("fifo", "fifo"), inputs, inputs.cluster, MeasuredPairs(inputs.pairs))
+    colocation = MeasuredPairs(inputs.measured.pairs)
+    result = replay_contender(Contender("fifo", "fifo"), inputs, inputs.cluster, colocation)
     assert len(result.jobs) == len(inputs.replayed) == 29
     assert result.jobs["end_time_s"].notna().all()
 

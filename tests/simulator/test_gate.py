@@ -56,7 +56,7 @@ def waits(mean_s: float, seed: int = 2, jobs: int = 600) -> np.ndarray:
 def decide(results: dict[str, Replay], *, champion: str | None = "champion", **options: object) -> Verdict:
     given_options = {
         "rules": GateRules(),
-        "decision_latency_ms": 12.0,
+        "decision_latency_ms": 1.2,
         "assumptions": ["Drawn for a test."],
         "estimates": FINE,
         **options,
