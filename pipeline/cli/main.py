@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cluster_logs.errors import LucidError
-from pipeline.cli import evaluate, live, logs, release, reproduce, simulate, sweep, train
+from pipeline.cli import evaluate, live, logs, monitor, release, reproduce, simulate, sweep, train
 from pipeline.cli.output import say
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ sweep.register(app)
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")
+monitor.register(app)
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130

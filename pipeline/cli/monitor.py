@@ -1,0 +1,98 @@
+"""`lucid monitor`: whether the live release still fits the cluster."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster_logs.errors import BadInputError
+from pipeline.cli.options import (
+    AsOfOption,
+    LakeOption,
+    TrackingOption,
+    lake_or_default,
+    setting_value,
+    tracking_or_default,
+)
+from pipeline.cli.output import JsonFlag, print_facts, print_table, progress_reporter, show
+
+
+def monitor(
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="Its name in the lake; default: the release's."),
+    ] = None,
+    lake: LakeOption = None,
+    alias: Annotated[str, typer.Option(metavar="ALIAS", help="The release to watch.")] = "champion",
+    window_days: Annotated[
+        float, typer.Option(min=0.5, help="Newest days to judge; never before the release learned.")
+    ] = 7.0,
+    as_of: AsOfOption = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Another threshold; see docs/monitoring.md. Repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the page goes; default .lucid/monitoring.")
+    ] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Watch a release on the log since it learned: drift, live errors, missing data; ok, watch or retrain.
+
+    Writes a page and report.json, and a run of MLflow. Requests nothing: the DAG monitor_live does.
+    """
+    from pipeline import settings as places
+    from pipeline.monitoring_records import PAGES, make_pass
+    from pipeline.monitoring_rules import monitor_settings
+    from pipeline.windows import read_as_of
+
+    values: dict[str, object] = {"window_days": window_days}
+    for text in setting or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise BadInputError(f"--setting {text!r} has no value.", remedy="Write --setting psi_major=0.3.")
+        values[name.strip()] = setting_value(value)
+    with progress_reporter() as progress:
+        done = make_pass(
+            lake_uri=lake_or_default(lake),
+            tracking_uri=tracking_or_default(tracking_uri),
+            pages_dir=out or places.state_dir() / PAGES,
+            cluster=cluster,
+            alias=alias,
+            settings=monitor_settings(values),
+            as_of=read_as_of(as_of),
+            progress=progress,
+        )
+    report = done.report
+    page = done.folder / "index.html"
+    document = {**report.to_dict(), "page": str(page), "retraining": done.retraining.sentence}
+
+    def people() -> None:
+        rows = [
+            {"asks_for": str(finding.level), "area": finding.area, "finding": finding.sentence}
+            for finding in report.findings
+        ]
+        if rows:
+            print_table(rows, title=f"Findings on {report.cluster}")
+        overall = report.duration.overall
+        print_facts(
+            {
+                "decision": str(report.decision),
+                "release": report.release_version,
+                "window": f"{report.window.start:%Y-%m-%d %H:%M} to {report.window.end:%Y-%m-%d %H:%M} UTC",
+                "jobs": report.data.jobs,
+                "error_of_log10": overall.mae_log10 if overall else None,
+                "at_validation": report.duration.validation.get("mae_log10"),
+                "naive_rival": overall.naive_mae_log10 if overall else None,
+                "page": str(page),
+            },
+            title="" if rows else f"No finding on {report.cluster}",
+        )
+
+    show(document, as_json=as_json, people=people)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command()(monitor)
