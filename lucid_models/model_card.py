@@ -42,7 +42,7 @@ _READING: Mapping[str, tuple[str, ...]] = {
 @dataclass(frozen=True)
 class CardFacts:
     """What a card says. `metrics` and `baselines` are measured on the test window, baselines by the rival's
-    name.
+    name. `monotone` names the features held to a direction; `unconstrained` are the metrics before that.
     """
 
     kind: str
@@ -56,6 +56,8 @@ class CardFacts:
     simulated: bool = False
     synthetic: bool = False
     notes: Sequence[str] = ()
+    monotone: Mapping[str, str] = field(default_factory=dict)
+    unconstrained: Mapping[str, float] = field(default_factory=dict)
 
 
 def build_model_card(facts: CardFacts) -> str:
@@ -80,19 +82,27 @@ def build_model_card(facts: CardFacts) -> str:
         lines.append("- **The profiles were measured on a simulated device, not on a GPU.**")
     if facts.synthetic:
         lines.append("- **The log is synthetic; no real cluster wrote it.**")
-    lines += ["", "## Quality on the test window", "", *_table(facts), "", "## Limits", ""]
+    lines += ["", "## Quality on the test window", ""]
+    lines += _table({"**this model**": facts.metrics, **facts.baselines})
+    if facts.monotone:
+        held = ", ".join(f"{feature} ({direction})" for feature, direction in facts.monotone.items())
+        before = {name: value for name, value in facts.unconstrained.items() if name in facts.metrics}
+        lines += ["", "## Monotone constraints", "", f"Shape functions held to a direction: {held}.", ""]
+        if before:
+            lines += _table(
+                {"before": before, "with the constraint": {name: facts.metrics[name] for name in before}}
+            )
+    lines += ["", "## Limits", ""]
     lines += [f"- {text}" for text in (*_LIMITS[facts.kind], *facts.notes)]
     lines += ["", "## How to read its explanation", "", *_READING[facts.kind], ""]
     return "\n".join(lines)
 
 
-def _table(facts: CardFacts) -> list[str]:
-    names = list(facts.metrics)
-    for values in facts.baselines.values():
-        names += [name for name in values if name not in names]
-    rows = [("**this model**", facts.metrics), *facts.baselines.items()]
+def _table(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Metrics by row as Markdown; the columns are all metrics that occur."""
+    names = list(dict.fromkeys(name for values in rows.values() for name in values))
     lines = ["| model | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
-    for label, values in rows:
+    for label, values in rows.items():
         cells = [f"{values[name]:.4g}" if name in values else "" for name in names]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return lines

@@ -164,7 +164,7 @@ def train_duration(
         mean_boosting=replace(base.mean_boosting, seed=seed),
     )
     data = read_training_jobs(lake_uri, cluster, train_until, max_jobs=max_jobs)
-    metrics, baselines = _duration_metrics(data, progress)
+    metrics, baselines, unconstrained = _duration_metrics(data, progress)
     model = WorkloadEstimateModel(chosen).fit(data.table, known_until=data.until, progress=progress)
     progress(0, None, "logging")
     trained = TrainedModel(
@@ -172,9 +172,13 @@ def train_duration(
         document=model.to_data(),
         dataset=data.dataset,
         params={**asdict(chosen), "max_jobs": max_jobs},
-        metrics=metrics,
+        metrics=metrics | {f"before_monotone/{name}": value for name, value in unconstrained.items()},
         baselines=baselines,
-        card=_card("duration", data, metrics, baselines, {"jobs": len(data.table)}),
+        card=replace(
+            _card("duration", data, metrics, baselines, {"jobs": len(data.table)}),
+            monotone=model.scorer.training["monotone"],
+            unconstrained=unconstrained,
+        ),
         example=_duration_example(data.table),
         explained={"": model.explain_global()},
         local=model.explain_local(data.table.iloc[-1]),
@@ -199,7 +203,8 @@ def _throughput_metrics(data: TrainingTable) -> tuple[Metrics, dict[str, Metrics
     return metrics, baselines
 
 
-def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics, dict[str, Metrics]]:
+def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics, dict[str, Metrics], Metrics]:
+    """On the test window: the model's metrics, its rivals', and its own before the monotone constraints."""
     known = data.table["duration_s"].notna()
     train_days = (data.tail_start - data.start) / timedelta(days=1)
     # A job that ran past the end of the window has no run time that a model of that day could be judged by.
@@ -210,6 +215,7 @@ def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics,
         data.table[known & (ended <= data.until)], train_days, rivals=False, progress=progress
     )
     metrics: Metrics = {}
+    free: Metrics = {}
     baselines: dict[str, Metrics] = {}
     for row in rows:
         found = {
@@ -219,9 +225,11 @@ def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics,
         }
         if row["model"] == "ebm":
             metrics = found | {"test_jobs": float(row["jobs"])}
+        elif row["model"] == "ebm_unconstrained":
+            free = found
         else:
             baselines[str(row["model"])] = found
-    return metrics, baselines
+    return metrics, baselines, free
 
 
 def _card(

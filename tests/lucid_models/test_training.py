@@ -73,6 +73,11 @@ def test_reports_metrics_beside_naive_rivals(trained: dict[str, TrainReport]) ->
     # Users differ by factors of e and hardly vary: knowing the user must beat knowing the size.
     assert duration.metrics["mae_log10"] < duration.baselines["size_alone"]["mae_log10"] / 2
     assert {"tsafrir", "ewma"} <= set(duration.baselines)
+    # The score before the monotone constraints is recorded, and is no rival.
+    assert duration.metrics["before_monotone/mae_log10"] == pytest.approx(
+        duration.metrics["mae_log10"], rel=0.2
+    )
+    assert "ebm_unconstrained" not in duration.baselines
 
 
 def test_a_run_says_everything(trained: dict[str, TrainReport], own_mlflow_server: Any) -> None:
@@ -98,6 +103,8 @@ def test_a_run_says_everything(trained: dict[str, TrainReport], own_mlflow_serve
             assert tags["simulated_profiles"] == "true"
         card = registry.read_run_file(report.run_id, "model_card.md").decode()
         assert "Quality on the test window" in card
+        assert ("Shape functions held to a direction: log_gpus (rising)." in card) == (kind == "duration")
+        assert ("| before |" in card) == (kind == "duration")
     for kind, path in (
         ("packing", "tree.png"),
         ("packing", "global_importances.png"),
