@@ -87,12 +87,14 @@ def build_release(
     versions: Mapping[str, int] | None = None,
     settings: Mapping[str, Any] | None = None,
     training_until: datetime | None = None,
+    datasets: Mapping[str, str] | None = None,
 ) -> ReleaseInfo:
     """Pin one version of each model (default: the newest for the cluster) and make the release the
     challenger.
 
     `training_until`: the gate will replay what comes after it, so a model that learned later is refused. The
-    model files are copied into the release, checked and loaded before anything is registered.
+    model files are copied into the release, checked and loaded before anything is registered. `datasets` names
+    what else the release was learned from, with its SHA-256, such as the study that chose the settings.
 
     Raises BadInputError for an unknown kind, a model of another cluster or one that learned too late;
     NotFoundError when a model was never trained; ReleaseRefusedError when a file does not hold what was
@@ -117,7 +119,9 @@ def build_release(
         models=pins,
         settings=plain_settings(settings or {}),
         training=Training(
-            until, {kind: require_tag(model, "dataset_digest") for kind, model in chosen.items()}
+            until,
+            {kind: require_tag(model, "dataset_digest") for kind, model in chosen.items()}
+            | dict(datasets or {}),
         ),
         provenance=Provenance(
             simulated_profiles=chosen["packing"].tags.get("simulated_profiles") == "true",
