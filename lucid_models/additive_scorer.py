@@ -67,7 +67,7 @@ class AdditiveScorer:
         result = np.empty((matrix.shape[0], len(self.terms)))
         for position, term in enumerate(self.terms):
             bins = tuple(
-                _bin_of(matrix[:, feature], cuts)
+                bin_of(matrix[:, feature], cuts)
                 for feature, cuts in zip(term.features, term.cuts, strict=True)
             )
             result[:, position] = term.scores[bins]
@@ -79,7 +79,7 @@ class AdditiveScorer:
         total = np.full(matrix.shape[0], self.intercept)
         for term in self.terms:
             bins = tuple(
-                _bin_of(matrix[:, feature], cuts)
+                bin_of(matrix[:, feature], cuts)
                 for feature, cuts in zip(term.features, term.cuts, strict=True)
             )
             total += term.scores[bins]
@@ -161,11 +161,12 @@ def shape_function_values(
     values: NDArray[np.float64], cuts: NDArray[np.float64], scores: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Score of a one-feature term at each value; NaN is a missing value."""
-    found: NDArray[np.float64] = scores[_bin_of(values, cuts)]
+    found: NDArray[np.float64] = scores[bin_of(values, cuts)]
     return found
 
 
-def _bin_of(values: NDArray[np.float64], cuts: NDArray[np.float64]) -> NDArray[np.intp]:
+def bin_of(values: NDArray[np.float64], cuts: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Index into a shape function's table of each value; NaN is a missing value."""
     bins = cuts.searchsorted(values, side="right") + 1
     bins[np.isnan(values)] = 0
     return bins

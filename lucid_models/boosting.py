@@ -1,24 +1,55 @@
 """Trains additive models with interpret's Explainable Boosting Machine and hands them over as data.
 
 What is common to the throughput and the duration model: numeric features only (categories are encoded by our
-own causal statistics), validation bags made of whole blocks of time, one thread, a fixed seed, and a check
-that what was learned is finite (one loss is known to diverge on far outliers).
+own causal statistics), validation bags made of whole blocks of time, a fixed seed, and a check that what was
+learned is finite and near the targets (one loss is known to diverge on far outliers).
+
+Large tables (`affordable`): the shapes are learned from a sample, one row at random out of every few that
+follow one another in time; the weights of the bins, the intercept and the held-out scores are those of all
+rows. Bags are boosted in threads, which changes no bit of the result.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError
-from lucid_models.additive_scorer import AdditiveScorer, Term
+from lucid_models.additive_scorer import AdditiveScorer, Term, bin_of
+
+# The losses, and the targets that each is defined for.
+OBJECTIVES: Mapping[str, str] = {
+    "rmse": "any",
+    "pseudo_huber": "any",
+    "rmse_log": "any",
+    "poisson_deviance": "not negative",
+    "tweedie_deviance": "not negative",
+    "gamma_deviance": "positive",
+}
+MAX_TARGET = 1e15
+# Beyond the largest cut that a saved model may hold nothing is told apart.
+MAX_FEATURE = 1e300
+# More bags than two steady a small table; on a larger one they only cost time in proportion.
+MANY_ROWS = 40_000
+# Shapes are learned from at most so many numbers (rows x features): a million rows of 20 features.
+MAX_CELLS = 20_000_000
+MAX_ROUNDS = 2_000
+MAX_BINS = 256
+# Below this many numbers threads wait for one another longer than they work.
+_THREADED_CELLS = 400_000
+_CHUNK_ROWS = 1 << 17
+# A prediction of a training row lies within the targets, widened by so many times their width.
+_LEEWAY = 10.0
 
 
 @dataclass(frozen=True)
 class BoostingSettings:
-    """How an additive model is boosted; `max_rounds` and `max_bins` cap the cost."""
+    """How an additive model is boosted; `max_rounds`, `max_bins` and `sample_rows` cap the cost.
+
+    `sample_rows`: the shapes are learned from at most so many rows (None: from all).
+    """
 
     objective: str = "rmse"
     bags: int = 4
@@ -28,6 +59,34 @@ class BoostingSettings:
     min_samples_leaf: int = 4
     interactions: int = 0
     seed: int = 0
+    sample_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.loss not in OBJECTIVES:
+            raise BadInputError(
+                f"The objective {self.objective!r} is not known.",
+                remedy=f"Choose one of: {', '.join(OBJECTIVES)} (parameters follow a colon).",
+            )
+        for name, low, high in (
+            ("bags", 2, 1_000),
+            ("max_rounds", 1, 1_000_000),
+            ("max_bins", 4, 65_536),
+            ("learning_rate", 1e-6, 1.0),
+            ("min_samples_leaf", 1, 1_000_000_000),
+            ("interactions", 0, 10_000),
+            ("seed", 0, 2**31 - 1),
+            ("sample_rows", 2, 1_000_000_000_000),
+        ):
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise BadInputError(
+                    f"Boosting setting {name} is {value}.", remedy=f"Choose from {low} to {high}."
+                )
+
+    @property
+    def loss(self) -> str:
+        """The objective without its parameters."""
+        return self.objective.partition(":")[0]
 
 
 @dataclass(frozen=True)
@@ -40,6 +99,26 @@ class BoostedModel:
     held_out_scores: NDArray[np.float64]
 
 
+def affordable(settings: BoostingSettings, rows: int, features: int) -> BoostingSettings:
+    """The settings that a table of this size can be boosted with in minutes: the one policy for large tables.
+
+    Up to MANY_ROWS rows they stay. Above, at most two bags, MAX_ROUNDS rounds and MAX_BINS bins; above
+    MAX_CELLS numbers also a sample of rows. docs/benchmarks.md says what this costs in accuracy.
+    """
+    if rows <= MANY_ROWS:
+        return settings
+    most = max(MAX_CELLS // max(features, 1), MANY_ROWS)
+    if settings.sample_rows is not None:
+        most = min(most, settings.sample_rows)
+    return replace(
+        settings,
+        bags=min(settings.bags, 2),
+        max_rounds=min(settings.max_rounds, MAX_ROUNDS),
+        max_bins=min(settings.max_bins, MAX_BINS),
+        sample_rows=most if most < rows else None,
+    )
+
+
 def time_blocked_bags(blocks: NDArray[np.intp], bags: int) -> NDArray[np.int8]:
     """Bags for the EBM, shape (rows, bags): bag b validates (-1) on the blocks b, b + bags, ... and trains on
     the rest.
@@ -47,12 +126,26 @@ def time_blocked_bags(blocks: NDArray[np.intp], bags: int) -> NDArray[np.int8]:
     `blocks` numbers the block of time of each row (a week, a day): rows of one block are never split between
     training and validation.
     """
-    order = np.unique(blocks, return_inverse=True)[1]
-    return np.where(order[:, None] % bags == np.arange(bags)[None, :], -1, 1).astype(np.int8)
+    return _split(_validating_bag(blocks, bags), bags)
+
+
+def sampled_rows(blocks: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
+    """At most `most` rows, ascending: one at random out of each of `most` runs of (nearly) equal length.
+
+    A run follows the blocks of time and, within one, the order of the rows, so every stretch of time is
+    represented as it is in the table. The same seed gives the same rows.
+    """
+    rows = blocks.size
+    if rows <= most:
+        return np.arange(rows)
+    order = np.argsort(blocks, kind="stable")
+    edges = np.arange(most + 1) * rows // most
+    picked = edges[:-1] + (np.random.default_rng(seed).random(most) * np.diff(edges)).astype(np.intp)
+    return np.sort(order[picked])
 
 
 def boost(
-    features: NDArray[np.float64],
+    features: NDArray[np.floating[Any]],
     target: NDArray[np.float64],
     feature_names: Sequence[str],
     blocks: NDArray[np.intp],
@@ -61,56 +154,45 @@ def boost(
 ) -> BoostedModel:
     """Fit an EBM and return it as a scorer.
 
-    Shapes: features (rows, len(feature_names)), target (rows,), blocks (rows,), weights (rows,): how much
-    each row counts, > 0 (None: all the same). Raises BadInputError when there is too little to validate on or
-    when training diverged.
+    Shapes: features (rows, len(feature_names)), NaN where unknown, in single precision if memory matters;
+    target (rows,), blocks (rows,), weights (rows,): how much each row counts, > 0 (None: all the same).
+    Raises BadInputError for shapes or values that cannot be learned from, when there is too little to
+    validate on and when training diverged.
     """
-    from interpret.glassbox import ExplainableBoostingRegressor
-
+    matrix, target = np.asarray(features), np.asarray(target, dtype=np.float64)
+    _check_table(matrix, target, feature_names, blocks, weights, settings)
     bags = min(settings.bags, np.unique(blocks).size)
     if bags < 2:
         raise BadInputError(
             f"{len(target)} rows in one block of time cannot be split into training and validation.",
             remedy="Give a longer history.",
         )
-    matrix = np.ascontiguousarray(features, dtype=np.float64)
-    split = time_blocked_bags(blocks, bags)
-    model = ExplainableBoostingRegressor(
-        feature_names=list(feature_names),
-        feature_types=["continuous"] * len(feature_names),
-        objective=settings.objective,
-        interactions=settings.interactions,
-        outer_bags=bags,
-        max_rounds=settings.max_rounds,
-        max_bins=settings.max_bins,
-        learning_rate=settings.learning_rate,
-        min_samples_leaf=settings.min_samples_leaf,
-        max_delta_step=_largest_step(settings.objective, target),
-        n_jobs=1,
-        random_state=settings.seed,
+    bag_of_row = _validating_bag(blocks, bags)
+    # Pseudo-Huber's intercept is found by steps that run away from a target far from zero.
+    shift = float(np.median(target)) if settings.loss == "pseudo_huber" else 0.0
+    whole = settings.sample_rows is None or settings.sample_rows >= len(target)
+    rows = slice(None) if whole else sampled_rows(blocks, settings.sample_rows or 0, settings.seed)
+    model = _fitted(
+        matrix[rows],
+        target[rows] - shift,
+        feature_names,
+        _split(bag_of_row[rows], bags),
+        settings,
+        None if weights is None else weights[rows],
     )
-    import warnings
-
-    with warnings.catch_warnings():
-        # Missing values are meant to be there (no history yet) and our explanations show their score.
-        warnings.filterwarnings("ignore", message="Missing values detected")
-        warnings.filterwarnings("ignore", message="All-NaN slice encountered")
-        model.fit(matrix, target, sample_weight=weights, bags=split)
     scorer = scorer_of(model, feature_names)
-    held_out = _held_out_scores(model, scorer, matrix, split)
-    if not np.isfinite(held_out).all():
-        raise BadInputError("Training did not converge to finite scores.", remedy="Lower the learning rate.")
+    intercepts = np.ravel(np.asarray(model.bagged_intercept_, dtype=np.float64)) + shift
+    scorer = AdditiveScorer(scorer.feature_names, scorer.terms, scorer.intercept + shift, scorer.link)
+    tables = [np.asarray(scores, dtype=np.float64) for scores in model.bagged_scores_]
+    counts, scores, held_out = _read_all(scorer, tables, intercepts, matrix, bag_of_row, weights)
+    if not whole:
+        terms = [replace(term, weights=count) for term, count in zip(scorer.terms, counts, strict=True)]
+        moved = _intercept_shift(settings.loss, target, scores, weights)
+        scorer = AdditiveScorer(scorer.feature_names, terms, scorer.intercept + moved, scorer.link)
+        scores, held_out = scores + moved, held_out + moved
+    _check_scores(scores, target, scorer.link)
+    _check_scores(held_out, target, scorer.link)
     return BoostedModel(scorer, held_out)
-
-
-def _largest_step(objective: str, target: NDArray[np.float64]) -> float:
-    """Bound on one boosting step; 0: none.
-
-    Pseudo-Huber's curvature vanishes far from the target, so a bin of few far rows would take a step of any
-    size (seen: a score of 1e26). One spread of the target a step is more than any good one needs. The other
-    losses need no bound and lose by it.
-    """
-    return max(1.0, float(np.std(target))) if objective.startswith("pseudo_huber") else 0.0
 
 
 def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:
@@ -139,28 +221,182 @@ def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:
         )
     intercept = float(np.ravel(model.intercept_)[0])
     if not np.isfinite(intercept) or not all(np.isfinite(term.scores).all() for term in terms):
-        raise BadInputError(
-            "Training diverged to infinite scores.", remedy="Scale the target or change the loss."
-        )
+        raise _diverged("to infinite scores")
     return AdditiveScorer(list(feature_names), terms, intercept, link)
 
 
-def _held_out_scores(
-    model: Any, scorer: AdditiveScorer, matrix: NDArray[np.float64], split: NDArray[np.int8]
-) -> NDArray[np.float64]:
-    """Mean score of each row over the bags that validated on it, computed from the bags' own shape
-    functions.
+def _fitted(
+    matrix: NDArray[Any],
+    target: NDArray[np.float64],
+    feature_names: Sequence[str],
+    split: NDArray[np.int8],
+    settings: BoostingSettings,
+    weights: NDArray[np.float64] | None,
+) -> Any:
+    """The library's model of these rows."""
+    import warnings
+
+    import joblib
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    columns = np.ascontiguousarray(matrix, dtype=np.float64)
+    if columns.size and np.nanmax(np.abs(columns), initial=0.0) > MAX_FEATURE:
+        columns = np.clip(columns, -MAX_FEATURE, MAX_FEATURE)
+    bags = split.shape[1]
+    threads = min(bags, joblib.cpu_count()) if columns.size >= _THREADED_CELLS else 1
+    model = ExplainableBoostingRegressor(
+        feature_names=list(feature_names),
+        feature_types=["continuous"] * len(feature_names),
+        objective=settings.objective,
+        interactions=settings.interactions,
+        outer_bags=bags,
+        max_rounds=settings.max_rounds,
+        max_bins=settings.max_bins,
+        learning_rate=settings.learning_rate,
+        min_samples_leaf=settings.min_samples_leaf,
+        max_delta_step=_largest_step(settings, target),
+        n_jobs=threads,
+        random_state=settings.seed,
+    )
+    with warnings.catch_warnings(), joblib.parallel_config(backend="threading"):
+        # Missing values are meant to be there (no history yet) and our explanations show their score.
+        warnings.filterwarnings("ignore", message="Missing values detected")
+        warnings.filterwarnings("ignore", message="All-NaN slice encountered")
+        model.fit(columns, target, sample_weight=weights, bags=split)
+    return model
+
+
+def _largest_step(settings: BoostingSettings, target: NDArray[np.float64]) -> float:
+    """Bound on one boosting step; 0: none.
+
+    Pseudo-Huber's curvature vanishes far from the target, so a bin of few far rows would take a step of any
+    size (seen: a score of 1e26). One spread of the target a step is more than any good one needs. The other
+    losses need no bound and lose by it.
     """
-    total = np.zeros(len(matrix))
-    count = np.zeros(len(matrix))
-    for bag in range(split.shape[1]):
-        rows = split[:, bag] == -1
-        terms = [
-            Term(term.features, term.cuts, np.asarray(scores[bag], dtype=np.float64), term.weights)
-            for term, scores in zip(scorer.terms, model.bagged_scores_, strict=True)
-        ]
-        intercept = float(np.ravel(np.asarray(model.bagged_intercept_)[bag])[0])
-        own = AdditiveScorer(scorer.feature_names, terms, intercept, scorer.link)
-        total[rows] += own.score(matrix[rows])
-        count[rows] += 1
-    return np.where(count > 0, total / np.maximum(count, 1), scorer.score(matrix))
+    return max(1.0, float(np.std(target))) if settings.loss == "pseudo_huber" else 0.0
+
+
+def _validating_bag(blocks: NDArray[np.intp], bags: int) -> NDArray[np.intp]:
+    """The bag that each row validates, shape (rows,)."""
+    return np.asarray(np.unique(blocks, return_inverse=True)[1] % bags, dtype=np.intp)
+
+
+def _split(bag_of_row: NDArray[np.intp], bags: int) -> NDArray[np.int8]:
+    return np.where(bag_of_row[:, None] == np.arange(bags)[None, :], -1, 1).astype(np.int8)
+
+
+def _read_all(
+    scorer: AdditiveScorer,
+    tables: Sequence[NDArray[np.float64]],
+    intercepts: NDArray[np.float64],
+    matrix: NDArray[Any],
+    bag_of_row: NDArray[np.intp],
+    weights: NDArray[np.float64] | None,
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.float64]]:
+    """Of all rows, in chunks: the weight in each bin of each term, the scores, and the scores by the bag that
+    did not train on the row.
+
+    `tables` holds each term's scores by bag, `intercepts` each bag's intercept.
+    """
+    counts = [np.zeros(term.scores.size) for term in scorer.terms]
+    scores = np.full(len(matrix), scorer.intercept)
+    held_out = intercepts[bag_of_row]
+    for start in range(0, len(matrix), _CHUNK_ROWS):
+        here = slice(start, start + _CHUNK_ROWS)
+        chunk, bag = matrix[here].astype(np.float64), bag_of_row[here]
+        weight = None if weights is None else weights[here]
+        for term, table, count in zip(scorer.terms, tables, counts, strict=True):
+            bins = tuple(bin_of(chunk[:, i], cuts) for i, cuts in zip(term.features, term.cuts, strict=True))
+            flat = np.ravel_multi_index(bins, term.scores.shape)
+            count += np.bincount(flat, weight, minlength=count.size)
+            scores[here] += term.scores.ravel()[flat]
+            held_out[here] += table.reshape(len(table), -1)[bag, flat]
+    shaped = [count.reshape(term.scores.shape) for count, term in zip(counts, scorer.terms, strict=True)]
+    return shaped, scores, held_out
+
+
+def _intercept_shift(
+    loss: str,
+    target: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+) -> float:
+    """What brings the intercept of a sample to that of all rows, where the loss says so in one step.
+
+    The robust losses keep the sample's: a few far rows, which a sample may miss, do not move it.
+    """
+    if loss == "rmse":
+        return float(np.average(target - scores, weights=weights))
+    if loss == "gamma_deviance":
+        return float(np.log(np.average(target * np.exp(-scores), weights=weights)))
+    if loss == "poisson_deviance":
+        total = np.average(target, weights=weights)
+        return float(np.log(total / np.average(np.exp(scores), weights=weights))) if total > 0 else 0.0
+    return 0.0
+
+
+def _check_table(
+    matrix: NDArray[Any],
+    target: NDArray[np.float64],
+    feature_names: Sequence[str],
+    blocks: NDArray[np.intp],
+    weights: NDArray[np.float64] | None,
+    settings: BoostingSettings,
+) -> None:
+    shapes = {"target": target.shape, "blocks": np.shape(blocks)}
+    if weights is not None:
+        shapes["weights"] = np.shape(weights)
+    if matrix.ndim != 2 or not matrix.size or matrix.shape[1] != len(feature_names):
+        raise BadInputError(
+            f"Features of shape {matrix.shape} do not fit {len(feature_names)} names.",
+            remedy="Give a matrix of rows x features with at least one row.",
+        )
+    for name, shape in shapes.items():
+        if shape != matrix.shape[:1]:
+            raise BadInputError(
+                f"{name} has shape {shape} for {len(matrix)} rows of features.",
+                remedy="Give one value a row.",
+            )
+    domain = OBJECTIVES[settings.loss]
+    with np.errstate(invalid="ignore"):
+        wrong = ~(np.abs(target) <= MAX_TARGET)
+        if domain == "positive":
+            wrong |= target <= 0
+        elif domain == "not negative":
+            wrong |= target < 0
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        kind = "finite" if domain == "any" else domain
+        raise BadInputError(
+            f"{int(wrong.sum())} of {len(target)} targets cannot be learned with {settings.objective}: row "
+            f"{row} holds {float(target[row])!r}.",
+            remedy=f"Give targets that are {kind} and at most {MAX_TARGET:g}; leave unknown ones out.",
+        )
+    if weights is not None and not ((weights > 0) & np.isfinite(weights)).all():
+        row = int(np.argmin((weights > 0) & np.isfinite(weights)))
+        raise BadInputError(
+            f"The weight of row {row} is {float(weights[row])!r}.", remedy="Give finite weights above zero."
+        )
+
+
+def _check_scores(scores: NDArray[np.float64], target: NDArray[np.float64], link: str) -> None:
+    """Refuse scores of training rows that are not finite, or far outside of the targets."""
+    if not np.isfinite(scores).all():
+        raise _diverged("to infinite scores")
+    if link == "log":
+        known = target[target > 0]
+        # Without any positive target every score says "next to nothing".
+        low, high = (np.log(known.min()), np.log(known.max())) if known.size else (-np.inf, 0.0)
+        low = low if known.size == target.size else -np.inf
+    else:
+        low, high = float(target.min()), float(target.max())
+    room = _LEEWAY * max(high - low, 1.0, abs(high) * 1e-6) if np.isfinite(low) else 10 * _LEEWAY
+    if scores.min() < low - room or scores.max() > high + room:
+        found = f"to scores from {scores.min():.3g} to {scores.max():.3g}"
+        raise _diverged(f"{found} for targets from {low:.3g} to {high:.3g}")
+
+
+def _diverged(how: str) -> BadInputError:
+    return BadInputError(
+        f"Training diverged {how}.", remedy="Scale the target, lower the learning rate or change the loss."
+    )

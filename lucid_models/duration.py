@@ -9,7 +9,7 @@ earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
 from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.boosting import BoostingSettings, affordable, boost
 from lucid_models.duration_features import (
     FACTS,
     DurationFeatureSettings,
@@ -33,7 +33,6 @@ from lucid_models.job_replay import JobStream, replay, stream_summary
 from lucid_models.monotone import check_directions, constrain
 
 MIN_JOBS = 100
-LARGE_TABLE_ROWS = 40_000
 _RESIDUAL_KNOTS = 12
 _TEXT = ("job_id", "virtual_cluster", "user", "name", "job_type")
 _NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
@@ -121,11 +120,13 @@ class WorkloadEstimateModel:
         logarithm = np.log(duration)
         blocks = np.arange(rows.shape[0]) * self.settings.blocks // rows.shape[0]
         progress(0, 2, "boosting the log head")
-        log_head = boost(rows, logarithm, state.names, blocks, _affordable(self.settings.log_boosting, rows))
+        log_head = boost(
+            rows, logarithm, state.names, blocks, affordable(self.settings.log_boosting, *rows.shape)
+        )
         progress(1, 2, "boosting the mean head")
         scale = float(duration.mean())
         mean_head = boost(
-            rows, duration / scale, state.names, blocks, _affordable(self.settings.mean_boosting, rows)
+            rows, duration / scale, state.names, blocks, affordable(self.settings.mean_boosting, *rows.shape)
         )
         progress(2, 2, "boosting done")
         held = constrain(log_head.scorer, self.settings.monotone, FACTS)
@@ -142,8 +143,8 @@ class WorkloadEstimateModel:
                     **stream_summary(stream),
                     "rows": int(taught.sum()),
                     "known_until_s": lesson.until_s,
-                    "log_boosting": asdict(_affordable(self.settings.log_boosting, rows)),
-                    "mean_boosting": asdict(_affordable(self.settings.mean_boosting, rows)),
+                    "log_boosting": asdict(affordable(self.settings.log_boosting, *rows.shape)),
+                    "mean_boosting": asdict(affordable(self.settings.mean_boosting, *rows.shape)),
                     "monotone": dict(held.directions),
                 },
             )
@@ -251,11 +252,6 @@ class WorkloadEstimateModel:
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))
-
-
-def _affordable(settings: BoostingSettings, rows: NDArray[np.float64]) -> BoostingSettings:
-    """Two bags on a large table: more of them steady a small one, and cost time in proportion."""
-    return replace(settings, bags=min(settings.bags, 2)) if len(rows) > LARGE_TABLE_ROWS else settings
 
 
 def choose_levels(jobs: pd.DataFrame) -> list[str]:
