@@ -93,8 +93,8 @@ def build_release(
     challenger.
 
     `training_until`: the gate will replay what comes after it, so a model that learned later is refused. The
-    model files are copied into the release, checked and loaded before anything is registered. `datasets` names
-    what else the release was learned from, with its SHA-256, such as the study that chose the settings.
+    model files are copied into the release, checked and loaded before anything is registered. `datasets`: the
+    SHA-256 of what else was learned from, by name, such as the study that chose the settings.
 
     Raises BadInputError for an unknown kind, a model of another cluster or one that learned too late;
     NotFoundError when a model was never trained; ReleaseRefusedError when a file does not hold what was
