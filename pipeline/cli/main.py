@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cluster_logs.errors import LucidError
-from pipeline.cli import evaluate, live, logs, monitor, release, reproduce, simulate, sweep, train
+from pipeline.cli import evaluate, live, logs, monitor, release, reproduce, simulate, sweep, train, tune
 from pipeline.cli.output import say
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="evaluate")
 simulate.register(app)
 sweep.register(app)
+tune.register(app)
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")

@@ -20,6 +20,7 @@ from pipeline.tuning.trials import Replayer
 from simulator.studies.sweep import OK
 
 SHORTEST_S = 1.0  # an objective below a second counts as one: per cent of nothing mean nothing
+SCORE_DIGITS = 6  # of per cent; what differs by less is the same
 
 Record = Mapping[str, Any]
 
@@ -159,9 +160,19 @@ def _change_pct(study: Study, record: Record | None, current: Record | None) -> 
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial | None:
-    """The trial with the lowest score, the earliest of equal ones; None when trial 0 has no figures."""
-    scored = [(trial.change_pct, trial.number) for trial in trials if trial.change_pct is not None]
-    return trials[min(scored)[1]] if scored else None
+    """The trial with the lowest score; of equal ones, the one with the fewest changes, then the earliest.
+
+    None when trial 0 has no figures.
+    """
+    if not trials or trials[0].change_pct is None:
+        return None
+    current = trials[0].values
+
+    def rank(trial: Trial) -> tuple[float, int, int]:
+        changes = sum(value != current[name] for name, value in trial.values.items())
+        return (round(trial.change_pct or 0.0, SCORE_DIGITS), changes, trial.number)
+
+    return min((trial for trial in trials if trial.change_pct is not None), key=rank)
 
 
 def read_record(study: Study, identity: str) -> Record | None:

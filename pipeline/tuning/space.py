@@ -6,7 +6,7 @@ Analyze Model, whose tree is trained anew for them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cluster_logs.errors import BadInputError, UnknownNameError
@@ -142,6 +142,12 @@ def policy_part(values: Values) -> dict[str, Value]:
 def thresholds_of(values: Values) -> tuple[float, float]:
     """A trial's thresholds: Medium from, Tiny above."""
     return float(values["medium_from"]), float(values["tiny_above"])
+
+
+def packing_part(settings: PackingSettings, values: Values) -> PackingSettings:
+    """The packing model's settings with a trial's thresholds."""
+    medium_from, tiny_above = thresholds_of(values)
+    return replace(settings, medium_from=medium_from, tiny_above=tiny_above)
 
 
 def thresholds_rise(values: Values) -> bool:

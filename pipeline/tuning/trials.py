@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from pipeline.contenders import Contender, replay_contender, sharing_scores
 from pipeline.plain_values import plain
 from pipeline.replay_inputs import JobTypes
 from pipeline.tuning.inputs import BlockInputs, read_block
-from pipeline.tuning.space import Values, policy_part, thresholds_of
+from pipeline.tuning.space import Values, packing_part, policy_part, thresholds_of
 from pipeline.tuning.windows import TuningWindows
 from simulator.colocation import MeasuredPairs
 from simulator.gate.metrics import quantile
@@ -145,11 +145,6 @@ class Replayer:
             record |= {"status": FAILED, "error": str(error)}
         return record
 
-    def packing_settings(self, values: Values) -> PackingSettings:
-        """The packing model's settings with a trial's thresholds."""
-        medium_from, tiny_above = thresholds_of(values)
-        return replace(self.packing, medium_from=medium_from, tiny_above=tiny_above)
-
     def _block(self, name: str) -> BlockInputs:
         found = self._blocks.get(name)
         if found is None:
@@ -164,7 +159,7 @@ class Replayer:
             model = self._models.get(thresholds)
             if model is None:
                 measured = self._block(block).replay.measured
-                model = PackingAnalyzeModel(self.packing_settings(values))
+                model = PackingAnalyzeModel(packing_part(self.packing, values))
                 self._models[thresholds] = model.fit(measured.solo, measured.pairs)
             found = self._scores[block, *thresholds] = sharing_scores(model, self._block(block).replay)
         return found

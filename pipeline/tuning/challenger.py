@@ -1,0 +1,118 @@
+"""Turns a proposal into a challenger: a release with the tuned settings, which the gate then judges.
+
+The models are those of the release that was tuned; when the thresholds changed, the packing model is trained
+anew with them and that version is pinned. The champion is left alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_logs.errors import BadInputError, NotFoundError
+from lucid_models.manifest import RELEASE_NAME
+from lucid_models.packing_tree import PackingSettings
+from lucid_models.registry import Registry
+from lucid_models.release_store import ALLOW_SIMULATED
+from lucid_models.releases import ReleaseInfo, build_release, load_release_models, show_release
+from lucid_models.training import train_packing
+from pipeline.profile_store import read_profile_set
+from pipeline.release_settings import pinned_settings
+from pipeline.tuning.proposal import Proposal
+from pipeline.tuning.space import packing_part, policy_part
+from pipeline.tuning.study import Study
+
+SETTINGS_DATASET = "settings"  # in a manifest's training.datasets: the study that chose the settings
+
+
+@dataclass(frozen=True)
+class CurrentRelease:
+    """What a cluster's release pins that can be tuned."""
+
+    version: int
+    settings: Mapping[str, Any]
+    packing: PackingSettings
+
+
+def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
+    """The release to tune: the champion if it is this cluster's, else the cluster's newest.
+
+    Raises NotFoundError when the cluster has none.
+    """
+    release = _find(tracking_uri, cluster)
+    settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
+    models = load_release_models(tracking_uri=tracking_uri, version=release.version)
+    return CurrentRelease(release.version, settings, models.packing.settings)
+
+
+def _find(tracking_uri: str, cluster: str) -> ReleaseInfo:
+    try:
+        champion = show_release(tracking_uri=tracking_uri)
+        if champion.cluster == cluster:
+            return champion
+    except NotFoundError:
+        pass
+    for version in Registry(tracking_uri).versions(RELEASE_NAME):
+        if version.tags.get("cluster") == cluster:
+            return show_release(tracking_uri=tracking_uri, version=version.version)
+    raise NotFoundError(
+        f"There is no release of cluster {cluster!r} to tune on {tracking_uri}.",
+        remedy="Build one: `lucid release build`, or the DAG retrain_models.",
+    )
+
+
+def build_challenger(study: Study, proposal: Proposal, *, tracking_uri: str) -> ReleaseInfo:
+    """Build a proposal's release, which becomes the challenger; the same proposal again is the same release.
+
+    Raises BadInputError when the proposal did not pass its guard, or when a model learned later than the
+    study's window ends; NotFoundError when a model was never trained.
+    """
+    if not proposal.proposed:
+        raise BadInputError(
+            f"There is nothing to build: {proposal.sentence}", remedy="Keep the current settings."
+        )
+    versions: dict[str, int] = {}
+    kept: Mapping[str, Any] = study.settings
+    if study.base_release is not None:
+        base = show_release(tracking_uri=tracking_uri, version=study.base_release)
+        versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
+        kept = base.settings
+    if proposal.changes_packing:
+        versions["packing"] = _train_packing(study, proposal, tracking_uri)
+    release = build_release(
+        tracking_uri=tracking_uri,
+        cluster=study.cluster,
+        versions=versions,
+        settings=pinned_settings({**kept, **policy_part(proposal.values)}),
+        training_until=study.windows.until,
+        datasets={SETTINGS_DATASET: study.sha256},
+    )
+    registry = Registry(tracking_uri)
+    for key, value in _tags(study, proposal).items():
+        registry.set_version_tag(RELEASE_NAME, release.version, key, value)
+    return release
+
+
+def _train_packing(study: Study, proposal: Proposal, tracking_uri: str) -> int:
+    profiles = read_profile_set(study.inputs_uri, study.cluster)
+    settings = packing_part(study.packing, {**study.space.current, **proposal.values})
+    report = train_packing(
+        solo=profiles.solo,
+        pairs=profiles.pairs,
+        tracking_uri=tracking_uri,
+        seed=settings.seed,
+        settings=settings,
+    )
+    return report.version
+
+
+def _tags(study: Study, proposal: Proposal) -> dict[str, str]:
+    objective = (proposal.validation or {})["objective"]
+    return {
+        "tuned_by": study.sha256,
+        "tuned_study_uri": study.uri,
+        "tuned_from_release": str(study.base_release or ""),
+        "tuned_objective": proposal.objective,
+        "tuned_before_s": f"{objective['reference']:.6g}",
+        "tuned_after_s": f"{objective['challenger']:.6g}",
+        "tuned_says": proposal.sentence,
+    }

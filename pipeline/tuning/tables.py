@@ -1,0 +1,153 @@
+"""What people read of a study: the sensitivity tables (Lucid's Table 6, for every setting), all trials."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from pipeline.reproduction.sections import markdown_table, number
+from pipeline.tuning.proposal import CURRENT, TUNED, Proposal
+from pipeline.tuning.rounds import Trial
+from pipeline.tuning.space import Parameter, SearchSpace, shown
+from pipeline.tuning.study import Study
+
+FIGURES = (
+    "mean_jct_s",
+    "mean_queuing_delay_s",
+    "p999_queuing_delay_s",
+    "profiling_runs",
+    "profiling_queue_s",
+    "ended_in_profiling_pct",
+    "colocated_pct",
+)
+
+
+def trials_table(study: Study, trials: Sequence[Trial]) -> pd.DataFrame:
+    """One row a trial: its values, its score, the means of its figures over the search blocks."""
+    return pd.DataFrame(
+        [
+            {
+                "trial": trial.number,
+                "round": trial.round_number,
+                **trial.values,
+                "change_pct": trial.change_pct,
+                **{name: trial.mean_figure(name) for name in FIGURES},
+                "error": None if trial.record is None else trial.record["error"],
+            }
+            for trial in trials
+        ]
+    )
+
+
+def sensitivity_table(space: SearchSpace, trials: Sequence[Trial]) -> pd.DataFrame:
+    """One row for each value of each parameter, all others at their current values."""
+    by_values = {tuple(trial.values[p.name] for p in space.parameters): trial for trial in trials}
+    rows: list[dict[str, Any]] = []
+    for parameter in space.free:
+        for value in parameter.values:
+            values = {**space.current, parameter.name: value}
+            trial = by_values.get(tuple(values[p.name] for p in space.parameters))
+            if trial is not None:
+                rows.append(
+                    {
+                        "parameter": parameter.name,
+                        "value": value,
+                        "current": value == parameter.current,
+                        "change_pct": trial.change_pct,
+                        **{name: trial.mean_figure(name) for name in FIGURES},
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def sensitivity_markdown(parameter: Parameter, table: pd.DataFrame) -> str:
+    """One parameter's rows as a Markdown table; the current value is marked."""
+    rows = table[table["parameter"] == parameter.name]
+    return markdown_table(
+        pd.DataFrame(
+            [
+                {
+                    parameter.symbol: shown(parameter.name, row["value"]) + (" *" if row["current"] else ""),
+                    "objective, change": _signed(row["change_pct"]),
+                    "mean JCT, s": number(row["mean_jct_s"], 0),
+                    "mean queue, s": number(row["mean_queuing_delay_s"], 0),
+                    "P99.9 queue, s": number(row["p999_queuing_delay_s"], 0),
+                    "end in profiling": f"{number(row['ended_in_profiling_pct'], 1)} %",
+                    "queue before profiling, s": number(row["profiling_queue_s"], 0),
+                    "jobs that shared": f"{number(row['colocated_pct'], 1)} %",
+                }
+                for row in rows.to_dict(orient="records")
+            ]
+        )
+    )
+
+
+def validation_markdown(proposal: Proposal) -> str:
+    """Before and after, on the validation window; empty when nothing was validated."""
+    if proposal.validation is None:
+        return ""
+    before, after = (proposal.validation["figures"][name] for name in (CURRENT, TUNED))
+    rows = []
+    for name, what, digits in (
+        ("jobs", "jobs", 0),
+        ("mean_jct_s", "mean JCT, s", 0),
+        ("mean_queuing_delay_s", "mean queuing delay, s", 0),
+        ("p999_queuing_delay_s", "P99.9 queuing delay, s", 0),
+        ("profiling_runs", "profiling runs", 0),
+        ("profiling_queue_s", "queue before profiling, s", 1),
+        ("ended_in_profiling_pct", "jobs that end in profiling, %", 1),
+        ("colocated_pct", "jobs that shared GPUs, %", 1),
+    ):
+        old, new = float(before[name]), float(after[name])
+        rows.append(
+            {
+                "validation window": what,
+                "current settings": number(old, digits),
+                "best trial": number(new, digits),
+                "ratio": number(old / new) + "×" if new and old != new else "–",
+            }
+        )
+    return markdown_table(pd.DataFrame(rows))
+
+
+def study_markdown(
+    study: Study, trials: Sequence[Trial], proposal: Proposal, weights: dict[str, float]
+) -> str:
+    """The whole report of a study."""
+    table = sensitivity_table(study.space, trials)
+    blocks = ", ".join(
+        f"{w.start:%Y-%m-%d %H:%M} to {w.end:%m-%d %H:%M}" for w in study.windows.search.values()
+    )
+    validated = study.windows.validation
+    jobs = sum(int(block["jobs"]) for block in (trials[0].record or {"blocks": {}})["blocks"].values())
+    what = (
+        f"{proposal.trials} settings were replayed on {jobs:,} jobs: blocks {blocks} (UTC); validated from "
+        f"{validated.start:%Y-%m-%d %H:%M} to {validated.end:%m-%d %H:%M}. Objective: "
+        f"{study.objective}, as the mean over blocks of its change against the current settings. Study "
+        f"{study.sha256[:12]}, seed {study.seed}."
+    )
+    parts = [
+        proposal.sentence,
+        what,
+        validation_markdown(proposal),
+        *(sensitivity_markdown(parameter, table) for parameter in study.space.free),
+        _weights_markdown(study.space, weights),
+        *study.remarks,
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _weights_markdown(space: SearchSpace, weights: dict[str, float]) -> str:
+    rows = [
+        {
+            "setting": parameter.symbol,
+            "share of the trials' variance": f"{100 * weights[parameter.name]:.1f} %",
+        }
+        for parameter in sorted(space.free, key=lambda p: -weights.get(p.name, 0.0))
+        if parameter.name in weights
+    ]
+    return markdown_table(pd.DataFrame(rows))
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None or value != value else f"{value:+.2f} %"

@@ -1,0 +1,141 @@
+"""Tune the system: plan a study, ask for rounds of trials, evaluate them side by side, propose settings."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import SkipMixin
+
+from lucid_airflow import settings
+from lucid_airflow.handover import announce
+from lucid_airflow.links import MlflowLink, model_version_path
+from lucid_airflow.operators.base import LucidOperator
+
+
+class PlanTuningOperator(LucidOperator):
+    """Freeze the days before the held-out window in the lake, around the cluster's current release."""
+
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "asked")
+
+    def __init__(self, *, cluster: Any, asked: Any, lake_uri: Any = None, **kwargs: Any) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+        self.cluster = cluster
+        self.asked = asked
+        self.lake_uri = lake_uri
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Plan; returns the study's URI, the lake's, and the release that is tuned."""
+        from pipeline.tuning.steps import plan_tuning
+
+        lake_uri = self.lake_uri or settings.lake_uri()
+        plan = plan_tuning(
+            lake_uri=lake_uri,
+            cluster=self.cluster,
+            tracking_uri=settings.tracking_uri(),
+            asked=self.asked,
+            progress=self.log_progress(),
+        )
+        for remark in plan["remarks"]:
+            self.log.warning("%s", remark)
+        self.log.info("Tuning release %(base_release)s: %(study_uri)s", plan)
+        return {**plan, "lake_uri": lake_uri}
+
+
+class AskTrialsOperator(LucidOperator):
+    """Ask the optimiser for a round of trials, by what the rounds before it found.
+
+    Returns what `EvaluateTrialsOperator` is mapped over: one study_uri and trial_ids a task.
+    """
+
+    template_fields: Sequence[str] = ("study_uri", "rounds", "trials_per_task")
+
+    def __init__(
+        self, *, study_uri: Any, round_number: int, rounds: Any, trials_per_task: Any = 1, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.study_uri = study_uri
+        self.round_number = round_number
+        self.rounds = rounds
+        self.trials_per_task = trials_per_task
+
+    def run(self, context: Any) -> list[dict[str, Any]]:
+        """Ask; a round that was asked for before is the same again, without the trials that are done."""
+        from pipeline.tuning.steps import ask_trials
+
+        asked = ask_trials(
+            study_uri=self.study_uri,
+            round_number=self.round_number,
+            rounds=int(self.rounds),
+            trials_per_task=int(self.trials_per_task),
+        )
+        self.log.info("%d trials in %d tasks", sum(len(task["trial_ids"]) for task in asked), len(asked))
+        return asked
+
+
+class EvaluateTrialsOperator(LucidOperator):
+    """Replay some trials. A trial that fails is a record of the study, not a failed task."""
+
+    template_fields: Sequence[str] = ("study_uri", "trial_ids")
+
+    def __init__(self, *, study_uri: Any, trial_ids: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.study_uri = study_uri
+        self.trial_ids = trial_ids
+
+    def run(self, context: Any) -> dict[str, int]:
+        """Replay; returns how many trials were run and how many of them failed."""
+        from pipeline.tuning.rounds import evaluate_trials
+
+        done = evaluate_trials(self.study_uri, self.trial_ids, self.log_progress())
+        self.log.info("%(trials)d trials run, %(failed)d of them failed", done)
+        return done
+
+
+class ProposeSettingsOperator(LucidOperator, SkipMixin):
+    """Validate the best trial on days that chose nothing; go on only if it is better there."""
+
+    inherits_from_skipmixin = True
+    template_fields: Sequence[str] = ("study_uri",)
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(self, *, study_uri: Any, **kwargs: Any) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+        self.study_uri = study_uri
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Propose; returns the sentence, the changes, and where the tables are."""
+        from pipeline.tuning.steps import propose_settings
+
+        result = propose_settings(
+            study_uri=self.study_uri, tracking_uri=settings.tracking_uri(), progress=self.log_progress()
+        )
+        self.mlflow_path = result["mlflow_path"]
+        self.log.info("%s", result["sentence"])
+        if not result["proposed"]:
+            for key, value in result.items():  # skip() ends the task before anything is returned
+                context["ti"].xcom_push(key=key, value=value)
+            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+        return result
+
+
+class BuildTunedReleaseOperator(LucidOperator):
+    """Pin the proposed settings, with the models of the release that was tuned, in a new challenger."""
+
+    template_fields: Sequence[str] = ("study_uri", "lake_uri")
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(self, *, study_uri: Any, lake_uri: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.study_uri = study_uri
+        self.lake_uri = lake_uri
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Build; returns the release's name and version."""
+        from pipeline.tuning.steps import build_tuned_release
+
+        built = build_tuned_release(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
+        self.mlflow_path = model_version_path(built["name"], built["version"])
+        announced = ("cluster", "hold_out_days", "as_of", "version")
+        announce(context, {**{key: built[key] for key in announced}, "lake_uri": self.lake_uri})
+        return {"name": built["name"], "version": built["version"]}
