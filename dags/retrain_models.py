@@ -1,9 +1,10 @@
 """### Three models from the lake, and a release of them
 
-Starts when `ingest_logs` announces its tables, or by hand. Trains the packing, throughput and duration
-models side by side on what was known before the held-out window, registers a version of each in MLflow
-with naive rivals beside every score, and pins the three in a new release: the challenger.
-`validate_release` judges it next.
+Starts when `ingest_logs` announces its tables, when `monitor_live` requests it, by the clock if
+`LUCID_RETRAIN_SCHEDULE` says so (then for the champion's cluster), or by hand. Trains the packing,
+throughput and duration models side by side on what was known before the held-out window, registers a
+version of each in MLflow with naive rivals beside every score, and pins the three in a new release: the
+challenger. `validate_release` judges it next.
 """
 
 from datetime import timedelta
@@ -16,17 +17,19 @@ from lucid_airflow.assets import (
     PACKING_MODEL,
     PROFILE_TABLE,
     RELEASE_CHALLENGER,
+    RETRAINING_REQUEST,
     THROUGHPUT_MODEL,
     THROUGHPUT_TABLE,
 )
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.release import BuildReleaseOperator
 from lucid_airflow.operators.train import ResolveInputsOperator, TrainModelOperator
+from lucid_airflow.settings import retrain_schedule
 
 with DAG(
     dag_id="retrain_models",
     doc_md=__doc__,
-    schedule=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
+    schedule=retrain_schedule((JOB_TABLE & THROUGHPUT_TABLE & PROFILE_TABLE) | RETRAINING_REQUEST),
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=6),
     default_args=DEFAULT_ARGS,
@@ -54,7 +57,7 @@ with DAG(
 ) as dag:
     resolve_inputs = ResolveInputsOperator(
         task_id="resolve_inputs",
-        asset=JOB_TABLE,
+        asset=[JOB_TABLE, RETRAINING_REQUEST],
         cluster=dag.param("cluster"),
         hold_out_days=dag.param("hold_out_days"),
         as_of=dag.param("as_of"),

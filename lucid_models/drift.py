@@ -2,10 +2,10 @@
 
     PSI = sum over bins of (live share - reference share) * ln(live share / reference share)
 
-Bins come from the reference alone: quantiles of numbers (at most MOST_BINS, ties share one bin, values beyond
-what was ever seen have bins of their own), the most frequent levels of texts. Quantile bins are the same on
-every rising scale, so heavy tails need no transformation. By the usual reading (Siddiqi, "Credit Risk
-Scorecards", 2006) less than 0.1 is no change and 0.25 or more a major one.
+Bins come from the reference alone: quantiles of numbers (MOST_BINS; ties share one bin, a few different
+values have a bin each, and so has what lies beyond them), the most frequent levels of texts. Quantile bins
+are the same on every rising scale, so heavy tails need no transformation. By the usual reading (Siddiqi,
+"Credit Risk Scorecards", 2006) less than 0.1 is no change and 0.25 or more a major one.
 
 That reading is for independent rows. Jobs come in bursts of alike ones, so the windows of an unchanged log
 differ by more than that; `usual_psi` says by how much those of the reference itself do.
@@ -127,12 +127,15 @@ def level_drift(
 
 
 def quantile_edges(values: Floats) -> Floats:
-    """Upper ends of all bins but the last, rising; a value that fills a bin by itself has its own.
+    """Upper ends of all bins but the last, rising.
 
-    When the lowest value fills a bin, what lies below it gets one too.
+    A few different values (at most MOST_BINS - 1) have a bin each; of more, one that fills a bin by itself
+    does. When the lowest value fills a bin, what lies below it gets one too.
     """
-    inner = np.quantile(values, np.linspace(0.0, 1.0, MOST_BINS + 1)[1:-1], method="inverted_cdf")
-    edges: Floats = np.unique(inner)
+    edges: Floats = np.unique(values)
+    if edges.size >= MOST_BINS:
+        inner = np.linspace(0.0, 1.0, MOST_BINS + 1)[1:-1]
+        edges = np.unique(np.quantile(values, inner, method="inverted_cdf"))
     if edges[0] == values.min():
         edges = np.concatenate([[np.nextafter(edges[0], -np.inf)], edges])
     return edges

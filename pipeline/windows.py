@@ -65,7 +65,9 @@ def read_time(text: str | None) -> datetime | None:
 
 
 def read_as_of(text: str | None) -> datetime | None:
-    """Read an ISO day or time, UTC unless it says otherwise; nothing stays nothing."""
+    """Read an ISO day or time, UTC unless it says otherwise, or the word `now`; nothing stays nothing."""
+    if text == "now":
+        return datetime.now(UTC)
     instant = read_time(text)
     return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 

@@ -1,9 +1,11 @@
-"""Serves Great Expectations' Data Docs under /lucid/data-docs to people who are logged in to Airflow.
+"""Serves Great Expectations' Data Docs under /lucid/data-docs, and the monitoring pages under
+/lucid/monitoring, to people who are logged in to Airflow.
 
 Airflow mounts a plugin's app without authentication, so this one asks for the user itself. Everything is
 imported at the first request: the plugin is loaded by every task, and only the API server needs this.
 """
 
+from pathlib import Path
 from typing import Any
 
 
@@ -27,16 +29,23 @@ def _build() -> Any:
 
     from lucid_airflow import settings
 
-    app = FastAPI(title="Data Docs", openapi_url=None, docs_url=None, redoc_url=None)
-
-    @app.get("/data-docs/{path:path}", dependencies=[Depends(get_user)])
-    def read_page(path: str) -> FileResponse:
-        root = settings.data_docs_dir().resolve()
+    def file_below(folder: Path, path: str, remedy: str) -> FileResponse:
+        root = folder.resolve()
         file = (root / path).resolve()
         if file.is_dir():
-            file = file / "index.html"
+            file = (file / "index.html").resolve()
         if not file.is_relative_to(root) or not file.is_file():
-            raise HTTPException(404, "No such page; validate a table first.")
+            raise HTTPException(404, f"No such page; {remedy}.")
         return FileResponse(file)
+
+    app = FastAPI(title="Lucid", openapi_url=None, docs_url=None, redoc_url=None)
+
+    @app.get("/data-docs/{path:path}", dependencies=[Depends(get_user)])
+    def read_data_docs(path: str) -> FileResponse:
+        return file_below(settings.data_docs_dir(), path, "validate a table first")
+
+    @app.get("/monitoring/{path:path}", dependencies=[Depends(get_user)])
+    def read_monitoring(path: str) -> FileResponse:
+        return file_below(settings.monitoring_dir(), path, "run monitor_live first")
 
     return app

@@ -1,14 +1,19 @@
 """What travels with an asset event from one DAG to the next: names, URIs and small numbers, never data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster_logs.errors import BadInputError
 
 
 def newest_event_extra(context: Any, asset: Any) -> dict[str, Any]:
-    """Return the extra of the newest event of `asset` that started this run; empty for a run by hand."""
-    events = context["triggering_asset_events"].get(asset) or []
+    """Return the extra of the newest event that started this run; empty for a run by hand or by the clock.
+
+    `asset`: the one whose events count, or several of them.
+    """
+    found = context["triggering_asset_events"]
+    assets = asset if isinstance(asset, Sequence) else [asset]
+    events = [event for each in assets for event in found.get(each) or []]
     newest = max(events, key=lambda event: event.timestamp, default=None)
     return dict(newest.extra or {}) if newest is not None else {}
 

@@ -1,5 +1,6 @@
-"""Buttons on a task's page: MLflow's run, model and verdict, and the Data Docs. MLflow cannot be framed, so
-we link.
+"""Buttons on a task's page: MLflow's run, model and verdict, the Data Docs, the page of a monitoring pass.
+
+MLflow cannot be framed, so we link.
 """
 
 from typing import Any
@@ -30,6 +31,17 @@ class DataDocsLink(BaseOperatorLink):
         """Return the address, or an empty string when no docs were built."""
         path = getattr(operator, "data_docs_path", None)
         return f"/lucid/data-docs/{path}" if path else ""
+
+
+class MonitoringLink(BaseOperatorLink):
+    """The page of a monitoring pass; served by this plugin to who is logged in."""
+
+    name = "Monitoring"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address, or an empty string when no page was written."""
+        path = getattr(operator, "monitoring_path", None)
+        return f"/lucid/monitoring/{path}" if path else ""
 
 
 def model_version_path(name: str, version: int) -> str:

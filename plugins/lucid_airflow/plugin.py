@@ -6,7 +6,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from lucid_airflow import settings
 from lucid_airflow.data_docs import DataDocsApp
-from lucid_airflow.links import DataDocsLink, MlflowLink
+from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink
 
 
 def _mlflow_views() -> list[dict[str, Any]]:
@@ -25,11 +25,19 @@ def _mlflow_views() -> list[dict[str, Any]]:
 
 
 class LucidPlugin(AirflowPlugin):
-    """Links to MLflow, and the Data Docs."""
+    """Links to MLflow, the Data Docs and the monitoring pages."""
 
     name = "lucid"
-    external_views: ClassVar[list[dict[str, Any]]] = _mlflow_views()
-    fastapi_apps: ClassVar[list[dict[str, Any]]] = [
-        {"app": DataDocsApp(), "url_prefix": "/lucid", "name": "Lucid Data Docs"}
+    external_views: ClassVar[list[dict[str, Any]]] = [
+        *_mlflow_views(),
+        {
+            "name": "Monitoring of releases",
+            "href": "/lucid/monitoring/",
+            "destination": "nav",
+            "category": "browse",
+        },
     ]
-    operator_extra_links: ClassVar[list[Any]] = [MlflowLink(), DataDocsLink()]
+    fastapi_apps: ClassVar[list[dict[str, Any]]] = [
+        {"app": DataDocsApp(), "url_prefix": "/lucid", "name": "Lucid pages"}
+    ]
+    operator_extra_links: ClassVar[list[Any]] = [MlflowLink(), DataDocsLink(), MonitoringLink()]

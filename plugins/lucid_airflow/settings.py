@@ -5,14 +5,20 @@
 | lake's root URI | LUCID_LAKE_URI | lucid_lake_uri |
 | MLflow's address for tasks | LUCID_TRACKING_URI | lucid_tracking_uri |
 | MLflow's address for browsers | LUCID_MLFLOW_UI_URL (default: the tracking URI) | |
-| state folder (Data Docs, verdicts) | LUCID_STATE_DIR | |
+| state folder (Data Docs, monitoring pages) | LUCID_STATE_DIR | |
+| when `monitor_live` runs by itself | LUCID_MONITOR_SCHEDULE (default: @daily; `none`: by hand only) | |
+| thresholds of `monitor_live` | LUCID_MONITOR_SETTINGS (a JSON object) | |
+| where the log ends for it | LUCID_MONITOR_AS_OF (default: its last job; `now`: also what did not come) | |
+| when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | must a person approve a publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
 
 Variables are read inside tasks only: a DAG file may not ask the database while it is parsed.
 """
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from cluster_logs.errors import BadInputError
 
@@ -50,6 +56,49 @@ def data_docs_dir() -> Path:
     return state_dir() / "data_docs"
 
 
+def monitoring_dir() -> Path:
+    """Return the folder of the monitoring pages, one subfolder a cluster."""
+    return state_dir() / "monitoring"
+
+
+def monitor_schedule() -> str | None:
+    """Return when `monitor_live` runs by itself, None for never. Reads no database."""
+    return _schedule("LUCID_MONITOR_SCHEDULE", "@daily")
+
+
+def retrain_schedule(assets: Any) -> Any:
+    """Return when `retrain_models` runs: with its assets, and by the clock if that is set. Reads no
+    database.
+    """
+    clock = _schedule("LUCID_RETRAIN_SCHEDULE", None)
+    if clock is None:
+        return assets
+    from airflow.sdk import AssetOrTimeSchedule, CronTriggerTimetable
+
+    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(clock, timezone="UTC"), assets=assets)
+
+
+def monitor_as_of() -> str | None:
+    """Return where the log ends for a monitoring pass whose form does not say."""
+    return os.environ.get("LUCID_MONITOR_AS_OF", "").strip() or None
+
+
+def monitor_settings() -> dict[str, Any]:
+    """Return the thresholds that this installation sets; the rest keep their defaults."""
+    text = os.environ.get("LUCID_MONITOR_SETTINGS", "").strip()
+    try:
+        values = json.loads(text) if text else {}
+    except json.JSONDecodeError as error:
+        raise BadInputError(
+            f"LUCID_MONITOR_SETTINGS is not JSON: {error}.", remedy='Write it as {"psi_major": 0.3}.'
+        ) from error
+    if not isinstance(values, dict):
+        raise BadInputError(
+            f"LUCID_MONITOR_SETTINGS is {values!r}, not an object.", remedy='Write it as {"psi_major": 0.3}.'
+        )
+    return values
+
+
 def approval_required_by_default() -> bool:
     """Return whether publication waits for a person unless a run says otherwise. Reads no database."""
     text = os.environ.get("LUCID_REQUIRE_APPROVAL", "true").strip().lower()
@@ -58,6 +107,11 @@ def approval_required_by_default() -> bool:
             f"LUCID_REQUIRE_APPROVAL={text!r} is neither true nor false.", remedy="Set it to true or false."
         )
     return text in _TRUE
+
+
+def _schedule(variable: str, default: str | None) -> str | None:
+    text = os.environ.get(variable, "").strip()
+    return default if not text else (None if text.lower() == "none" else text)
 
 
 def _setting(variable: str, key: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 DAGS_DIR = Path(__file__).parents[2] / "dags"
 FILES = sorted(DAGS_DIR.glob("*.py"))
 VERBS = {
-    *("announce", "build", "check", "collect", "ingest", "plan", "publish", "read"),
+    *("announce", "build", "check", "collect", "ingest", "monitor", "plan", "publish", "read"),
     *("request", "resolve", "rollback", "simulate", "train", "validate"),
 }
 HEAVY = (
@@ -103,29 +103,60 @@ def test_assets_lead_from_logs_to_a_published_release(dag_bag: Any) -> None:
         dag_id: {asset.name for task in dag.tasks for asset in task.outlets}
         for dag_id, dag in dag_bag.dags.items()
     }
-    awaited = {
-        dag_id: {asset.name for asset in dag.timetable.asset_condition.objects}
-        for dag_id, dag in dag_bag.dags.items()
-        if getattr(dag.timetable, "asset_condition", None)
-    }
-    reached, chain = produced["ingest_logs"], ["ingest_logs"]
-    while following := [
-        dag_id for dag_id, names in awaited.items() if names <= reached and dag_id not in chain
-    ]:
-        for dag_id in following:
-            chain.append(dag_id)
-            reached = reached | produced[dag_id]
-    assert chain == ["ingest_logs", "retrain_models", "validate_release", "publish_release"]
-    assert "release_champion" in reached
-    assert awaited.keys() == {"retrain_models", "validate_release", "publish_release"}
+    awaited = conditions(dag_bag)
+    chain = ["retrain_models", "validate_release", "publish_release"]
+    for begin in ("ingest_logs", "monitor_live"):
+        reached, followed = produced[begin], []
+        while following := [
+            dag_id
+            for dag_id, condition in awaited.items()
+            if met(condition, reached) and dag_id not in followed
+        ]:
+            for dag_id in following:
+                followed.append(dag_id)
+                reached = reached | produced[dag_id]
+        assert followed == chain
+        assert "release_champion" in reached
+    assert set(awaited) == set(chain)
+
+
+def conditions(dag_bag: Any) -> dict[str, Any]:
+    """What each DAG that listens to assets waits for."""
+    found = {dag_id: getattr(dag.timetable, "asset_condition", None) for dag_id, dag in dag_bag.dags.items()}
+    return {dag_id: condition for dag_id, condition in found.items() if condition}
+
+
+def met(condition: Any, names: set[str]) -> bool:
+    """Whether events of these assets fulfil a condition."""
+    if hasattr(condition, "objects"):
+        fulfilled = [met(part, names) for part in condition.objects]
+        return any(fulfilled) if type(condition).__name__ == "AssetAny" else all(fulfilled)
+    return condition.name in names
 
 
 def test_no_cycle_between_dags(dag_bag: Any) -> None:
     """Publishing must not start anything that leads back to publishing."""
-    for dag in dag_bag.dags.values():
-        condition = getattr(dag.timetable, "asset_condition", None)
-        if condition:
-            assert "release_champion" not in {asset.name for asset in condition.objects}
+    for condition in conditions(dag_bag).values():
+        assert not met(condition, {"release_champion"})
+
+
+def test_the_clock_may_start_retraining_and_monitoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By LUCID_RETRAIN_SCHEDULE beside the assets, by LUCID_MONITOR_SCHEDULE alone, daily by default."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    monkeypatch.setenv("LUCID_RETRAIN_SCHEDULE", "@weekly")
+    monkeypatch.setenv("LUCID_MONITOR_SCHEDULE", "none")
+    bag = DagBag(DAGS_DIR)
+    assert bag.import_errors == {}
+    timetable = bag.dags["retrain_models"].timetable
+    assert met(timetable.asset_condition, {"retraining_request"})
+    assert not met(timetable.asset_condition, {"job_table", "throughput_table"})
+    assert timetable.timetable.expression in ("@weekly", "0 0 * * 0")
+    assert not bag.dags["monitor_live"].timetable.can_be_scheduled
+
+
+def test_monitoring_is_daily_by_default(dag_bag: Any) -> None:
+    assert dag_bag.dags["monitor_live"].timetable.can_be_scheduled
 
 
 def test_the_form_refuses_a_cluster_name_that_is_a_path(dag_bag: Any) -> None:

@@ -12,6 +12,9 @@ from lucid_airflow.operators.base import LucidOperator
 class ResolveInputsOperator(LucidOperator):
     """Find out what this run is about: the form's values, else those of the event that started it.
 
+    `asset`: whose events count, one or several. A run by the clock has no event: it is about the champion's
+    cluster.
+
     Returns cluster, lake_uri, hold_out_days, as_of (ISO time or None: where the log is taken to end),
     training_until (ISO time: the held-out window begins there) and version, each as an XCom of its own.
     """
@@ -52,7 +55,11 @@ class ResolveInputsOperator(LucidOperator):
             **newest_event_extra(context, self.asset),
             **{key: value for key, value in given.items() if value not in (None, "")},
         }
-        cluster = str(required(values, "cluster", asset_name=self.asset.name))
+        if context["dag_run"].run_type == "scheduled" and not values.get("cluster"):
+            values["cluster"] = _cluster_of_the_champion()
+        assets = self.asset if isinstance(self.asset, Sequence) else [self.asset]
+        names = " or ".join(asset.name for asset in assets)
+        cluster = str(required(values, "cluster", asset_name=names))
         lake_uri = str(values.get("lake_uri") or settings.lake_uri())
         hold_out_days = int(values.get("hold_out_days") or 14)
         as_of = read_as_of(values.get("as_of"))
@@ -66,6 +73,16 @@ class ResolveInputsOperator(LucidOperator):
         }
         self.log.info("This run is about %s", inputs)
         return inputs
+
+
+def _cluster_of_the_champion() -> str | None:
+    from cluster_logs.errors import NotFoundError
+    from lucid_models.releases import show_release
+
+    try:
+        return show_release(tracking_uri=settings.tracking_uri(), alias="champion").cluster
+    except NotFoundError:
+        return None
 
 
 class TrainModelOperator(LucidOperator):

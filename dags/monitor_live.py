@@ -1,0 +1,72 @@
+"""### Does the live release still fit the cluster?
+
+Every day (`LUCID_MONITOR_SCHEDULE`), or by hand: reads what came into the lake since the champion learned and
+compares it with its training window: drift, live errors of estimates and forecasts beside naive rivals and
+validation, missing data. The decision is **ok**, **watch** or **retrain**, with its reasons, on a page (the
+button *Monitoring* of the task) and in MLflow.
+
+**retrain** starts `retrain_models`, at most once in so many hours of new log. Nothing is published by it: the
+gate judges the new release like any other.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.assets import RETRAINING_REQUEST
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.monitor import MonitorReleaseOperator, RequestRetrainingOperator
+from lucid_airflow.settings import monitor_schedule
+
+with DAG(
+    dag_id="monitor_live",
+    doc_md=__doc__,
+    schedule=monitor_schedule(),
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=3),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "models"],
+    params={
+        "cluster": Param(
+            None, type=["string", "null"], title="Cluster", description="Empty: the champion's."
+        ),
+        "window_days": Param(
+            None,
+            type=["number", "null"],
+            minimum=0.5,
+            maximum=366,
+            title="Days to judge",
+            description="The newest; never before the champion learned. Empty: a week.",
+        ),
+        "as_of": Param(
+            None,
+            type=["string", "null"],
+            title="As of",
+            description="As if the log ended here (UTC); 'now' finds out that it stopped. Empty: its end.",
+        ),
+        "settings": Param(
+            {},
+            type="object",
+            title="Thresholds",
+            description='In place of the defaults, e.g. {"psi_major": 0.3}; see docs/monitoring.md.',
+        ),
+        "may_retrain": Param(
+            True, type="boolean", title="May start a retraining", description="Off: it only reports."
+        ),
+    },
+) as dag:
+    monitor_release = MonitorReleaseOperator(
+        task_id="monitor_release",
+        cluster=dag.param("cluster"),
+        window_days=dag.param("window_days"),
+        as_of=dag.param("as_of"),
+        monitor_settings=dag.param("settings"),
+        may_request=dag.param("may_retrain"),
+    )
+    request_retraining = RequestRetrainingOperator(
+        task_id="request_retraining",
+        retraining=monitor_release.output["retraining"],
+        outlets=[RETRAINING_REQUEST],
+    )
+
+    monitor_release >> request_retraining

@@ -1,0 +1,112 @@
+"""Watch the live release, and ask for a retraining when it no longer fits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import SkipMixin
+
+from lucid_airflow import settings
+from lucid_airflow.handover import announce
+from lucid_airflow.links import MlflowLink, MonitoringLink
+from lucid_airflow.operators.base import LucidOperator
+
+
+class MonitorReleaseOperator(LucidOperator, SkipMixin):
+    """Make one monitoring pass over the champion; what follows is skipped unless it asks for a retraining.
+
+    Without a champion there is nothing to watch: the task is skipped, for the schedule may be older than the
+    first release.
+    """
+
+    inherits_from_skipmixin = True
+    template_fields: Sequence[str] = ("cluster", "window_days", "as_of", "monitor_settings", "may_request")
+    operator_extra_links = (MlflowLink(), MonitoringLink())
+
+    def __init__(
+        self,
+        *,
+        cluster: Any = None,
+        window_days: Any = None,
+        as_of: Any = None,
+        monitor_settings: Any = None,
+        may_request: Any = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+        self.cluster = cluster
+        self.window_days = window_days
+        self.as_of = as_of
+        self.monitor_settings = monitor_settings
+        self.may_request = may_request
+        self.mlflow_path: str | None = None
+        self.monitoring_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Watch; returns the decision, its reasons and what a retraining is told (None: not requested)."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from cluster_logs.errors import NotFoundError
+        from lucid_models.releases import show_release
+        from pipeline.monitoring_records import make_pass
+        from pipeline.monitoring_rules import monitor_settings
+        from pipeline.windows import read_as_of
+
+        tracking_uri, lake_uri = settings.tracking_uri(), settings.lake_uri()
+        try:
+            show_release(tracking_uri=tracking_uri, alias="champion")
+        except NotFoundError:
+            raise AirflowSkipException("There is no champion yet: nothing to watch.") from None
+        values = {**settings.monitor_settings(), **(self.monitor_settings or {})}
+        if self.window_days is not None:
+            values["window_days"] = self.window_days
+        done = make_pass(
+            lake_uri=lake_uri,
+            tracking_uri=tracking_uri,
+            pages_dir=settings.monitoring_dir(),
+            cluster=self.cluster or None,
+            settings=monitor_settings(values),
+            as_of=read_as_of(self.as_of or settings.monitor_as_of()),
+            may_request=bool(self.may_request),
+            pass_id=context["run_id"],
+            progress=self.log_progress(),
+        )
+        report = done.report
+        for finding in report.findings:
+            self.log.info("%s: %s", finding.level, finding.sentence)
+        self.log.info("Decision: %s. %s", report.decision, done.retraining.sentence)
+        self.mlflow_path, self.monitoring_path = done.mlflow_path, done.page
+        result = {
+            "cluster": report.cluster,
+            "release_version": report.release_version,
+            "decision": str(report.decision),
+            "reasons": list(report.reasons),
+            "page": done.page,
+            "retraining": {
+                "cluster": report.cluster,
+                "lake_uri": lake_uri,
+                "hold_out_days": done.retraining.hold_out_days,
+                "as_of": report.window.end.isoformat(),
+                "reason": " ".join(report.reasons),
+            },
+        }
+        if not done.retraining.requested:
+            for key, value in result.items():  # skip() ends the task before anything is returned
+                context["ti"].xcom_push(key=key, value=value)
+            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+        return result
+
+
+class RequestRetrainingOperator(LucidOperator):
+    """Announce that the models should be retrained, and until when the log is known."""
+
+    template_fields: Sequence[str] = ("retraining",)
+
+    def __init__(self, *, retraining: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.retraining = retraining
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Announce; returns what the retraining is told."""
+        self.log.warning("A retraining is requested: %s", self.retraining["reason"])
+        announce(context, self.retraining)
+        return dict(self.retraining)
