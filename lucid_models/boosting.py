@@ -28,6 +28,7 @@ OBJECTIVES: Mapping[str, str] = {
     "tweedie_deviance": "not negative",
     "gamma_deviance": "positive",
 }
+_LINKS = {loss: "identity" if loss in ("rmse", "pseudo_huber") else "log" for loss in OBJECTIVES}
 MAX_TARGET = 1e15
 # Beyond the largest cut that a saved model may hold nothing is told apart.
 MAX_FEATURE = 1e300
@@ -168,30 +169,29 @@ def boost(
             remedy="Give a longer history.",
         )
     bag_of_row = _validating_bag(blocks, bags)
-    # Pseudo-Huber's intercept is found by steps that run away from a target far from zero.
-    shift = float(np.median(target)) if settings.loss == "pseudo_huber" else 0.0
     whole = settings.sample_rows is None or settings.sample_rows >= len(target)
     rows = slice(None) if whole else sampled_rows(blocks, settings.sample_rows or 0, settings.seed)
+    start = _start(settings.loss, target[rows])
     model = _fitted(
         matrix[rows],
-        target[rows] - shift,
+        target[rows] - start if _LINKS[settings.loss] == "identity" else target[rows] / np.exp(start),
         feature_names,
         _split(bag_of_row[rows], bags),
         settings,
         None if weights is None else weights[rows],
     )
     scorer = scorer_of(model, feature_names)
-    intercepts = np.ravel(np.asarray(model.bagged_intercept_, dtype=np.float64)) + shift
-    scorer = AdditiveScorer(scorer.feature_names, scorer.terms, scorer.intercept + shift, scorer.link)
+    intercepts = np.ravel(np.asarray(model.bagged_intercept_, dtype=np.float64)) + start
+    scorer = AdditiveScorer(scorer.feature_names, scorer.terms, scorer.intercept + start, scorer.link)
     tables = [np.asarray(scores, dtype=np.float64) for scores in model.bagged_scores_]
     counts, scores, held_out = _read_all(scorer, tables, intercepts, matrix, bag_of_row, weights)
+    _check_scores(scores, target, scorer.link)
+    _check_scores(held_out, target, scorer.link)
     if not whole:
         terms = [replace(term, weights=count) for term, count in zip(scorer.terms, counts, strict=True)]
         moved = _intercept_shift(settings.loss, target, scores, weights)
         scorer = AdditiveScorer(scorer.feature_names, terms, scorer.intercept + moved, scorer.link)
-        scores, held_out = scores + moved, held_out + moved
-    _check_scores(scores, target, scorer.link)
-    _check_scores(held_out, target, scorer.link)
+        held_out += moved
     return BoostedModel(scorer, held_out)
 
 
@@ -264,6 +264,20 @@ def _fitted(
         warnings.filterwarnings("ignore", message="All-NaN slice encountered")
         model.fit(columns, target, sample_weight=weights, bags=split)
     return model
+
+
+def _start(loss: str, target: NDArray[np.float64]) -> float:
+    """A first intercept, on the scale of the link.
+
+    The library finds the intercept by Newton steps from zero, which run away where the curvature is small:
+    pseudo-Huber's far from the target, a log link's far below it.
+    """
+    if loss == "pseudo_huber":
+        return float(np.median(target))
+    if _LINKS[loss] == "log":
+        mean = float(target.mean())
+        return float(np.log(mean)) if mean > 0 else 0.0
+    return 0.0
 
 
 def _largest_step(settings: BoostingSettings, target: NDArray[np.float64]) -> float:

@@ -8,7 +8,7 @@ from interpret.glassbox import ExplainableBoostingRegressor
 
 from cluster_logs.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.boosting import BoostingSettings, boost, scorer_of, time_blocked_bags
+from lucid_models.boosting import scorer_of
 
 NAMES = ["a", "b", "c"]
 
@@ -72,36 +72,3 @@ def test_importances_equal_the_training_library(trained) -> None:
 def test_a_wrong_number_of_features_is_named(trained) -> None:
     with pytest.raises(BadInputError, match=r"\(rows, 3\)"):
         trained[1].predict(np.zeros((2, 4)))
-
-
-@given(
-    blocks=st.lists(st.integers(0, 12), min_size=1, max_size=60).map(sorted).map(np.array),
-    bags=st.integers(1, 6),
-)
-def test_bags_never_split_a_block_of_time(blocks: np.ndarray, bags: int) -> None:
-    split = time_blocked_bags(blocks, bags)
-    assert split.shape == (blocks.size, bags)
-    for block in np.unique(blocks):
-        assert (split[blocks == block] == split[blocks == block][0]).all()
-    # Each block validates exactly one bag.
-    assert ((split == -1).sum(axis=1) == 1).all()
-
-
-def test_held_out_scores_come_from_bags_that_did_not_see_the_row() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(600, 1))
-    target = features[:, 0].copy()
-    blocks = np.arange(600) // 100
-    target[blocks == 3] += 50.0  # a block that no other block announces
-    settings_ = BoostingSettings(bags=6, max_rounds=100, max_bins=32)
-    boosted = boost(features, target, ["x"], blocks, settings_)
-    # Whoever trained on the block would predict part of its jump.
-    assert abs(boosted.held_out_scores[blocks == 3].mean()) < 5.0
-    assert boosted.scorer.score(features)[blocks == 3].mean() > 5.0
-
-
-def test_training_that_diverges_is_refused() -> None:
-    rng = np.random.default_rng(0)
-    target = np.exp(rng.normal(0, 3, 400)) * 1e3
-    with pytest.raises(BadInputError, match="one block of time"):
-        boost(np.ones((400, 1)), target, ["x"], np.zeros(400, dtype=int), BoostingSettings())
