@@ -18,7 +18,7 @@ from lucid_models.duration_features import DurationFeatureState
 from lucid_models.explanation import explain_additive_row
 from lucid_models.job_keys import MIN_DURATION_S
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
-from lucid_models.reasons import duration_reason
+from lucid_models.reasons import account_for_duration, duration_reason
 
 MAX_DURATION_S = 400 * 86_400.0
 # Up to here plain Python is faster than NumPy's calls, of which there are some for each shape function.
@@ -136,11 +136,19 @@ class DurationScorer:
         return duration_reason(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
 
     def explain(self, job: Mapping[str, Any], at_s: float | None = None) -> dict[str, Any]:
-        """What each term adds to the logarithm of one job's run time, with the sentence of `reason`."""
+        """What each term adds to the logarithm of one job's run time, with its account (`reasons`) and
+        `reason`.
+        """
         row = self.features([job], at_s)[0]
         p50_s = float(self.p50_of(self.log_head.score(row[None, :]))[0])
         explained = explain_additive_row(self.log_head, row.tolist(), p50_s)
-        return {**explained, "unit": "log seconds", "reason": self.reason(job, row, p50_s, at_s)}
+        account = account_for_duration(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
+        return {
+            **explained,
+            "unit": "log seconds",
+            "account": account.to_data(),
+            "reason": account.sentence(),
+        }
 
     def to_data(self) -> dict[str, Any]:
         """The saved form (model_format)."""

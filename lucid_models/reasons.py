@@ -1,11 +1,127 @@
-"""Says in words why a job is estimated as it is, with the standard library alone."""
+"""Says in words why a job is estimated as it is, with NumPy and the standard library alone.
+
+The log head adds effects up, so on run times they multiply. People compare amounts, so a reason starts from
+what jobs like this one usually run and turns each effect into the time that it adds. The difference between
+the estimate P and the usual run time U is shared out by the logarithmic mean: an effect e adds
+e (P - U) / ln(P / U). The effects sum to ln(P / U), hence the times to P - U, whatever their order (the
+additive logarithmic mean Divisia index, Ang 2005). Printed times are rounded together, so that what a
+sentence says adds up too.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.duration_features import DurationFeatureState
+from lucid_models.duration_features import LEVELS, DurationFeatureState
+from lucid_models.job_keys import KEY_SEPARATOR, UNNAMED, number_or_nan, text_or_none
+
+# A sentence names the largest parts of an estimate, from this share of it on; what is left is told as one.
+_WORTH_NAMING = 0.03
+_MOST_NAMED = 3
+# Statistics of a key that look at its newest jobs alone, and at those that have not ended.
+_LATEST = ("soft_mean", "last", "last_two")
+_IN_FLIGHT = ("log_running", "log_oldest_age", "log_since_submission")
+_NAME_LEVELS = ("name", "family")
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_TIMES_OF_DAY = ("night", "morning", "afternoon", "evening")
+_UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
+
+
+@dataclass(frozen=True)
+class KeyHistory:
+    """What jobs of one key did: `usual_s` is their time-decayed geometric mean run time."""
+
+    subject: str
+    plural: bool
+    jobs: int
+    usual_s: float
+    last_s: float
+    ago_s: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of an estimate: it multiplies it by exp(`effect`), which here adds `seconds`."""
+
+    subject: str
+    plural: bool
+    effect: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DurationAccount:
+    """An estimate as an account: `history.usual_s` plus the seconds of all parts is `estimate_s`.
+
+    `new` names what no finished job had (the user, the job's name). Without any finished job `history` is
+    None and there are no parts.
+    """
+
+    estimate_s: float
+    history: KeyHistory | None
+    new: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "new": list(self.new), "parts": [asdict(part) for part in self.parts]}
+
+    def sentence(self) -> str:
+        """The account in words, for an operator."""
+        history = self.history
+        if history is None:
+            return f"{human_duration(self.estimate_s)}: no finished job is known yet."
+        named = [part for part in self.parts if abs(part.seconds) >= _WORTH_NAMING * self.estimate_s]
+        named = sorted(named, key=lambda part: -abs(part.seconds))[:_MOST_NAMED]
+        scale = _Scale.of(self.estimate_s, [history.usual_s, *(part.seconds for part in named)])
+        usual = scale.steps(history.usual_s)
+        left = scale.steps(self.estimate_s) - usual
+        clauses = []
+        for part in named:
+            steps = scale.steps(part.seconds)
+            left -= steps
+            clauses.append(_clause(part.subject, part.plural, steps, scale))
+        clauses.append(_clause("the rest", False, left, scale))
+        verb = ("run" if history.plural else "runs") if history.jobs > 1 else "ran"
+        often = "usually " if history.jobs > 1 else ""
+        seen = f"{history.jobs:,} jobs, the last" if history.jobs > 1 else "1 job,"
+        because = f"{history.subject} {often}{verb} {scale.text(usual)} ({seen} {_ago(history.ago_s)})"
+        if self.new:
+            because = f"{' and '.join(self.new)} {'is' if len(self.new) == 1 else 'are'} new and {because}"
+        estimate = scale.text(scale.steps(self.estimate_s))
+        return "; ".join([f"{estimate} because {because}", *filter(None, clauses)]) + "."
+
+
+def account_for_duration(
+    state: DurationFeatureState,
+    log_head: AdditiveScorer,
+    job: Mapping[str, Any],
+    row: Sequence[float],
+    p50_s: float,
+    at_s: float | None = None,
+) -> DurationAccount:
+    """The parts of an estimate `p50_s` > 0 of the log head (or of a mix that holds it).
+
+    `row` holds the job's features in the order of `state.names`, as known at `at_s` (Unix time; None: at the
+    job's submission).
+    """
+    time_s = number_or_nan(job.get("submit_time_s")) if at_s is None else at_s
+    if math.isnan(time_s):
+        time_s = state.now_s
+    keys = state.keys_of(job)
+    history = _closest_history(state, keys, time_s)
+    new = _what_is_new(state, keys, job)
+    if history is None:
+        return DurationAccount(p50_s, None, new, ())
+    effects = _effects(state, log_head, row)
+    total = math.log(p50_s / history.usual_s)
+    effects.append(("other similar jobs", True, total - sum(effect for _, _, effect in effects)))
+    per_effect_s = _logarithmic_mean(p50_s, history.usual_s)
+    parts = tuple(Part(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects)
+    return DurationAccount(p50_s, history, new, parts)
 
 
 def duration_reason(
@@ -16,79 +132,250 @@ def duration_reason(
     p50_s: float,
     at_s: float | None = None,
 ) -> str:
-    """One sentence: the estimate, the closest history that it rests on, and what moved it most besides.
-
-    `row` holds the job's features in the order of `state.names`, as known at `at_s` (Unix time; None: at the
-    job's submission).
-    """
-    evidence = state.evidence(state.keys_of(job))
-    if not evidence:
-        return f"{human_duration(p50_s)}: no finished job is known yet."
-    level, key, count, mean = evidence[-1]
-    text = (
-        f"{human_duration(p50_s)} because {_level_text(level, key)} usually runs "
-        f"{human_duration(math.exp(min(mean, 50.0)))} ({count} job{'s' if count != 1 else ''} seen)"
-    )
-    user = job.get("user")
-    if "user" in state.levels and user and all(found[0] != "user" for found in evidence):
-        text = f"{text}; user {user} is new"
-    moved = _largest_fact(state, log_head, row)
-    return f"{text}; {moved}." if moved else f"{text}."
+    """`account_for_duration` as one sentence."""
+    return account_for_duration(state, log_head, job, row, p50_s, at_s).sentence()
 
 
 def human_duration(seconds: float) -> str:
     """A run time for people: `45 s`, `12 min`, `3.4 h`, `2.1 days`."""
-    for limit, unit_s, unit in ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h")):
-        if seconds < limit:
-            return f"{seconds / unit_s:.3g} {unit}"
-    return f"{seconds / 86_400.0:.3g} days"
+    unit_s, unit = _unit_of(seconds)
+    return f"{seconds / unit_s:.3g} {unit}"
 
 
-def _level_text(level: str, key: str) -> str:
-    words = {
-        "all": "a job",
-        "size": f"a job of size {key}",
-        "virtual_cluster": f"virtual cluster {key}",
-        "virtual_cluster_size": f"virtual cluster x size {key}",
-        "job_type": f"job type {key}",
-        "family": f"family {key}",
-        "name": f"name {key}",
-        "user": f"user {key}",
-        "user_size": f"user x size {key}",
-        "user_family": f"user x family {key}",
-        "user_name": f"user x name {key}",
-        "user_name_size": f"user x name x size {key}",
+# -- what is known of jobs like it
+
+
+def _closest_history(
+    state: DurationFeatureState, keys: Sequence[str | None], time_s: float
+) -> KeyHistory | None:
+    """The finest level whose own jobs outweigh what it is shrunk towards; else the finest that has any."""
+    finest: KeyHistory | None = None
+    for level, key, table in reversed(list(zip(state.levels, keys, state.tables, strict=True))):
+        statistics = None if key is None else table.get(key)
+        if key is None or statistics is None or not statistics.count:
+            continue
+        decay = math.exp2(min(statistics.time_s - time_s, 0.0) / state.settings.half_life_s)
+        own = statistics.weight * decay > state.settings.prior_jobs
+        if not own and finest is not None:
+            continue
+        usual = statistics.log_sum / statistics.weight if statistics.weight > 0 else statistics.last
+        subject, plural = _subject(level, key)
+        history = KeyHistory(
+            subject,
+            plural,
+            statistics.count,
+            math.exp(min(usual, 50.0)),
+            math.exp(min(statistics.last, 50.0)),
+            max(time_s - statistics.time_s, 0.0),
+        )
+        if own:
+            return history
+        finest = history
+    return finest
+
+
+def _what_is_new(
+    state: DurationFeatureState, keys: Sequence[str | None], job: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """The job's user, and its name unless names like it are known, when no finished job had them."""
+    seen = {
+        level
+        for level, key, table in zip(state.levels, keys, state.tables, strict=True)
+        if key is not None and key in table and table[key].count
     }
-    return words[level]
+    user, name = text_or_none(job.get("user")), text_or_none(job.get("name"))
+    new = []
+    if user is not None and "user" in state.levels and "user" not in seen:
+        new.append(f"user {user}")
+    of_names = [level for level in state.levels if len(LEVELS[level][0]) == 1 and level in _NAME_LEVELS]
+    if name is not None and of_names and not seen.intersection(of_names):
+        new.append(f"name {name}")
+    return tuple(new)
 
 
-def _fact_text(name: str, value: float) -> str:
-    if math.isnan(value):
-        return f"unknown {name.removeprefix('log_').replace('_', ' ')}"
-    words = {
-        "log_gpus": f"{math.expm1(value):.4g} GPUs",
-        "log_cpus": f"{math.expm1(value):.4g} CPU cores",
-        "nodes": f"{value:.4g} nodes",
-        "log_time_limit": f"the time limit of {human_duration(math.expm1(value))}",
-        "gpu_util_pct": f"GPU utilisation of {value:.0f} %",
-        "gpu_mem_util_pct": f"GPU memory utilisation of {value:.0f} %",
-        "log_gpu_mem_mib": f"GPU memory of {math.expm1(value):.0f} MiB",
-        "hour": f"the submission hour {value:.0f}",
-        "day_of_week": f"the weekday {('Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun')[int(value) % 7]}",
-    }
-    return words[name]
+def _subject(level: str, key: str) -> tuple[str, bool]:
+    """A key in words, and whether they are plural: `user u1 x net# family`, `jobs with 8 GPUs`."""
+    parts = LEVELS[level][0]
+    if not parts:
+        return "jobs of this cluster", True
+    words = [_key_words(part, value) for part, value in zip(parts, key.split(KEY_SEPARATOR), strict=False)]
+    if parts == ("size",):
+        return f"jobs with {words[0]}", True
+    return " x ".join(words), words[0].startswith("unnamed ")
 
 
-def _largest_fact(state: DurationFeatureState, log_head: AdditiveScorer, row: Sequence[float]) -> str:
-    """The plain fact of the job (size, hour, time limit, ...) that moves the estimate most, when by over
-    5 %.
+def _key_words(part: str, value: str) -> str:
+    noun = part.replace("_", " ")
+    if part == "size":
+        return _size_words(value)
+    if value == UNNAMED:
+        return "unnamed jobs"
+    if value.lower().startswith(noun):  # `user7` says what it is
+        return value
+    return f"{value} {noun}" if part == "family" else f"{noun} {value}"
+
+
+def _size_words(key: str) -> str:
+    if key.startswith("cpu"):
+        cores = key.removeprefix("cpu")
+        return f"{_count(float(cores), 'CPU core')} and no GPU" if cores else "no GPU"
+    return _count(float(key), "GPU")
+
+
+# -- what moves the estimate
+
+
+def _effects(
+    state: DurationFeatureState, log_head: AdditiveScorer, row: Sequence[float]
+) -> list[tuple[str, bool, float]]:
+    """(subject, plural, effect on log run time) of what can be told apart besides the usual run time.
+
+    Facts and jobs in flight count against the average job, as the shape functions do. The latest runs count
+    against the same jobs had they run as usual: the means of their keys in their place.
     """
-    best, name, value = 0.05, "", math.nan
-    for term, contribution in zip(log_head.terms, log_head.contributions_one(row), strict=True):
-        feature = state.names[term.features[0]]
-        if len(term.features) == 1 and feature in state.facts and abs(contribution) > abs(best):
-            best, name, value = contribution, feature, float(row[term.features[0]])
-    if not name:
+    groups, usual_of = _feature_groups(state.names)
+    as_usual = [
+        value if usual < 0 or math.isnan(value) else row[usual]
+        for value, usual in zip(row, usual_of, strict=True)
+    ]
+    sums: dict[str, float] = {}
+    found_and_usual = zip(
+        log_head.terms, log_head.contributions_one(row), log_head.contributions_one(as_usual), strict=True
+    )
+    for term, found, usual in found_and_usual:
+        group = groups[term.features[0]] if len(term.features) == 1 else "latest"
+        effect = found - usual if group == "latest" else found
+        sums[group] = sums.get(group, 0.0) + effect
+    facts = {name: row[-len(state.facts) + i] for i, name in enumerate(state.facts)}
+    return [(*_describe(group, facts), sums[group]) for group in _GROUPS if sums.get(group)]
+
+
+_GROUPS = ("latest", "flight", "size", "limit", "profile", "submission")
+
+
+@lru_cache(maxsize=16)
+def _feature_groups(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Each feature's group, and the position of what it would be had a key's latest jobs run as usual (-1: no
+    latest).
+    """
+    at = {name: position for position, name in enumerate(names)}
+    groups, usual_of = [], []
+    for name in names:
+        level, _, statistic = name.partition(":")
+        group = _GROUP_OF_FACT.get(name, "latest")
+        groups.append("flight" if statistic in _IN_FLIGHT else group)
+        usual_of.append(at.get(f"{level}:mean", -1) if statistic in _LATEST else -1)
+    return tuple(groups), tuple(usual_of)
+
+
+def _describe(group: str, facts: Mapping[str, float]) -> tuple[str, bool]:
+    """A group of effects in words, and whether they are plural."""
+    value = {name: facts.get(name, math.nan) for name in _GROUP_OF_FACT}
+    known = {name for name, number in value.items() if not math.isnan(number)}
+    match group:
+        case "latest":
+            return "the latest runs", True
+        case "flight":
+            return "jobs now in flight", True
+        case "size":
+            asked = [("log_gpus", "GPU"), ("log_cpus", "CPU core"), ("nodes", "node")]
+            words = [
+                _count(value[name] if name == "nodes" else math.expm1(value[name]), noun)
+                for name, noun in asked
+                if name in known
+            ]
+            text = words[0] + (f" ({', '.join(words[1:])})" if words[1:] else "") if words else "its size"
+            return text, bool(words) and not words[0].startswith(("1 ", "no "))
+        case "limit":
+            if "log_time_limit" not in known:
+                return "having no time limit", False
+            return f"the time limit of {human_duration(math.expm1(value['log_time_limit']))}", False
+        case "profile":
+            words = [f"{value['gpu_util_pct']:.0f} % busy"] if "gpu_util_pct" in known else []
+            if "log_gpu_mem_mib" in known:
+                words.append(f"{math.expm1(value['log_gpu_mem_mib']) / 1024:.2g} GiB")
+            return f"its GPU profile ({', '.join(words)})" if words else "having no GPU profile", False
+        case _:
+            if not {"hour", "day_of_week"} <= known:
+                return "its time of submission", False
+            day = _WEEKDAYS[int(value["day_of_week"]) % 7]
+            return f"submission on a {day} {_TIMES_OF_DAY[int(value['hour'] // 6) % 4]}", False
+
+
+_GROUP_OF_FACT = {
+    "log_gpus": "size",
+    "log_cpus": "size",
+    "nodes": "size",
+    "log_time_limit": "limit",
+    "gpu_util_pct": "profile",
+    "gpu_mem_util_pct": "profile",
+    "log_gpu_mem_mib": "profile",
+    "hour": "submission",
+    "day_of_week": "submission",
+}
+
+
+# -- numbers in words
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The unit of a sentence and its smallest step: amounts are whole steps, so they add up as printed."""
+
+    unit: str
+    step_s: float
+    decimals: int
+    unit_s: float
+
+    @classmethod
+    def of(cls, estimate_s: float, amounts_s: Iterable[float]) -> "_Scale":
+        """The estimate's unit, or a larger one when an amount would be unreadable in it; three digits of the
+        largest amount and two of the estimate.
+        """
+        largest = max(estimate_s, *(abs(amount) for amount in amounts_s))
+        unit_s, unit = max(_unit_of(estimate_s), _unit_of(largest / 5.0))
+        digits = min(
+            math.floor(math.log10(largest / unit_s)) - 2, math.floor(math.log10(estimate_s / unit_s)) - 1
+        )
+        decimals = max(-digits, 0)
+        return cls(unit, unit_s * 10.0**-decimals, decimals, unit_s)
+
+    def steps(self, seconds: float) -> int:
+        return round(seconds / self.step_s)
+
+    def text(self, steps: int) -> str:
+        number = f"{steps / 10**self.decimals:,.{self.decimals}f}"
+        number = number.rstrip("0").rstrip(".") if "." in number else number
+        return f"{number} {'day' if (number, self.unit) == ('1', 'days') else self.unit}"
+
+
+def _clause(subject: str, plural: bool, steps: int, scale: _Scale) -> str:
+    if not steps:
         return ""
-    direction = "long" if best > 0 else "short"
-    return f"{_fact_text(name, value)} makes it {math.exp(abs(best)):.2f} times as {direction}"
+    verb = ("add" if plural else "adds") if steps > 0 else ("take off" if plural else "takes off")
+    return f"{subject} {verb} {scale.text(abs(steps))}"
+
+
+def _logarithmic_mean(one: float, other: float) -> float:
+    """(one - other) / ln(one / other), which is `one` where both are equal; both > 0."""
+    ratio = one / other
+    if abs(ratio - 1.0) < 1e-6:
+        return 0.5 * (one + other)
+    return (one - other) / math.log(ratio)
+
+
+def _unit_of(seconds: float) -> tuple[float, str]:
+    return next((unit_s, unit) for limit, unit_s, unit in _UNITS if abs(seconds) < limit or limit == math.inf)
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 1.0:
+        return "just now"
+    unit_s, unit = _unit_of(seconds)
+    return f"{seconds / unit_s:.0f} {unit} ago"
+
+
+def _count(number: float, noun: str) -> str:
+    if number <= 0:
+        return f"no {noun}"
+    return f"{number:.4g} {noun}{'' if f'{number:.4g}' == '1' else 's'}"

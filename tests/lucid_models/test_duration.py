@@ -140,10 +140,10 @@ def test_columns_decide_levels_and_facts(jobs) -> None:
 def test_a_new_user_is_said_to_be_new(duration_model) -> None:
     job = {"job_id": "q", "gpus": 8, "user": "stranger", "name": "unheard", "virtual_cluster": "vc9"}
     reason = duration_model.scorer.estimate([job])[0].reason
-    assert "user stranger is new" in reason
-    assert "size 8" in reason
+    assert "user stranger and name unheard are new" in reason
+    assert "jobs with 8 GPUs usually run" in reason
     known = duration_model.scorer.estimate([{**job, "user": "u1", "name": "net1_lr0"}])[0].reason
-    assert "user x name" in known
+    assert "user u1 x name net1_lr0" in known
     assert "is new" not in known
 
 

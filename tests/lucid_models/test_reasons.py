@@ -1,0 +1,199 @@
+import json
+import math
+import re
+from decimal import Decimal
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucid_models.additive_scorer import AdditiveScorer, Term
+from lucid_models.duration import job_mappings
+from lucid_models.duration_features import FACTS, LEVELS, DurationFeatureState
+from lucid_models.reasons import account_for_duration, human_duration
+
+HOUR = 3_600.0
+FRIDAY_EVENING = 1_585_940_400.0  # 2020-04-03, 19:00 UTC
+NUMBER = r"([0-9][0-9,]*(?:\.[0-9]+)?) (?:s|min|h|days?)"
+
+
+def ended(state: DurationFeatureState, job: dict, hours: float, ago_s: float, number: int) -> None:
+    end = FRIDAY_EVENING - ago_s
+    state.observe_end({**job, "job_id": f"e{number}", "end_time_s": end, "duration_s": hours * HOUR})
+
+
+def history(users: list[tuple[str, str, int, float, float]]) -> DurationFeatureState:
+    """A state that saw one finished job per (user, name, gpus, hours, ended so many seconds ago)."""
+    state = DurationFeatureState(
+        ["size", "family", "name", "user", "user_family", "user_name", "user_name_size"],
+        ["log_gpus", "hour", "day_of_week"],
+    )
+    for number, (user, name, gpus, hours, ago_s) in enumerate(sorted(users, key=lambda one: -one[4])):
+        ended(state, {"user": user, "name": name, "gpus": gpus}, hours, ago_s, number)
+    return state
+
+
+def head(state: DurationFeatureState, base: float, effects: dict[str, float]) -> AdditiveScorer:
+    """A log head that adds a constant for each of the named features, whatever their value."""
+    terms = [
+        Term((position,), (np.array([]),), np.full(3, effects[name]), np.array([0.0, 1.0, 0.0]))
+        for position, name in enumerate(state.names)
+        if name in effects
+    ]
+    return AdditiveScorer(state.names, terms, base)
+
+
+def say(state: DurationFeatureState, scorer: AdditiveScorer, job: dict) -> str:
+    row = state.features(job)
+    return account_for_duration(state, scorer, job, row, math.exp(scorer.score_one(row))).sentence()
+
+
+JOB = {
+    "job_id": "q", "user": "u17", "name": "ResNet50_lr3", "gpus": 8, "submit_time_s": FRIDAY_EVENING
+}  # fmt: skip
+SEEN = [("u17", f"ResNet50_lr{i % 3}", 8 if i % 2 else 4, 11.0, (3 + i) * HOUR) for i in range(42)]
+
+
+def test_an_operator_reads_history_size_and_time() -> None:
+    state = history([("u17", f"ResNet50_lr{4 + i}", 4, 11.0, (3 + i) * HOUR) for i in range(42)])
+    total = math.log(12.3 / 11)
+    scorer = head(
+        state,
+        math.log(11 * HOUR),
+        {"log_gpus": total * 0.9 / 1.3, "hour": total * 0.3 / 1.3, "day_of_week": total / 13},
+    )
+    assert say(state, scorer, JOB) == (
+        "12.3 h because user u17 x resnet#_lr# family usually runs 11 h (42 jobs, the last 3 h ago); "
+        "8 GPUs add 0.9 h; submission on a Friday evening adds 0.4 h."
+    )
+
+
+def test_new_users_and_names_are_said() -> None:
+    state = history([("u1", "bert", 8, 40 / 60, 300.0 + i) for i in range(30)])
+    scorer = head(state, math.log(40 * 60.0), {})
+    assert say(state, scorer, {**JOB, "user": "u99", "name": "bert"}) == (
+        "40 min because user u99 is new and name bert usually runs 40 min (30 jobs, the last 5 min ago)."
+    )
+    assert say(state, scorer, {**JOB, "user": "ada", "name": "gpt"}) == (
+        "40 min because user ada and name gpt are new and jobs with 8 GPUs usually run 40 min "
+        "(30 jobs, the last 5 min ago)."
+    )
+    # A family that is known makes its next name no news; a job without user or name has none that are new.
+    assert "new" not in say(state, scorer, {**JOB, "user": "u1", "name": "bert"})
+    assert "new" not in say(state, scorer, {"gpus": 1, "submit_time_s": FRIDAY_EVENING})
+    assert say(history([]), scorer, JOB) == "40 min: no finished job is known yet."
+
+
+def test_one_old_job_does_not_speak_for_its_key() -> None:
+    """A key answers when its own jobs outweigh the level above, else a wider one does."""
+    many = [("u1", "bert", 1, 1.0, 600.0 + i) for i in range(20)]
+    state = history([*many, ("u17", "ResNet50_lr3", 8, 11.0, 20 * 86_400.0)])
+    scorer = head(state, math.log(HOUR), {})
+    assert "jobs of this cluster usually run 61 min (21 jobs, the last 10 min ago)" in say(state, scorer, JOB)
+    alone = history([("u17", "ResNet50_lr3", 8, 11.0, 2 * 86_400.0)])
+    assert say(alone, scorer, JOB) == (
+        "1 h because user u17 x name ResNet50_lr3 x 8 GPUs ran 11 h (1 job, 2 days ago); "
+        "other similar jobs take off 10 h."
+    )
+
+
+def test_the_latest_runs_count_by_what_they_change() -> None:
+    """Had the latest jobs run as usual, the score would be lower by exactly the effect that is named."""
+    seen = [("u17", "a", 1, 1.0, (10 - i) * HOUR) for i in range(9)] + [("u17", "a", 1, 8.0, HOUR / 2)]
+    state = history(seen)
+    position = state.names.index("user:last")
+    cut = np.array([math.log(2 * HOUR)])
+    term = Term((position,), (cut,), np.array([0.0, -0.2, 0.5, 0.0]), np.ones(4))
+    scorer = AdditiveScorer(state.names, [term], math.log(HOUR))
+    job = {"user": "u17", "name": "a", "gpus": 1, "submit_time_s": FRIDAY_EVENING}
+    account = account_for_duration(state, scorer, job, state.features(job), HOUR * math.exp(0.5))
+    effects = {part.subject: part.effect for part in account.parts}
+    assert effects["the latest runs"] == pytest.approx(0.7)
+
+
+@cache
+def known_state() -> DurationFeatureState:
+    rng = np.random.default_rng(3)
+    return history(
+        [
+            (f"u{rng.integers(4)}", f"net{rng.integers(3)}_{i % 2}", int(rng.choice([0, 1, 8])),
+             float(np.exp(rng.normal(0, 3))), float(rng.uniform(1, 1e6)))
+            for i in range(200)
+        ]
+    )  # fmt: skip
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.0, 17.0),
+    st.dictionaries(st.sampled_from(known_state().names), st.floats(-2, 2), max_size=8),
+    st.sampled_from(["u0", "u3", "nobody", None]),
+    st.sampled_from(["net1_0", "else", None]),
+    st.sampled_from([0, 1, 8, 512]),
+)
+def test_the_parts_add_up_and_so_does_the_sentence(base, effects, user, name, gpus) -> None:
+    state = known_state()
+    job = {"user": user, "name": name, "gpus": gpus, "submit_time_s": FRIDAY_EVENING}
+    scorer = head(state, base, effects)
+    row = state.features(job)
+    p50_s = min(max(math.exp(scorer.score_one(row)), 1.0), 3e7)
+    account = account_for_duration(state, scorer, job, row, p50_s)
+    json.dumps(account.to_data(), allow_nan=False)
+    usual_s = account.history.usual_s
+    assert usual_s + sum(part.seconds for part in account.parts) == pytest.approx(p50_s, rel=1e-9)
+    assert usual_s * math.exp(sum(part.effect for part in account.parts)) == pytest.approx(p50_s, rel=1e-9)
+    for part in account.parts:
+        assert part.seconds * part.effect >= 0  # what multiplies by more than one adds
+    sentence = account.sentence()
+    estimate, rest = sentence.split(" because ", 1)
+    usual = re.search(rf"(?:runs?|ran) {NUMBER} \(", rest)
+    moves = re.findall(rf"(adds?|takes? off) {NUMBER}", rest)
+    total = Decimal(usual[1].replace(",", ""))
+    for verb, number in moves:
+        total += (1 if verb.startswith("add") else -1) * Decimal(number.replace(",", ""))
+    assert total == Decimal(re.fullmatch(NUMBER, estimate)[1].replace(",", "")), sentence
+    units = {
+        found.replace("days", "day") for found in re.findall(r"[0-9] (s|min|h|days?)\b(?! ago)", sentence)
+    }
+    assert len(units) == 1, sentence
+    shown = Decimal(re.fullmatch(NUMBER, estimate)[1].replace(",", ""))
+    unit_s = {"s": 1, "min": 60, "h": 3_600, "day": 86_400}[units.pop()]
+    assert float(shown) * unit_s == pytest.approx(p50_s, rel=0.06), sentence
+
+
+def test_every_level_and_fact_has_words(duration_model, jobs) -> None:
+    """No name of a feature or level reaches an operator."""
+    for level in LEVELS:
+        state = DurationFeatureState([level], FACTS)
+        job = {"user": "ada", "name": "Net_1", "gpus": 2, "virtual_cluster": "vc", "job_type": "r/i/64/1"}
+        job |= {"cpus": 4, "nodes": 1, "time_limit_s": 7_200, "gpu_util_pct": 96, "gpu_mem_util_pct": 40}
+        job |= {"gpu_mem_mib": 8_192, "submit_time_s": FRIDAY_EVENING}
+        for number in range(5):
+            ended(state, job, 2.0, 60.0 + number, number)
+        for facts in ({}, {"cpus": None, "time_limit_s": None, "gpu_util_pct": None, "gpu_mem_mib": None}):
+            for group in FACTS:
+                text = say(state, head(state, math.log(2 * HOUR), {group: 0.4}), {**job, **facts})
+                assert "_" not in text.replace("Net_1", "").replace("net_#", ""), text
+                assert not re.search(r"nan|None|log |:", text), text
+    reasons = [row.reason for row in duration_model.scorer.estimate(job_mappings(jobs.iloc[700:]))]
+    assert len(set(reasons)) > 100
+    assert all(" because " in reason and reason.endswith(".") for reason in reasons)
+
+
+def test_the_reason_of_an_estimate_rests_on_the_moment_it_is_made(duration_model, jobs) -> None:
+    job = job_mappings(jobs.iloc[[720]])[0]
+    later = duration_model.scorer.estimate([job], at_s=job["submit_time_s"] + 40 * 86_400.0)[0].reason
+    assert "days ago" in later
+    explained = duration_model.scorer.explain(job)
+    assert explained["reason"] == duration_model.scorer.estimate([job])[0].reason
+    assert explained["account"]["estimate_s"] == pytest.approx(explained["prediction"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.0, "1 s"), (45.2, "45.2 s"), (720.0, "12 min"), (12_240.0, "3.4 h"), (181_440.0, "2.1 days")],
+)
+def test_run_times_for_people(seconds: float, text: str) -> None:
+    assert human_duration(seconds) == text
