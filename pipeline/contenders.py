@@ -14,7 +14,7 @@ from lucid_models.duration import WorkloadEstimateModel
 from lucid_models.manifest import ReleaseManifest
 from lucid_models.packing_tree import PackingSettings
 from lucid_models.release_store import ALLOW_SIMULATED
-from lucid_models.rival_estimates import helios_rolling_s, known_from_s
+from lucid_models.rival_estimates import helios_rolling_s, known_from_s, user_name_s
 from pipeline.forecast_beliefs import Forecaster
 from pipeline.replay_inputs import ReplayInputs
 from simulator.cluster import ClusterSpec
@@ -120,8 +120,12 @@ def learned_until(manifest: ReleaseManifest) -> datetime | None:
 
 def rolling_estimates_s(inputs: ReplayInputs) -> Floats:
     """Helios' rolling estimate of each replayed job."""
-    history = pd.concat([inputs.earlier, inputs.replayed], ignore_index=True)
-    return helios_rolling_s(history)[len(inputs.earlier) :]
+    return helios_rolling_s(_history(inputs))[len(inputs.earlier) :]
+
+
+def user_name_estimates_s(inputs: ReplayInputs) -> Floats:
+    """The moving average of the user's jobs of the same name, of each replayed job."""
+    return user_name_s(_history(inputs))[len(inputs.earlier) :]
 
 
 def user_estimates_s(inputs: ReplayInputs) -> Floats:
@@ -187,6 +191,10 @@ def replay_contender(
             remedy="Have the policy set fewer nodes aside (profiling_nodes).",
         )
     return result
+
+
+def _history(inputs: ReplayInputs) -> pd.DataFrame:
+    return pd.concat([inputs.earlier, inputs.replayed], ignore_index=True)
 
 
 def _keys(jobs: pd.DataFrame) -> pd.MultiIndex:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lucid_models.duration import epoch_seconds
 from lucid_models.forecasting import SERIES
 from lucid_models.packing import label_configurations
-from pipeline.contenders import LoadedRelease
+from pipeline.contenders import LoadedRelease, user_name_estimates_s
 from pipeline.forecast_beliefs import SeriesForecast, forecast_series
 from pipeline.replay_inputs import ReplayInputs
 from profiler_jobs.profile_table import ProfileSet
@@ -40,7 +40,11 @@ def check_models(
     """
     found = []
     if beliefs:
-        naive = {"Helios' rolling": beliefs["qssf"], "the user-history": beliefs["tsafrir"]}
+        naive = {
+            "Helios' rolling estimate": beliefs["qssf"],
+            "the user-history estimate": beliefs["tsafrir"],
+            "the moving average of a user's jobs of that name": user_name_estimates_s(inputs),
+        }
         found.append(_estimates_beside_naive(beliefs["challenger"], naive, inputs, rules))
     if throughput is not None:
         series = forecast_series(release.throughput, throughput)
@@ -72,7 +76,7 @@ def _estimates_beside_naive(
             "run time estimates",
             "mean error",
             "powers of ten",
-            f"{best} estimate",
+            best,
             errors(estimated_s),
             by_name[best],
             block_numbers(submit_s, jobs["virtual_cluster"].to_numpy(dtype=object)[known]),

@@ -56,10 +56,10 @@ def usable_predictions(model: str, values: Floats, lowest: float, highest: float
 
 
 def not_worse_than_naive(check: ModelErrors, rules: GateRules) -> Constraint:
-    """The mean error's change from the naive baseline: its upper bound must be within the margin.
+    """The mean error beside the naive baseline's, by the same paired block bootstrap as the objective.
 
-    Judged like the objective (paired block bootstrap), so that a model which is only luckily as good as the
-    baseline does not pass.
+    Refused: what is clearly worse (the whole interval above zero), or worse by more than the margin. With
+    `must_win`: what is not clearly better.
     """
     if check.errors.size == 0:
         sentence = f"Not measured: the window holds nothing to judge the {check.model} by."
@@ -73,21 +73,22 @@ def not_worse_than_naive(check: ModelErrors, rules: GateRules) -> Constraint:
         seed=rules.seed,
         method="percentile",
     )
-    limit = 0.0 if check.must_win else rules.naive_margin_pct
-    bound = change.relative_pct.high if change.relative_pct is not None else None
+    margin_pct = 0.0 if check.must_win else rules.naive_margin_pct
+    limit = change.reference * (1 + margin_pct / 100.0)
+    low, high = change.difference.low, change.difference.high
     said = (
         f"{check.measure[0].upper()}{check.measure[1:]} of the {check.model}: {number(change.challenger)} "
         f"{check.unit}; of {check.naive}: {number(change.reference)} {check.unit}"
     )
-    if change.difference.blocks < rules.min_blocks or (bound is None and change.reference > 0):
+    passed: bool | None = None
+    if low is None or high is None:
         sentence = f"Not measured: {said}, but one day shows nothing of how days differ."
-        return Constraint(check.name, check.unit, change.challenger, change.reference, None, None, sentence)
-    if bound is None:  # the baseline makes no error at all
-        passed = change.challenger == 0.0
-        sentence = f"{said}."
+    elif check.must_win:
+        passed = high < 0
+        word = "clearly better" if passed else "not clearly better, as it must be"
+        sentence = f"{said}: {word} ({low:+.3g} to {high:+.3g})."
     else:
-        passed = bound < 0 if check.must_win else bound <= limit
-        rule = "must be below 0" if check.must_win else f"may be +{limit:g} %"
-        sentence = f"{said}. The change's upper bound is {bound:+.1f} % and {rule}."
-    ceiling = change.reference * (1 + limit / 100.0)
-    return Constraint(check.name, check.unit, change.challenger, change.reference, ceiling, passed, sentence)
+        passed = low <= 0 and change.challenger <= limit
+        word = "clearly better" if high < 0 else "clearly worse" if low > 0 else "no clear difference"
+        sentence = f"{said}: {word} ({low:+.3g} to {high:+.3g}); at most +{margin_pct:g} % is allowed."
+    return Constraint(check.name, check.unit, change.challenger, change.reference, limit, passed, sentence)

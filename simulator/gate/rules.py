@@ -65,7 +65,7 @@ class GateRules:
     utilisation_margin_pct: float = 5.0
     """Of the reference's delivered work; less depends on what happens to run when the window ends."""
     naive_margin_pct: float = 5.0
-    """A model's error beside a naive baseline's on the window: the upper bound of the change."""
+    """A model's error may be this much above a naive baseline's, and not clearly above it at all."""
     decision_latency_limit_ms: float = 10.0
     """The paper's 3 ms (Lucid section 4.7), and room for a machine a third as fast."""
     decision_jobs: int = 2_048

@@ -5,11 +5,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pipeline.cli.main import main
+
+if TYPE_CHECKING:
+    from tests.pipeline.small_cluster import World
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,10 @@ def lucid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         return Said(code, out, err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> "World":
+    from tests.pipeline.small_cluster import make_world  # models: not for tests of the command line alone
+
+    return make_world(tmp_path_factory.mktemp("lake"))

@@ -1,0 +1,143 @@
+"""A small, congested cluster in a lake, with a release of real models that were trained on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.lake import Lake
+from cluster_logs.throughput import derive_throughput
+from lucid_models.boosting import BoostingSettings
+from lucid_models.duration import DurationSettings, WorkloadEstimateModel
+from lucid_models.forecasting import SERIES
+from lucid_models.manifest import MODEL_KINDS, ModelPin, Provenance, ReleaseManifest, Training
+from lucid_models.packing import PackingAnalyzeModel
+from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput_forecasts import ThroughputForecasts
+from pipeline.profile_store import write_profile_set
+from pipeline.release_settings import GateSettings
+from pipeline.release_validation import Candidate, prove
+from pipeline.windows import training_window_end
+from profiler_jobs.devices.simulated import measure_simulated_profiles
+from simulator.gate.rules import GateRules
+from simulator.gate.verdict import Verdict
+
+CLUSTER = "small"
+HOLD_OUT_DAYS = 5
+FAST = BoostingSettings(bags=2, max_rounds=150, max_bins=32, learning_rate=0.15)
+QUICK = GateSettings(rules=GateRules(resamples=400, decision_jobs=256))
+
+
+def make_jobs(jobs: int = 1_800, days: float = 18.0, seed: int = 4) -> pd.DataFrame:
+    """Users with habits of their own, on a cluster with too few GPUs at noon."""
+    rng = np.random.default_rng(seed)
+    user, kind = rng.integers(0, 8, jobs), rng.integers(0, 4, jobs)
+    gpus = rng.choice([1, 2, 4, 8], jobs, p=[0.6, 0.2, 0.1, 0.1])
+    typical = np.exp(rng.normal(7.6, 1.5, (8, 4)))
+    duration = np.round(typical[user, kind] * gpus**0.3 * np.exp(rng.normal(0, 0.4, jobs)), 3)
+    hour = np.clip(rng.normal(12, 3, jobs), 0, 23.99)
+    seconds = np.sort(rng.integers(0, int(days), jobs) * 86_400 + hour * 3_600)
+    submit = pd.Timestamp("2020-04-01", tz="UTC") + pd.to_timedelta(np.round(seconds), unit="s")
+    return pd.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(jobs)],
+            "virtual_cluster": [f"vc{u % 3}" for u in user],
+            "user": [f"u{u}" for u in user],
+            "name": [f"net{k}_lr{int(r)}" for k, r in zip(kind, rng.integers(0, 3, jobs), strict=True)],
+            "gpus": gpus,
+            "gpu_share": 1.0,
+            "state": "COMPLETED",
+            "submit_time": submit,
+            "start_time": submit,
+            "end_time": submit + pd.to_timedelta(duration, unit="s"),
+            "duration_s": np.minimum(duration, 200_000.0),
+            "service_s": np.minimum(duration, 200_000.0),
+            "queuing_delay_s": 0.0,
+            "source_file": "jobs.csv",
+            "source_row": np.arange(1, jobs + 1),
+        }
+    )
+
+
+def fill_lake(uri: str, jobs: pd.DataFrame, nodes: int = 5) -> None:
+    lake = Lake(uri)
+    lake.write_jobs(CLUSTER, jobs)
+    names = ["vc0", "vc1", "vc2"]
+    lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": nodes, "gpus_per_node": 4}))
+    write_profile_set(uri, CLUSTER, measure_simulated_profiles(0))
+
+
+@dataclass(frozen=True)
+class Release:
+    packing: Any
+    throughput: Any
+    duration: Any
+    manifest: ReleaseManifest
+
+
+@dataclass(frozen=True)
+class World:
+    lake_uri: str
+    until: datetime
+    release: Release
+
+
+def make_world(folder: Path) -> World:
+    uri = str(folder)
+    jobs = make_jobs()
+    fill_lake(uri, jobs)
+    lake = Lake(uri)
+    lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
+    until = training_window_end(uri, CLUSTER, HOLD_OUT_DAYS)
+    profiles = measure_simulated_profiles(0)
+    packing = PackingAnalyzeModel().fit(profiles.solo, profiles.pairs)
+    duration = WorkloadEstimateModel(DurationSettings(log_boosting=FAST, mean_boosting=FAST))
+    duration.fit(jobs[jobs["submit_time"] < until], known_until=until)
+    pins = {kind: ModelPin(f"lucid-{kind}", 1, f"{kind}.json", "0" * 64, 1) for kind in MODEL_KINDS}
+    manifest = ReleaseManifest(
+        "lucid-release",
+        "2020-05-01T00:00:00+00:00",
+        CLUSTER,
+        pins,
+        {"allow_simulated_profiles": True},
+        Training(until.isoformat(), {}),
+        Provenance(simulated_profiles=True, synthetic_logs=True),
+    )
+    past = lake.read_throughput(CLUSTER, end=until)
+    scorers = {
+        series: ThroughputPredictModel(ThroughputSettings(boosting=FAST)).fit(past, series).scorer
+        for series in SERIES
+    }
+    return World(uri, until, Release(packing, ThroughputForecasts(scorers), duration, manifest))
+
+
+def believing(world: World, change: Callable[[np.ndarray], np.ndarray], **manifest: Any) -> Release:
+    """The same release with other estimates (and manifest)."""
+
+    def predict_causal(jobs: pd.DataFrame, **options: Any) -> np.ndarray:
+        return change(world.release.duration.predict_causal(jobs, **options))
+
+    duration = SimpleNamespace(scorer=world.release.duration.scorer, predict_causal=predict_causal)
+    return replace(world.release, duration=duration, manifest=replace(world.release.manifest, **manifest))
+
+
+def validate(
+    world: World, out: Path, release: Release | None = None, champion: Release | None = None, **options: Any
+) -> Verdict:
+    return prove(
+        Candidate(2, release or world.release),
+        Candidate(1, champion) if champion else None,
+        **{
+            "lake_uri": world.lake_uri,
+            "cluster": CLUSTER,
+            "hold_out_days": HOLD_OUT_DAYS,
+            "settings": QUICK,
+            "out_dir": out,
+        }
+        | options,
+    )

@@ -1,0 +1,166 @@
+"""Models that a release may not hold: each is refused by name, with the figure that speaks against it."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster_logs.errors import ReleaseRefusedError
+from cluster_logs.lake import Lake
+from lucid_models.duration import DurationSettings, WorkloadEstimateModel
+from lucid_models.packing import PackingAnalyzeModel, feature_matrix, label_configurations
+from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput_forecasts import ThroughputForecasts
+from profiler_jobs.devices.simulated import measure_simulated_profiles
+from simulator.gate.rules import GateRules
+from simulator.gate.verdict import Constraint, Verdict
+from tests.pipeline.small_cluster import CLUSTER, FAST, QUICK, Release, World, fill_lake, make_jobs, validate
+
+
+def constraint(verdict: Verdict, name: str) -> Constraint:
+    return next(c for c in verdict.constraints if c.name == name)
+
+
+def failed(verdict: Verdict) -> list[str]:
+    return [c.name for c in verdict.failed]
+
+
+def shuffled(world: World, seed: int) -> Release:
+    """The release as it comes out when each model learns from targets that belong to other rows."""
+    rng = np.random.default_rng(seed)
+    jobs = make_jobs()
+    jobs = jobs[jobs["submit_time"] < world.until].copy()
+    jobs["duration_s"] = rng.permutation(jobs["duration_s"].to_numpy())
+    duration = WorkloadEstimateModel(DurationSettings(log_boosting=FAST, mean_boosting=FAST))
+    duration.fit(jobs, known_until=world.until)
+    past = Lake(world.lake_uri).read_throughput(CLUSTER, end=world.until)
+    scorers = {}
+    for series in ("submitted_gpu_jobs", "submitted_gpus"):
+        mixed = past.assign(**{series: rng.permutation(past[series].to_numpy())})
+        model = ThroughputPredictModel(ThroughputSettings(boosting=FAST)).fit(mixed, series)
+        scorers[series] = model.scorer
+    profiles = measure_simulated_profiles(0)
+    labels = label_configurations(profiles.solo, profiles.pairs)
+    paired = profiles.solo.set_index("job_type").loc[list(labels.job_types)].reset_index()
+    packing = PackingAnalyzeModel().fit_labelled(feature_matrix(paired), rng.permutation(labels.scores))
+    return replace(world.release, packing=packing, throughput=ThroughputForecasts(scorers), duration=duration)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_models_trained_on_shuffled_targets_are_not_promoted_however_lucky(
+    world: World, tmp_path: Path, seed: int
+) -> None:
+    lucky = shuffled(world, seed)
+    for part in ("duration", "packing"):
+        alone = replace(world.release, **{part: getattr(lucky, part)})
+        name = {"duration": "run_time_estimates_beside_naive", "packing": "sharing_scores_beside_naive"}[part]
+        verdict = validate(world, tmp_path / part, alone)
+        assert not verdict.approved
+        assert name in failed(verdict)
+        assert name.replace("_", " ") in verdict.sentence
+    for champion in (None, world.release):
+        verdict = validate(world, tmp_path / "all", lucky, champion=champion)
+        assert not verdict.approved
+        assert {"run_time_estimates_beside_naive", "sharing_scores_beside_naive"} <= set(failed(verdict))
+
+
+def test_a_sound_release_shows_each_models_error_beside_a_naive_one(world: World, tmp_path: Path) -> None:
+    verdict = validate(world, tmp_path)
+    assert verdict.approved, verdict.sentence
+    for name in ("run_time_estimates", "job_forecasts", "GPU_forecasts", "sharing_scores"):
+        found = constraint(verdict, f"{name}_beside_naive")
+        assert found.passed is True, found.sentence
+        assert found.challenger is not None
+        assert found.reference is not None
+    forecasts = constraint(verdict, "job_forecasts_beside_naive")
+    assert 0 < float(forecasts.challenger or 0) < float(forecasts.reference or 0)
+    assert "run_time_estimates_beside_naive | passed" in (tmp_path / "verdict.md").read_text()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_unusable_forecasts_are_refused_by_name(world: World, tmp_path: Path, bad: float) -> None:
+    sound = world.release.throughput.scorer("submitted_gpus")
+
+    def spoil(counts: Any, first_bin_s: int) -> np.ndarray:
+        forecast = sound.predict_series(counts, first_bin_s)
+        forecast[-3] = bad
+        return np.asarray(forecast)
+
+    spoilt = SimpleNamespace(features=sound.features, predict_series=spoil)
+    both = {
+        "submitted_gpus": spoilt,
+        "submitted_gpu_jobs": world.release.throughput.scorer("submitted_gpu_jobs"),
+    }
+    release = replace(world.release, throughput=SimpleNamespace(scorer=both.__getitem__))
+    verdict = validate(world, tmp_path, release)
+    assert not verdict.approved
+    assert "GPU_forecasts_usable" in failed(verdict)
+    assert constraint(verdict, "GPU_forecasts_usable").challenger == 1.0
+    assert constraint(verdict, "job_forecasts_usable").passed is True
+
+
+def test_a_score_that_does_not_exist_is_refused(world: World, tmp_path: Path) -> None:
+    packing = SimpleNamespace(
+        settings=world.release.packing.settings, predict=lambda *metrics: np.full(np.size(metrics[0]), 3)
+    )
+    verdict = validate(world, tmp_path, replace(world.release, packing=packing))
+    assert "sharing_scores_usable" in failed(verdict)
+
+
+def test_a_release_that_is_slower_than_its_budget_is_refused(world: World, tmp_path: Path) -> None:
+    rules = GateRules(resamples=400, decision_jobs=256, decision_latency_limit_ms=0.001)
+    verdict = validate(world, tmp_path, settings=replace(QUICK, rules=rules))
+    assert failed(verdict) == ["decision_latency_ms"]
+    assert not verdict.approved
+
+
+def test_without_throughput_in_the_lake_no_forecast_takes_part_and_that_is_said(
+    world: World, tmp_path: Path
+) -> None:
+    fill_lake(str(tmp_path), make_jobs())
+    verdict = validate(world, tmp_path / "out", lake_uri=str(tmp_path))
+    assert any("no forecast took part" in said for said in verdict.assumptions)
+    assert not any(c.name.endswith("forecasts_usable") for c in verdict.constraints)
+
+
+def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
+    world: World, mlflow_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lucid_models import releases
+    from lucid_models.releases import build_release, publish_release, show_release
+    from lucid_models.training import train_duration, train_packing, train_throughput
+    from pipeline.release_validation import validate_release
+
+    profiles = measure_simulated_profiles(0)
+    train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=mlflow_server)
+    shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}
+    until = {"train_until": world.until}
+    train_throughput(**shared, **until, settings=ThroughputSettings(boosting=FAST))
+    train_duration(**shared, **until, settings=DurationSettings(log_boosting=FAST, mean_boosting=FAST))
+    release = build_release(
+        tracking_uri=mlflow_server,
+        cluster=CLUSTER,
+        training_until=world.until,
+        settings={"allow_simulated_profiles": True},
+    )
+    whole = releases.read_release
+
+    def cut_off(*arguments: Any) -> Any:
+        manifest, files = whole(*arguments)
+        return manifest, {**files, "duration.json": files["duration.json"][:-100]}
+
+    monkeypatch.setattr(releases, "read_release", cut_off)
+    verdict = validate_release(**shared, hold_out_days=5, settings=QUICK, out_dir=tmp_path)
+    assert not verdict.approved
+    assert failed(verdict) == ["release_loads"]
+    assert "duration.json holds" in verdict.failed[0].sentence
+    assert "could not be replayed" in verdict.sentence
+    assert (tmp_path / "verdict.md").read_text().startswith("# Refused")
+    monkeypatch.setattr(releases, "read_release", whole)
+    shown = show_release(tracking_uri=mlflow_server, version=release.version)
+    assert shown.verdict["approved"] is False
+    with pytest.raises(ReleaseRefusedError):
+        publish_release(tracking_uri=mlflow_server)
