@@ -27,14 +27,18 @@ _MAX_LOG = 700.0
 
 @dataclass(frozen=True)
 class Term:
-    """One shape function: the features that it reads, their cuts, and the score of each bin."""
+    """One shape function: the features that it reads, their cuts, and the score of each bin.
+
+    `scores` has shape (len(cuts) + 3) per feature. Of the same shape are `weights`, the training rows
+    (weighted) per bin: how much evidence a score has, and `spread`, the standard deviation of the score
+    between the bags that it is averaged from: how sure it is (None: not recorded).
+    """
 
     features: tuple[int, ...]
     cuts: tuple[NDArray[np.float64], ...]
-    scores: NDArray[np.float64]  # shape: (len(cuts) + 3) per feature
-    weights: NDArray[
-        np.float64
-    ]  # training rows (weighted) per bin, same shape: how much evidence a score has
+    scores: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    spread: NDArray[np.float64] | None = None
 
 
 class AdditiveScorer:
@@ -133,6 +137,7 @@ class AdditiveScorer:
                     "cuts": [finite_list(cuts) for cuts in term.cuts],
                     "scores": finite_list(term.scores),
                     "weights": finite_list(term.weights),
+                    **({} if term.spread is None else {"spread": finite_list(term.spread)}),
                 }
                 for term in self.terms
             ],
@@ -186,12 +191,13 @@ def _read_term(fields: Fields, features: int) -> Term:
     if np.prod([float(side) for side in shape]) > MAX_TABLE:
         raise fields.fail("cuts", f"makes a table of more than {MAX_TABLE} entries")
     tables = []
-    for name, low in (("scores", -1e15), ("weights", 0.0)):
+    told = [("spread", 0.0)] if fields.has("spread") else []
+    for name, low in (("scores", -1e15), ("weights", 0.0), *told):
         table = fields.array(name, fields.raw(name), low, 1e15, dimensions=len(shape))
         if table.shape != shape:
             raise fields.fail(name, f"has shape {table.shape}, its cuts ask for {shape}")
         tables.append(table)
-    return Term(tuple(int(i) for i in indices), cuts, tables[0], tables[1])
+    return Term(tuple(int(i) for i in indices), cuts, *tables)
 
 
 def require_features(scorer: AdditiveScorer, expected: Sequence[str], place: str) -> None:

@@ -172,7 +172,7 @@ def boost(
     whole = settings.sample_rows is None or settings.sample_rows >= len(target)
     rows = slice(None) if whole else sampled_rows(blocks, settings.sample_rows or 0, settings.seed)
     start = _start(settings.loss, target[rows])
-    model = _fitted(
+    model = fit_bags(
         matrix[rows],
         target[rows] - start if _LINKS[settings.loss] == "identity" else target[rows] / np.exp(start),
         feature_names,
@@ -198,8 +198,12 @@ def boost(
 def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:
     """A fitted EBM over continuous features as an AdditiveScorer that gives equal predictions."""
     terms = []
-    for features, scores, weights in zip(
-        model.term_features_, model.term_scores_, model.bin_weights_, strict=True
+    for features, scores, weights, spread in zip(
+        model.term_features_,
+        model.term_scores_,
+        model.bin_weights_,
+        model.standard_deviations_,
+        strict=True,
     ):
         cuts = tuple(
             # A feature has one set of cuts for its own shape and, when coarser, one for its pairs.
@@ -212,6 +216,7 @@ def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:
                 cuts,
                 np.asarray(scores, dtype=np.float64),
                 np.asarray(weights, dtype=np.float64),
+                _three_digits(np.asarray(spread, dtype=np.float64)),
             )
         )
     link = str(model.link_)
@@ -225,7 +230,12 @@ def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:
     return AdditiveScorer(list(feature_names), terms, intercept, link)
 
 
-def _fitted(
+def _three_digits(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values to three significant digits: enough for a band in a plot, and a third of the bytes in a file."""
+    return np.array([float(f"{value:.3g}") for value in values.flat]).reshape(values.shape)
+
+
+def fit_bags(
     matrix: NDArray[Any],
     target: NDArray[np.float64],
     feature_names: Sequence[str],
@@ -233,7 +243,10 @@ def _fitted(
     settings: BoostingSettings,
     weights: NDArray[np.float64] | None,
 ) -> Any:
-    """The library's model of these rows."""
+    """The library's model of these rows.
+
+    `split` has shape (rows, bags): -1 where a bag validates on a row, 1 where it trains on it.
+    """
     import warnings
 
     import joblib
