@@ -1,0 +1,115 @@
+"""What boosting costs from 10^5 to 10^7 rows of 20 features; `--write docs/benchmarks.md` puts it there.
+
+Each fit runs in a process of its own: CPU and wall-clock seconds of `boost` alone, and the most memory that
+the process ever held, its table included. Rows are made up (training_table.py); the error is that on 200,000
+other rows. `--full-rows N`: also fit without sampling up to so many rows, to say what the sample costs.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from bench_simulator import commit, machine
+from training_table import FEATURES, NAMES, training_table
+
+from lucid_models.boosting import BoostingSettings, affordable, boost
+from simulator.studies.pages import publish
+
+ROWS = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+TEST_ROWS = 200_000
+BLOCKS = 20
+# The log head of the duration model.
+SETTINGS = BoostingSettings(bags=4, max_rounds=1_500, max_bins=128, min_samples_leaf=8)
+
+
+def fit(rows: int, full: bool) -> dict[str, float]:
+    """One fit in this process, by the policy for large tables or (`full`) from every row."""
+    # What the training library takes to load is no part of a fit.
+    boost(*training_table(100, seed=0), NAMES, np.arange(100) // 50, BoostingSettings(bags=2, max_rounds=2))
+    features, target = training_table(rows, seed=1)
+    settings = affordable(SETTINGS, *features.shape)
+    if full:
+        settings = replace(settings, sample_rows=None)
+    blocks = np.arange(rows) * BLOCKS // rows
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    scorer = boost(features, target, NAMES, blocks, settings).scorer
+    wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
+    fresh, truth = training_table(TEST_ROWS, seed=2)
+    error = scorer.score(fresh) - truth
+    return {
+        "cpu_s": cpu_s,
+        "wall_s": wall_s,
+        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "learned_rows": min(rows, settings.sample_rows or rows),
+        "mae": float(np.abs(error).mean()),
+        "rmse": float(np.sqrt(np.square(error).mean())),
+    }
+
+
+def fit_apart(rows: int, full: bool) -> dict[str, float]:
+    """The same in a process of its own."""
+    command = [sys.executable, str(Path(__file__)), "--fit", str(rows), *(["--full"] if full else [])]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def table(sizes: list[int], full_rows: int) -> list[str]:
+    """The table as Markdown, each row printed as soon as it is measured."""
+    lines = [
+        "| rows | shapes learned from | CPU s | CPU us a row | wall s | peak GiB | test MAE | test RMSE |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for rows in sizes:
+        by_policy = fit_apart(rows, full=False)
+        sampled = by_policy["learned_rows"] < rows
+        found = [by_policy, *([fit_apart(rows, full=True)] if sampled and rows <= full_rows else [])]
+        for one in found:
+            learned = f"{one['learned_rows']:,.0f}" if one["learned_rows"] < rows else "all"
+            lines.append(
+                f"| {rows:,} | {learned} | {one['cpu_s']:.1f} | "
+                f"{1e6 * one['cpu_s'] / rows:.0f} | {one['wall_s']:.1f} | {one['peak_gib']:.2f} | "
+                f"{one['mae']:.4f} | {one['rmse']:.4f} |"
+            )
+            print(lines[-1], flush=True)
+    return lines
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print, and write."""
+    parser = argparse.ArgumentParser(prog="bench_training.py", description=__doc__)
+    parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
+    parser.add_argument("--full-rows", type=int, default=3_000_000)
+    parser.add_argument("--write", type=Path, help="the page to put the table into")
+    parser.add_argument("--fit", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--full", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args(arguments)
+    if chosen.fit is not None:
+        print(json.dumps(fit(chosen.fit, chosen.full)))
+        return 0
+    started = (
+        f"Measured at commit {commit()} on {machine()}, by "
+        f"`python tests/benchmarks/bench_training.py{' ' if arguments else ''}{' '.join(arguments)}`; "
+        f"{os.getloadavg()[0]:.1f} other processes wanted the cores at its start."
+    )
+    print(started, flush=True)
+    lines = table(chosen.rows, chosen.full_rows)
+    settings = (
+        f"{FEATURES} features; {SETTINGS.objective}, at most {SETTINGS.max_rounds:,} rounds and "
+        f"{SETTINGS.max_bins} bins, {affordable(SETTINGS, ROWS[0], FEATURES).bags} bags in threads, validation "
+        f"on blocks of time."
+    )
+    if chosen.write is not None:
+        publish({"training": "\n".join([started, "", settings, "", *lines])}, chosen.write)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
