@@ -101,10 +101,10 @@ def main(arguments: list[str]) -> int:
     )
     print(started, flush=True)
     lines = table(chosen.rows, chosen.full_rows)
+    bags = affordable(SETTINGS, ROWS[0], FEATURES).bags
     settings = (
         f"{FEATURES} features; {SETTINGS.objective}, at most {SETTINGS.max_rounds:,} rounds and "
-        f"{SETTINGS.max_bins} bins, {affordable(SETTINGS, ROWS[0], FEATURES).bags} bags in threads, validation "
-        f"on blocks of time."
+        f"{SETTINGS.max_bins} bins, {bags} bags in threads, validation on blocks of time."
     )
     if chosen.write is not None:
         publish({"training": "\n".join([started, "", settings, "", *lines])}, chosen.write)

@@ -3,9 +3,9 @@
 Twenty features and the logarithm of a run time. Users recur with very unequal shares (Zipf) and have habits;
 eight features are estimates of a job's habit from coarse to noisy, unknown the more often the noisier; four
 are counts with tails so heavy that their mean does not exist; the rest are size, hour, weekday, time since
-the last submission, time limit, utilisation, and two of little use. The target bends in most of them, jumps where
-a value is unknown, has a product of two that no sum of shapes can hold, drifts over the year, and carries
-noise that differs by user, with a heavy tail.
+the last submission, time limit, utilisation, and two of little use. The target bends in most of them, jumps
+where a value is unknown, has a product of two that no sum of shapes can hold, drifts over the year, and
+carries noise that differs by user, with a heavy tail.
 """
 
 from itertools import pairwise
