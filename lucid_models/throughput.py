@@ -2,11 +2,12 @@
 
 An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2. It is boosted with a loss that
 a few extreme bins cannot steer (pseudo-Huber), on counts of jobs as they are and on the square root of counts
-of GPUs, whose spread grows with their size; validation bags are whole weeks.
+of GPUs, whose spread grows with their size; validation bags are whole weeks, and a bin counts half as much
+for every two months that it is older than the newest one.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from lucid_models.forecasting import SERIES, ThroughputScorer, local_days
 from lucid_models.throughput_features import DAY_S, WEEK_S, ThroughputFeatures
 
 DEFAULT_LEAD_BINS = 5
+BOOSTING = BoostingSettings(objective="pseudo_huber:delta=1.0", max_bins=64, learning_rate=0.02)
 MIN_HISTORY_S = 2 * DAY_S
 _TRANSFORM = {"submitted_gpu_jobs": "identity", "submitted_gpus": "sqrt"}
 
@@ -28,17 +30,29 @@ _TRANSFORM = {"submitted_gpu_jobs": "identity", "submitted_gpus": "sqrt"}
 class ThroughputSettings:
     """How the model is trained.
 
+    `lead_bins` >= 1: how many bins a forecast bin lies after the newest one that it is made from.
     `utc_offset_s`: the cluster's local time minus UTC. `missing_bins`: what a bin means that the table lacks
     between its first and last one ("zero": nothing was submitted, "unknown": nobody counted).
+    `half_life_days`: by how much a bin must be older to count half in training.
     """
 
+    lead_bins: int = DEFAULT_LEAD_BINS
     utc_offset_s: int = 0
     missing_bins: str = "unknown"
-    boosting: BoostingSettings = field(
-        default_factory=lambda: BoostingSettings(objective="pseudo_huber:delta=1.0")
-    )
+    half_life_days: float = 60.0
+    boosting: BoostingSettings = BOOSTING
 
     def __post_init__(self) -> None:
+        if self.lead_bins < 1:
+            raise BadInputError(
+                f"A lead of {self.lead_bins} bins would read the bin to forecast.",
+                remedy="Choose at least 1.",
+            )
+        if not self.half_life_days > 0:
+            raise BadInputError(
+                f"half_life_days={self.half_life_days} is not positive.",
+                remedy="Choose for example 60, or inf for equal weights.",
+            )
         if self.missing_bins not in ("zero", "unknown"):
             raise BadInputError(
                 f"missing_bins={self.missing_bins!r} is not known.", remedy="Choose 'zero' or 'unknown'."
@@ -119,13 +133,14 @@ class ThroughputPredictModel:
         self,
         throughput: pd.DataFrame,
         series: str = "submitted_gpu_jobs",
-        lead_bins: int = DEFAULT_LEAD_BINS,
+        lead_bins: int | None = None,
     ) -> "ThroughputPredictModel":
         """Learn from a throughput table; two days are the least, and longer spans are used as they become
-        available.
+        available. `lead_bins` stands in for that of the settings.
 
         Raises BadInputError when the history is too short or holds no count.
         """
+        lead_bins = self.settings.lead_bins if lead_bins is None else lead_bins
         data = binned_series(throughput, series, self.settings.missing_bins)
         known_s = int((~np.isnan(data.counts)).sum()) * data.bin_s
         if known_s < MIN_HISTORY_S:
@@ -156,6 +171,7 @@ class ThroughputPredictModel:
             features.names,
             blocks,
             self.settings.boosting,
+            np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / self.settings.half_life_days)),
         )
         self._scorer = ThroughputScorer(
             series,

@@ -1,34 +1,49 @@
 """Features of a throughput forecast, with NumPy alone, so that a live scheduler computes the very same ones.
 
 For the bin with index t and a lead of L bins everything is computed from bins up to t - L, the newest that is
-known when the forecast is made, plus the calendar of bin t itself. Lags, rolling means and medians and
-weighted soft sums follow Lucid section 3.5.2; the date, the month and the week number are left out because a
-forecast lies beyond them. A bin that nobody counted is missing (NaN), and statistics over it use what is
-there.
+known when the forecast is made, plus the calendar of bin t itself. Lags, rolling means and weighted soft sums
+follow Lucid section 3.5.2; the date, the month and the week number are left out because a forecast lies
+beyond them.
+
+Bursts stretch over orders of magnitude, so levels are means of log(1 + count), which a burst moves as little
+as the paper's medians and which cost less. An additive model cannot multiply a daily pattern by how busy the
+cluster is today; on the logarithmic scale that is a sum, and the `..._at_level` features hand it over: what
+the last days (or weeks) brought at this time, raised by how far the last hours lie above the same hours of
+those days.
+
+A bin that nobody counted (NaN) is taken to be what the same time of the last days brought (`filled`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError
-from lucid_models.model_format import Fields
+from lucid_models.model_format import Fields, FormatVersionError
 
+# Raised whenever a feature is added, dropped or computed in another way.
+FEATURES_VERSION = 2
+
+HOUR_S = 3_600
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 # 1970-01-01 was a Thursday; days of the week count from Monday = 0.
 _EPOCH_DAY_OF_WEEK = 3
 
 LAGS = (0, 1, 2, 3, 4, 5)
-MEAN_SPANS_S = (1_800, 3_600, 10_800, 21_600, DAY_S, WEEK_S)
-MEDIAN_SPANS_S = (7_200, 10_800, 21_600)
+MEAN_SPANS_S = (1_800, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, DAY_S, WEEK_S)
+LEVEL_SPANS_S = (HOUR_S, 3 * HOUR_S, 6 * HOUR_S)
+SMOOTHED_S = HOUR_S  # a pattern is averaged over the time of day, give or take this
 EWMA_BINS = (2, 6, 24, 144)
 SLOT_DAYS = 7
 SLOT_WEEKS = 4
+# Sums of numbers with so many binary digits after the point are exact, wherever a history begins.
+_LOG_STEPS = 2.0**26
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,14 +72,19 @@ class ThroughputFeatures:
             )
 
     @property
+    def day_bins(self) -> int:
+        """Bins of a day."""
+        return DAY_S // self.bin_s
+
+    @property
     def mean_bins(self) -> tuple[int, ...]:
         """Windows of the rolling means, in bins."""
         return self._windows(MEAN_SPANS_S)
 
     @property
-    def median_bins(self) -> tuple[int, ...]:
-        """Windows of the rolling medians, in bins."""
-        return self._windows(MEDIAN_SPANS_S)
+    def level_bins(self) -> tuple[int, ...]:
+        """Windows over which the present level is compared with that of the last days and weeks, in bins."""
+        return self._windows(LEVEL_SPANS_S, shortest=1)
 
     @property
     def ewma_bins(self) -> tuple[int, ...]:
@@ -85,11 +105,15 @@ class ThroughputFeatures:
     def names(self) -> tuple[str, ...]:
         """Feature names in the order of the matrix's columns."""
         names = [f"log_lag_{lag + self.lead_bins}" for lag in LAGS]
-        names += [f"mean_{window}_bins" for window in self.mean_bins]
-        names += [f"median_{window}_bins" for window in self.median_bins]
+        names += [f"log_mean_{window}_bins" for window in self.mean_bins]
         names += [f"soft_mean_{span}_bins" for span in self.ewma_bins]
-        names += ["same_time_last_days"] if self.slot_days else []
-        names += ["same_time_last_weeks"] if self.slot_weeks else []
+        if self.slot_days:
+            names += ["same_time_last_days"]
+            names += [f"log_level_over_days_{window}_bins" for window in self.level_bins]
+            names += [f"log_days_at_level_{window}_bins" for window in self.level_bins]
+        if self.slot_weeks:
+            names += ["same_time_last_weeks"]
+            names += [f"log_weeks_at_level_{window}_bins" for window in self.level_bins]
         return (*names, "hour", "day_of_week")
 
     @property
@@ -97,37 +121,52 @@ class ThroughputFeatures:
         """Bins before a forecast bin that its features read (soft means reach further, with vanishing
         weight).
         """
-        windows = [*(window + self.lead_bins for window in (*self.mean_bins, *self.median_bins))]
-        windows += [day * (DAY_S // self.bin_s) for day in self.slot_days]
-        windows += [week * (WEEK_S // self.bin_s) for week in self.slot_weeks]
-        return max([len(LAGS) + self.lead_bins, 8 * max(self.ewma_bins, default=1), *windows])
+        windows = (*self.mean_bins, *self.level_bins)
+        back = max(
+            [day * self.day_bins for day in (*self.slot_days, *(7 * w for w in self.slot_weeks))] or [0]
+        )
+        reach = self.lead_bins + max([len(LAGS), *windows])
+        levels = self.lead_bins + back + max([1, *self.level_bins, self._smoothed])
+        return max(reach, levels, 8 * max(self.ewma_bins, default=1))
 
-    def matrix(
-        self, counts: NDArray[np.float64], first_bin_s: int, rows: slice | None = None
-    ) -> NDArray[np.float64]:
+    def matrix(self, counts: Floats, first_bin_s: int, rows: slice | None = None) -> Floats:
         """Features of every bin, shape (bins, len(names)).
 
         `counts` holds one value a bin (NaN: unknown) from the bin that starts at `first_bin_s` (Unix time,
         s). Row t reads counts[: t - lead_bins + 1] only. `rows` keeps a part of the rows.
         """
-        values = np.asarray(counts, dtype=np.float64)
-        known = [_lagged(np.log1p(values), lag) for lag in LAGS]
-        known += [_rolling_mean(values, window) for window in self.mean_bins]
-        known += [_rolling_median(values, window) for window in self.median_bins]
-        known += [_soft_mean(values, span) for span in self.ewma_bins]
-        columns = [_lagged(column, self.lead_bins) for column in known]
-        for slots, span in ((self.slot_days, DAY_S), (self.slot_weeks, WEEK_S)):
-            if slots:
-                columns.append(_mean_of([_lagged(values, slot * (span // self.bin_s)) for slot in slots]))
-        local = first_bin_s + self.utc_offset_s + self.bin_s * np.arange(values.size, dtype=np.int64)
+        values = filled(np.asarray(counts, dtype=np.float64), self.day_bins)
+        kept = np.arange(values.size)[rows if rows is not None else slice(None)]
+        known = kept - self.lead_bins  # the newest bin that each row may read
+        logs = np.rint(np.log1p(values) * _LOG_STEPS) / _LOG_STEPS
+        means = {window: rolling_mean(logs, window) for window in {*self.mean_bins, *self.level_bins}}
+        columns = [_at(logs, known - lag) for lag in LAGS]
+        columns += [_at(means[window], known) for window in self.mean_bins]
+        columns += [_at(_soft_mean(values, span), known) for span in self.ewma_bins]
+        for unit, slots in ((self.day_bins, self.slot_days), (7 * self.day_bins, self.slot_weeks)):
+            if not slots:
+                continue
+            columns.append(_mean_of(values, (kept - slot * unit for slot in slots)))
+            # What a slot brought is known an hour later, or at the lead if that is earlier.
+            smoothed = rolling_mean(logs, 2 * self._smoothed + 1)
+            usual = _mean_of(
+                smoothed, (np.minimum(kept - slot * unit + self._smoothed, known) for slot in slots)
+            )
+            above = [
+                _at(means[window], known) - _mean_of(means[window], (known - slot * unit for slot in slots))
+                for window in self.level_bins
+            ]
+            columns += above if unit == self.day_bins else []
+            columns += [usual + rise for rise in above]
+        local = first_bin_s + self.utc_offset_s + self.bin_s * kept.astype(np.int64)
         columns.append((local % DAY_S) / 3_600.0)
         columns.append(((local // DAY_S + _EPOCH_DAY_OF_WEEK) % 7).astype(np.float64))
-        result = np.stack(columns, axis=1)
-        return result if rows is None else result[rows]
+        return np.stack(columns, axis=1)
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
+            "version": FEATURES_VERSION,
             "bin_s": self.bin_s,
             "lead_bins": self.lead_bins,
             "utc_offset_s": self.utc_offset_s,
@@ -136,8 +175,17 @@ class ThroughputFeatures:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any] | Fields) -> "ThroughputFeatures":
-        """Read what `to_data` wrote; raises CorruptModelError."""
+        """Read what `to_data` wrote; raises CorruptModelError, or FormatVersionError for features that this
+        program no longer computes.
+        """
         fields = data if isinstance(data, Fields) else Fields(data, "features")
+        version = fields.integer("version", 1, 1_000_000) if fields.has("version") else 1
+        if version != FEATURES_VERSION:
+            raise FormatVersionError(
+                f"The throughput model reads features of version {version}; this program computes version "
+                f"{FEATURES_VERSION}.",
+                remedy="Train the throughput model again, or use the program of its release.",
+            )
         bin_s = fields.integer("bin_s", 1, DAY_S)
         if DAY_S % bin_s:
             raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")
@@ -148,9 +196,13 @@ class ThroughputFeatures:
             fields.integer("longest_s", 0, 520 * WEEK_S),
         )
 
-    def _windows(self, spans_s: tuple[int, ...]) -> tuple[int, ...]:
+    @property
+    def _smoothed(self) -> int:
+        return SMOOTHED_S // self.bin_s
+
+    def _windows(self, spans_s: tuple[int, ...], shortest: int = 2) -> tuple[int, ...]:
         windows = {max(span // self.bin_s, 1) for span in spans_s if span <= self.longest_s}
-        return tuple(sorted(window for window in windows if window > 1))
+        return tuple(sorted(window for window in windows if window >= shortest))
 
     def _slots(self, span_s: int, most: int) -> tuple[int, ...]:
         return tuple(
@@ -160,51 +212,81 @@ class ThroughputFeatures:
         )
 
 
-def _lagged(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
-    result = np.full(values.size, np.nan)
-    if bins < values.size:
-        result[bins:] = values[: values.size - bins]
+def filled(counts: Floats, day_bins: int) -> Floats:
+    """The series with each unknown bin (NaN) replaced by the mean of the same time on the last days.
+
+    Before there are any, the last known count stands in; what comes before the first known bin stays NaN.
+    Each bin is made from earlier ones alone.
+    """
+    unknown = np.isnan(counts)
+    if not unknown.any():
+        return counts
+    result = counts.copy()
+    for day in np.unique(np.flatnonzero(unknown) // day_bins).tolist():
+        start, end = day * day_bins, min((day + 1) * day_bins, counts.size)
+        block = result[start:end]
+        slots = np.arange(start, end)
+        usual = _mean_of(result, (slots - back * day_bins for back in range(1, SLOT_DAYS + 1)))
+        block[:] = np.where(np.isnan(block), usual, block)
+        known = ~np.isnan(block)
+        last = np.maximum.accumulate(np.where(known, slots, start - 1))
+        block[:] = _at(result, last)
     return result
 
 
-def _rolling_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Mean of the last `window` bins that were counted; NaN while fewer than half of them were."""
+def rolling_mean(values: Floats, window: int) -> Floats:
+    """Mean of the last `window` bins that are known, shape (bins,); NaN while fewer than half of them are."""
     known = ~np.isnan(values)
     total = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
     count = np.concatenate([[0], np.cumsum(known)])
     start = np.maximum(np.arange(1, values.size + 1) - window, 0)
     number = count[1:] - count[start]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = (total[1:] - total[start]) / number
-    return np.where(2 * number >= window, mean, np.nan)
+    mean: Floats = (total[1:] - total[start]) / np.maximum(number, 1)
+    mean[2 * number < window] = np.nan
+    return mean
 
 
-def _rolling_median(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Median of the last `window` bins; NaN while one of them is missing."""
-    result = np.full(values.size, np.nan)
-    if values.size >= window:
-        result[window - 1 :] = np.median(sliding_window_view(values, window), axis=1)
+def _at(values: Floats, bins: NDArray[np.intp]) -> Floats:
+    """The values of the bins of these indices; NaN for those before the first one."""
+    result: Floats = values[np.maximum(bins, 0)]
+    result[bins < 0] = np.nan
     return result
 
 
-def _soft_mean(values: NDArray[np.float64], span: int) -> NDArray[np.float64]:
-    """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; a missing bin changes
-    nothing.
+def _mean_of(values: Floats, bins: Iterable[NDArray[np.intp]]) -> Floats:
+    """Mean, element by element, of the values at several indices, of those that are known; NaN: none is."""
+    total: Floats | None = None
+    number: Floats | None = None
+    for index in bins:
+        found = _at(values, index)
+        known = found == found
+        found[~known] = 0.0
+        total, number = (
+            (found, known.astype(np.float64)) if total is None else (total + found, number + known)
+        )
+    if total is None or number is None:
+        raise ValueError("no indices")
+    total /= np.maximum(number, 1.0)
+    total[number == 0] = np.nan
+    return total
+
+
+def _soft_mean(values: Floats, span: int) -> Floats:
+    """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; it begins at the first known
+    bin.
     """
-    weight = 2.0 / (span + 1.0)
-    result = []
-    current = np.nan
-    for value in values.tolist():
-        if value == value:
-            current = value if current != current else current + weight * (value - current)
-        result.append(current)
-    return np.array(result)
-
-
-def _mean_of(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    stacked = np.stack(columns)
-    known = ~np.isnan(stacked)
-    number = known.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, stacked, 0.0).sum(axis=0) / number
-    return np.where(number > 0, mean, np.nan)
+    keep = 1.0 - 2.0 / (span + 1.0)
+    result = np.full(values.size, np.nan)
+    first = int(np.isnan(values).sum())
+    if first == values.size:
+        return result
+    mean = float(values[first])
+    # Within a stretch the sum of keep^(t - i) counts[i] is keep^t times a running sum; e^60 is no overflow.
+    stretch = max(int(60.0 / -np.log(keep)), 1)
+    powers = keep ** np.arange(1, min(stretch, values.size) + 1)
+    for start in range(first, values.size, stretch):
+        part = values[start : start + stretch]
+        decay = powers[: part.size]
+        result[start : start + stretch] = decay * (mean + (1.0 - keep) * np.cumsum(part / decay))
+        mean = float(result[start + part.size - 1])
+    return result
