@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cluster_logs.errors import BadInputError
 from lucid_models.model_format import Fields
+from lucid_models.packing_reasons import packing_reason
 from lucid_models.tree_scorer import LEAF, TreeScorer
 
 FEATURES = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp")
@@ -111,16 +112,10 @@ def explain_path(tree: TreeScorer, row: Sequence[float]) -> dict[str, Any]:
         }
         for node, went_left in steps
     ]
-    because = " and ".join(
-        f"{step['feature']} {'unknown' if step['value'] is None else format(step['value'], '.4g')} "
-        f"{'<=' if step['at_most'] else '>'} {step['threshold']:.4g}"
-        for step in decisions
-    )
     share = float(tree.probabilities[leaf, score])
     return {
         "score": score.name,
         "share": share,
         "decisions": decisions,
-        "reason": f"{score.name}: {because or 'the tree has one leaf'} "
-        f"({share:.0%} of {tree.samples[leaf]:g} alike).",
+        "reason": packing_reason(score.name, decisions, share, float(tree.samples[leaf])),
     }
