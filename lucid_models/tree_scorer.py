@@ -79,7 +79,8 @@ class TreeScorer:
         """Nodes from the root to the leaf with the direction taken (True: left); the leaf itself is not
         listed.
         """
-        value = np.asarray(row, dtype=np.float32).astype(np.float64)
+        with np.errstate(over="ignore"):
+            value = np.asarray(row, dtype=np.float32).astype(np.float64)
         node, steps = 0, []
         while self.feature[node] != LEAF:
             here = value[self.feature[node]]
