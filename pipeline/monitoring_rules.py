@@ -69,14 +69,14 @@ class MonitorSettings:
     def __post_init__(self) -> None:
         limits = {
             "window_days": (0.5, 366),
-            "psi_watch": (0, self.psi_major),
             "psi_major": (0, 100),
+            "psi_watch": (0, self.psi_major),
             "over_usual": (1, 100),
             "unknown_share": (0, 1),
             "error_factor": (1, 100),
             "tau_loss": (0, 2),
-            "coverage_low": (0, self.coverage_high),
             "coverage_high": (0, 1),
+            "coverage_low": (0, self.coverage_high),
             "confidence_pct": (50, 99.9),
             "least_jobs": (10, 10**9),
             "least_days": (2, 366),

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from lucid_models.duration import epoch_seconds
-from pipeline.reproduction.model_updates import DAY_S, History, Lesson, learn, left_out, lessons
+from pipeline.reproduction.model_updates import TRAINING_DAYS, left_out
 from pipeline.reproduction.trace import synthesize_trace
+from pipeline.update_intervals import DAY_S, History, Lesson, learn, lessons
 
 
 def test_each_fit_is_made_once_and_reaches_as_far_as_the_longest_interval_needs():
@@ -50,8 +51,10 @@ def test_no_estimate_depends_on_what_has_not_ended(trace):
     changed.loc[future, "duration_s"] = 7.0
     changed.loc[future, "end_time"] = changed.loc[future, "start_time"] + pd.Timedelta(seconds=7)
 
-    frozen, live = learn(History(both, submit_s), lesson)
-    frozen_later, live_later = learn(History(changed, submit_s), lesson)
+    learned = learn(History(both, submit_s, TRAINING_DAYS), lesson)
+    learned_later = learn(History(changed, submit_s, TRAINING_DAYS), lesson)
+    frozen, live = learned.frozen.p50, learned.live.p50
+    frozen_later, live_later = learned_later.frozen.p50, learned_later.live.p50
 
     before = submit_s[(submit_s >= at_s) & (submit_s < lesson.until_s)] < noon_s
     assert frozen.tolist() == frozen_later.tolist()  # it never learns again
