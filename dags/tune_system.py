@@ -85,7 +85,7 @@ with DAG(
             {},
             type="object",
             title="Values",
-            description='Instead of the usual ones, e.g. {"profiling_limit_s": [60, 200]}; one value fixes it.',
+            description='To try instead, e.g. {"profiling_limit_s": [60, 200]}; one value fixes a setting.',
         ),
         "job_types": Param(
             "drawn",

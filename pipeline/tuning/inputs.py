@@ -31,7 +31,6 @@ from lucid_models.forecasting import SERIES
 from lucid_models.rival_estimates import helios_rolling_s
 from lucid_models.throughput import ThroughputPredictModel
 from lucid_models.throughput_forecasts import ThroughputForecasts
-from lucid_models.training import MAX_JOBS
 from lucid_models.training_data import as_known_at
 from pipeline.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
 from pipeline.profile_store import read_profile_set, write_profile_set
@@ -47,6 +46,7 @@ Floats = NDArray[np.float64]
 INPUTS_FILE, FORECAST_FILE = "inputs.json", "forecast.parquet"
 # Raise it when the same lake gives other inputs, or the same trial other figures.
 INPUTS_VERSION = 1
+HISTORY_JOBS = 500_000  # as in training: older jobs add little
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _estimates_s(
     jobs = known.jobs
     estimates = helios_rolling_s(jobs)
     fresh = (pd.to_datetime(jobs["submit_time"], utc=True) >= windows.start).to_numpy(dtype=bool)
-    history = as_known_at(jobs[~fresh], windows.start).iloc[-MAX_JOBS:]
+    history = as_known_at(jobs[~fresh], windows.start).iloc[-HISTORY_JOBS:]
     try:
         model = WorkloadEstimateModel(duration).fit(history, known_until=windows.start, progress=progress)
     except BadInputError as error:

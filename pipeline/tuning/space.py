@@ -5,6 +5,7 @@ N_prof, C_prof and G_SS are settings of the Lucid policy; the two thresholds are
 Analyze Model, whose tree is trained anew for them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -116,7 +117,7 @@ def search_space(
     most = int(policy.profiling_share_max * nodes)
     parameters = []
     for name, tried in _TRIED.items():
-        values = set(asked.get(name) or tried)
+        values = {_like(current[name], name, value) for value in asked.get(name) or tried}
         if name == "profiling_nodes":
             values = {value for value in values if int(value) <= most} or {min(current[name], most)}
             current[name] = min(current[name], most)
@@ -128,6 +129,20 @@ def search_space(
     if not all(0 < float(value) < 2 for name in THRESHOLDS for value in asked.get(name, ())):
         raise BadInputError("A packing threshold lies outside of (0, 2).", remedy="Use for example 0.85.")
     return space
+
+
+def _like(current: Any, name: str, value: Value) -> Value:
+    """A value as the setting's own kind of number: 60 and 60.0 are the same trial."""
+    if isinstance(current, str) and value in SHARING:
+        return value
+    try:
+        found: Value = type(current)(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if isinstance(current, str) or found != value:
+        known = f"one of {', '.join(SHARING)}" if isinstance(current, str) else type(current).__name__
+        raise BadInputError(f"{name} is to be tried as {value!r}.", remedy=f"Use {known}.")
+    return found
 
 
 def _rank(name: str) -> Any:

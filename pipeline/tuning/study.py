@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import check_cluster_name
@@ -61,6 +61,8 @@ class TuningSpec:
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise UnknownNameError("objective", self.objective, OBJECTIVES)
+        if self.job_types not in get_args(JobTypes):
+            raise UnknownNameError("way to find job types", self.job_types, get_args(JobTypes))
         if not 1 <= self.round_size <= 200:
             raise BadInputError(f"round_size is {self.round_size!r}.", remedy="Use 1 to 200.")
 

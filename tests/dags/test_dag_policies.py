@@ -11,8 +11,8 @@ import pytest
 DAGS_DIR = Path(__file__).parents[2] / "dags"
 FILES = sorted(DAGS_DIR.glob("*.py"))
 VERBS = {
-    *("announce", "build", "check", "collect", "ingest", "monitor", "plan", "publish", "read"),
-    *("request", "resolve", "rollback", "simulate", "train", "validate"),
+    *("announce", "ask", "build", "check", "collect", "evaluate", "ingest", "monitor", "plan", "propose"),
+    *("publish", "read", "request", "resolve", "rollback", "simulate", "train", "validate"),
 }
 HEAVY = (
     "pandas",
