@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from cluster_logs.errors import LucidError
-from pipeline.cli import evaluate, live, logs, monitor, release, reproduce, simulate, sweep, train, tune
+from pipeline.cli import (
+    evaluate,
+    live,
+    logs,
+    monitor,
+    release,
+    replay_updates,
+    reproduce,
+    simulate,
+    sweep,
+    train,
+    tune,
+)
 from pipeline.cli.output import say
 
 app = typer.Typer(
@@ -28,6 +40,7 @@ app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")
 monitor.register(app)
+replay_updates.register(app)
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
