@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from lucid_models.duration import epoch_seconds
 from lucid_models.forecasting import SERIES
 from lucid_models.packing import label_configurations
-from pipeline.contenders import LoadedRelease, user_name_estimates_s
+from pipeline.contenders import LoadedRelease, sharing_scores, user_name_estimates_s
 from pipeline.forecast_beliefs import SeriesForecast, forecast_series
 from pipeline.replay_inputs import ReplayInputs
-from profiler_jobs.profile_table import ProfileSet
 from simulator.gate.bootstrap import block_numbers
 from simulator.gate.model_errors import ModelErrors, not_worse_than_naive, usable_predictions
 from simulator.gate.rules import GateRules
@@ -35,11 +34,11 @@ def check_models(
 ) -> list[Constraint]:
     """All that the window says of a release's models.
 
-    `beliefs`: estimated run times (s) by contender, shape of `inputs.replayed`; empty when the challenger's
-    are unusable. `throughput`: the window's with enough history, if the lake has it.
+    `beliefs`: estimated run times (s) by contender, shape of `inputs.replayed`; without the challenger's
+    where those cannot be replayed. `throughput`: the window's with enough history, if the lake has it.
     """
     found = []
-    if beliefs:
+    if "challenger" in beliefs:
         naive = {
             "Helios' rolling estimate": beliefs["qssf"],
             "the user-history estimate": beliefs["tsafrir"],
@@ -49,7 +48,7 @@ def check_models(
     if throughput is not None:
         series = forecast_series(release.throughput, throughput)
         found += _forecasts(series, inputs.window.start.timestamp(), rules)
-    return [*found, *_sharing_scores(release, inputs.measured, rules)]
+    return [*found, *_sharing_scores(release, inputs, rules)]
 
 
 def _estimates_beside_naive(
@@ -119,12 +118,12 @@ def _forecasts(series: Mapping[str, SeriesForecast], start_s: float, rules: Gate
     return found
 
 
-def _sharing_scores(release: LoadedRelease, profiles: ProfileSet, rules: GateRules) -> list[Constraint]:
-    """Sharing Scores of the measured configurations: usable, and clearly better than the commonest score.
+def _sharing_scores(release: LoadedRelease, inputs: ReplayInputs, rules: GateRules) -> list[Constraint]:
+    """Sharing Scores: usable, and on the measured configurations clearly better than the commonest score.
 
     The model may have learned from these very measurements, so equality with a guess is not enough.
     """
-    packing = release.packing
+    packing, profiles = release.packing, inputs.measured
     labels = label_configurations(profiles.solo, profiles.pairs, packing.settings)
     paired = profiles.solo.set_index("job_type").loc[list(labels.job_types)]
     columns = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp")
@@ -143,4 +142,6 @@ def _sharing_scores(release: LoadedRelease, profiles: ProfileSet, rules: GateRul
         np.arange(scores.size),
         must_win=True,
     )
-    return [usable_predictions("sharing scores", scores, 0.0, 2.0), not_worse_than_naive(errors, rules)]
+    replayed = sharing_scores(packing, inputs)
+    given = np.concatenate([scores, replayed[~np.isnan(replayed)]])  # jobs without a profile have no score
+    return [usable_predictions("sharing scores", given, 0.0, 2.0), not_worse_than_naive(errors, rules)]

@@ -173,7 +173,7 @@ def prove(
     contenders, estimates, reference = _contenders(
         challenger, champion, inputs, jobs, throughput, said, progress
     )
-    beliefs = {one.name: _beliefs(one) for one in contenders} if estimates.usable else {}
+    beliefs = {one.name: _beliefs(one) for one in contenders}
     models = check_models(challenger.models, inputs, beliefs, throughput, rules)
     measured = _measured_window(inputs)
     results = _replay(contenders, inputs, progress)
@@ -260,20 +260,25 @@ def _contenders(
 
     first = lucid("challenger", challenger.models)
     estimates = _check(_beliefs(first)[judged])
-    if estimates.usable:
+    if estimates.usable and _known_scores(first):
         contenders.append(first)
     reference = None
     if champion is not None:
         second = lucid("champion", champion.models)
-        if check_estimates(_beliefs(second)[judged]).usable:
+        if check_estimates(_beliefs(second)[judged]).usable and _known_scores(second):
             contenders.append(second)
             reference = "champion"
         else:
             said.append(
-                f"The champion (release {champion.version}) gives unusable estimates on this window and was "
+                f"The champion (release {champion.version}) gives unusable predictions on this window and was "
                 "not replayed."
             )
     return [*contenders, *rivals], estimates, reference
+
+
+def _known_scores(contender: Contender) -> bool:
+    scores = contender.sharing_scores
+    return scores is None or bool(np.isin(scores[np.isfinite(scores)], (0, 1, 2)).all())
 
 
 def _forecast(

@@ -74,14 +74,17 @@ def judge(
     """Decide on `challenger` from results by policy name.
 
     `window` is the part of the replay that counts (default: all of it). `estimates` are the challenger's,
-    checked by `check_estimates`; a challenger with unusable ones need not have been simulated and is refused.
-    `models` is what was found of its models themselves (`simulator.gate.model_errors`). `subject` names what
+    checked by `check_estimates`; `models` is what was found of its models themselves
+    (`simulator.gate.model_errors`). A challenger with unusable numbers need not have been simulated and is
+    refused. `subject` names what
     was judged (release versions, cluster, window) and is carried through.
 
     Raises UnknownNameError when a named policy has no result, BadInputError when results do not fit together.
     """
     reference = champion if champion is not None else ANCHOR
-    unusable = estimates is not None and not estimates.usable
+    unusable = (estimates is not None and not estimates.usable) or (
+        challenger not in results and any(c.passed is False for c in models)
+    )
     for name in (reference, *(() if unusable else (challenger,))):
         if name not in results:
             raise UnknownNameError("policy in the results", name, results)
@@ -108,7 +111,7 @@ def judge(
         rows.append(row)
     judged = figures.get(challenger)
     constraints = [usable_estimates(estimates), *models]
-    objective = _no_objective(rules, "the challenger's estimates are unusable, so it was not replayed")
+    objective = _no_objective(rules, "the challenger's predictions are unusable, so it was not replayed")
     comparisons: list[Row] = []
     if judged is not None:
         constraints.append(every_job_ends(judged))

@@ -138,7 +138,7 @@ def test_a_champion_with_unusable_estimates_does_not_stop_its_successor(world: W
     verdict = validate(world, tmp_path, champion=broken)
     assert verdict.approved
     assert verdict.reference == "fifo"
-    assert any("champion (release 1) gives unusable estimates" in said for said in verdict.assumptions)
+    assert any("champion (release 1) gives unusable predictions" in said for said in verdict.assumptions)
 
 
 def test_a_window_that_overlaps_training_is_refused_with_the_way_out(world: World, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_unusable_estimates_are_refused_without_a_replay(estimates: list[float],
     assert not verdict.approved
     assert [c.name for c in verdict.failed] == ["estimates_finite_and_positive"]
     assert said in constraint(verdict, "estimates_finite_and_positive").sentence
-    assert "not judged because the challenger's estimates are unusable" in verdict.sentence
+    assert "not judged because the challenger's predictions are unusable" in verdict.sentence
     assert Verdict.from_dict(json.loads(verdict.to_json())) == verdict
 
 
