@@ -64,6 +64,12 @@ def test_equals_the_training_library(trained, data: st.DataObject) -> None:
         assert abs(scorer.score_one(row.tolist()) - score) <= 1e-9
 
 
+def test_many_rows_score_bit_for_bit_as_in_the_training_library(trained) -> None:
+    model, scorer = trained
+    features, _ = training_rows(9_000)
+    assert np.array_equal(scorer.predict(features), model.predict(features))
+
+
 def test_importances_equal_the_training_library(trained) -> None:
     model, scorer = trained
     np.testing.assert_allclose(scorer.importances(), model.term_importances(), atol=1e-9)
