@@ -38,6 +38,8 @@ MANY_ROWS = 40_000
 MAX_CELLS = 20_000_000
 MAX_ROUNDS = 2_000
 MAX_BINS = 256
+# Bins of a feature in a pair: a table of two of them stays small.
+_PAIR_BINS = 32
 # Below this many numbers threads wait for one another longer than they work.
 _THREADED_CELLS = 400_000
 _CHUNK_ROWS = 1 << 17
@@ -49,7 +51,8 @@ _LEEWAY = 10.0
 class BoostingSettings:
     """How an additive model is boosted; `max_rounds`, `max_bins` and `sample_rows` cap the cost.
 
-    `sample_rows`: the shapes are learned from at most so many rows (None: from all).
+    `sample_rows`: the shapes are learned from at most so many rows (None: from all). `pairs`: positions of
+    features that share a shape function; without any, `interactions` asks for so many of the library's choice.
     """
 
     objective: str = "rmse"
@@ -59,6 +62,7 @@ class BoostingSettings:
     learning_rate: float = 0.04
     min_samples_leaf: int = 4
     interactions: int = 0
+    pairs: tuple[tuple[int, int], ...] = ()
     seed: int = 0
     sample_rows: int | None = None
 
@@ -261,7 +265,8 @@ def fit_bags(
         feature_names=list(feature_names),
         feature_types=["continuous"] * len(feature_names),
         objective=settings.objective,
-        interactions=settings.interactions,
+        interactions=[list(pair) for pair in settings.pairs] or settings.interactions,
+        max_interaction_bins=_PAIR_BINS,
         outer_bags=bags,
         max_rounds=settings.max_rounds,
         max_bins=settings.max_bins,
