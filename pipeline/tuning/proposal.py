@@ -140,9 +140,6 @@ def _validate(study: Study, current: Trial, best: Trial, rules: GateRules) -> di
     return {
         "objective": verdict.objective,
         "broken": [constraint.sentence for constraint in verdict.constraints if constraint.passed is False],
-        "p999_queuing_delay_s": {
-            name: found.figures()["p999_queuing_delay_s"] for name, found in replays.items()
-        },
         "figures": {name: found.figures() for name, found in replays.items()},
     }
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.reproduction.sections import markdown_table, number
+from pipeline.reproduction.sections import NO_VALUE, markdown_table, number
 from pipeline.tuning.proposal import CURRENT, TUNED, Proposal
 from pipeline.tuning.rounds import Trial
-from pipeline.tuning.space import Parameter, SearchSpace, shown
+from pipeline.tuning.space import SYMBOLS, SearchSpace, shown
 from pipeline.tuning.study import Study
 
 FIGURES = (
@@ -20,6 +20,7 @@ FIGURES = (
     "ended_in_profiling_pct",
     "colocated_pct",
 )
+SAME_FILTERING = 0.95
 
 
 def trials_table(study: Study, trials: Sequence[Trial]) -> pd.DataFrame:
@@ -60,26 +61,62 @@ def sensitivity_table(space: SearchSpace, trials: Sequence[Trial]) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def sensitivity_markdown(parameter: Parameter, table: pd.DataFrame) -> str:
-    """One parameter's rows as a Markdown table; the current value is marked."""
-    rows = table[table["parameter"] == parameter.name]
-    return markdown_table(
-        pd.DataFrame(
-            [
-                {
-                    parameter.symbol: shown(parameter.name, row["value"]) + (" *" if row["current"] else ""),
-                    "objective, change": _signed(row["change_pct"]),
-                    "mean JCT, s": number(row["mean_jct_s"], 0),
-                    "mean queue, s": number(row["mean_queuing_delay_s"], 0),
-                    "P99.9 queue, s": number(row["p999_queuing_delay_s"], 0),
-                    "end in profiling": f"{number(row['ended_in_profiling_pct'], 1)} %",
-                    "queue before profiling, s": number(row["profiling_queue_s"], 0),
-                    "jobs that shared": f"{number(row['colocated_pct'], 1)} %",
-                }
-                for row in rows.to_dict(orient="records")
-            ]
-        )
-    )
+def sensitivity_markdown(space: SearchSpace, table: pd.DataFrame) -> str:
+    """The rows of all parameters as a Markdown table; current values are marked."""
+    rows = [
+        {
+            "setting": parameter.symbol,
+            "value": shown(parameter.name, row["value"]) + (" *" if row["current"] else ""),
+            "objective": _signed(row["change_pct"]),
+            "mean JCT, s": number(row["mean_jct_s"], 0),
+            "mean queue, s": number(row["mean_queuing_delay_s"], 0),
+            "P99.9 queue, s": number(row["p999_queuing_delay_s"], 0),
+            "profiling runs": number(row["profiling_runs"], 0),
+            "queue before profiling, s": number(row["profiling_queue_s"], 1),
+            "end in profiling, %": number(row["ended_in_profiling_pct"], 1),
+            "shared GPUs, %": number(row["colocated_pct"], 1),
+        }
+        for parameter in space.free
+        for row in table[table["parameter"] == parameter.name].to_dict(orient="records")
+    ]
+    return markdown_table(pd.DataFrame(rows))
+
+
+def profiling_markdown(trials: Sequence[Trial]) -> str:
+    """The paper's guided tuning (section 4.8): the profiler with the shortest queue that costs nothing.
+
+    Of the trials whose objective is no worse than the current one and in which as many jobs end in profiling
+    (95 % of them at least), the one with the shortest queue before profiling; on the search blocks.
+    """
+    current = trials[0] if trials else None
+    if current is None or not current.mean_figure("profiling_runs"):
+        return ""
+    fewest_pct = SAME_FILTERING * (current.mean_figure("ended_in_profiling_pct") or 0.0)
+    able = [
+        trial
+        for trial in trials
+        if trial.change_pct is not None
+        and trial.change_pct <= 0
+        and trial.mean_figure("profiling_runs")
+        and (trial.mean_figure("ended_in_profiling_pct") or 0.0) >= fewest_pct
+    ]
+    best = min(able, key=lambda trial: (trial.mean_figure("profiling_queue_s"), trial.number))
+    rows = []
+    for name, what, digits in (
+        ("profiling_queue_s", "queue before profiling, s", 1),
+        ("profiling_runs", "profiling runs", 0),
+        ("ended_in_profiling_pct", "jobs that end in profiling, %", 1),
+        ("mean_jct_s", "mean JCT, s", 0),
+    ):
+        rows.append(_before_after(what, current.mean_figure(name), best.mean_figure(name), digits))
+    changes = [
+        f"{SYMBOLS[name]} {shown(name, value)}"
+        for name, value in best.values.items()
+        if value != current.values[name]
+    ]
+    table = markdown_table(pd.DataFrame(rows).rename(columns={"": "search blocks", "after": "tuned"}))
+    said = ", ".join(changes) or "the current settings"
+    return f"The shortest queue before profiling at no cost: {said}.\n\n{table}"
 
 
 def validation_markdown(proposal: Proposal) -> str:
@@ -98,16 +135,14 @@ def validation_markdown(proposal: Proposal) -> str:
         ("ended_in_profiling_pct", "jobs that end in profiling, %", 1),
         ("colocated_pct", "jobs that shared GPUs, %", 1),
     ):
-        old, new = float(before[name]), float(after[name])
-        rows.append(
-            {
-                "validation window": what,
-                "current settings": number(old, digits),
-                "best trial": number(new, digits),
-                "ratio": number(old / new) + "×" if new and old != new else "–",
-            }
-        )
-    return markdown_table(pd.DataFrame(rows))
+        rows.append(_before_after(what, float(before[name]), float(after[name]), digits))
+    table = pd.DataFrame(rows).rename(columns={"": "validation window", "after": "best trial"})
+    return markdown_table(table)
+
+
+def _before_after(what: str, old: float | None, new: float | None, digits: int) -> dict[str, str]:
+    ratio = number(old / new) + "×" if old and new and old != new else NO_VALUE
+    return {"": what, "current": number(old, digits), "after": number(new, digits), "ratio": ratio}
 
 
 def study_markdown(
@@ -130,7 +165,8 @@ def study_markdown(
         proposal.sentence,
         what,
         validation_markdown(proposal),
-        *(sensitivity_markdown(parameter, table) for parameter in study.space.free),
+        sensitivity_markdown(study.space, table),
+        profiling_markdown(trials),
         _weights_markdown(study.space, weights),
         *study.remarks,
     ]
@@ -150,4 +186,4 @@ def _weights_markdown(space: SearchSpace, weights: dict[str, float]) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "–" if value is None or value != value else f"{value:+.2f} %"
+    return NO_VALUE if value is None or value != value else f"{value:+.2f} %"

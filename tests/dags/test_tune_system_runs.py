@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -25,12 +24,12 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> 
     root = tmp_path / "lake"
     table = Lake(str(root))
     jobs = small_jobs(400)
-    jobs["virtual_cluster"] = np.char.add("vc", np.arange(len(jobs)).astype(str).astype("U1"))
+    jobs["virtual_cluster"] = [f"vc{i % 5}" for i in range(len(jobs))]
     names = sorted(set(jobs["virtual_cluster"]))
     table.write_jobs("small", jobs)
     table.write_nodes(
         "small",
-        pd.DataFrame({"virtual_cluster": names, "nodes": 3, "gpus_per_node": 8, "date": None}),
+        pd.DataFrame({"virtual_cluster": names, "nodes": 4, "gpus_per_node": 8, "date": None}),
     )
     solo, pairs = small_profiles()
     write_profile_set(str(root), "small", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))

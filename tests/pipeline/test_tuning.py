@@ -242,7 +242,7 @@ def test_settings_that_cost_time_are_replaced(lake: str, tmp_path: Path) -> None
     assert all(Path(file).stat().st_size for file in written)
     report = Path(study.uri, "tuning.md").read_text()
     assert proposal.sentence in report
-    assert "| T_prof (s) |" in report
+    assert "| T_prof (s) | 600 * | +0.00 % |" in report
 
 
 def test_a_luckily_better_trial_is_not_proposed(lake: str, tmp_path: Path) -> None:
