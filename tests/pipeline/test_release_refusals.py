@@ -6,10 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from cluster_logs.errors import ReleaseRefusedError
 from cluster_logs.lake import Lake
+from cluster_logs.throughput import derive_throughput
 from lucid_models.duration import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing import PackingAnalyzeModel, feature_matrix, label_configurations
 from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
@@ -17,7 +19,17 @@ from lucid_models.throughput_forecasts import ThroughputForecasts
 from profiler_jobs.devices.simulated import measure_simulated_profiles
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
-from tests.pipeline.small_cluster import CLUSTER, FAST, QUICK, Release, World, fill_lake, make_jobs, validate
+from tests.pipeline.small_cluster import (
+    CLUSTER,
+    FAST,
+    QUICK,
+    Release,
+    World,
+    believing,
+    fill_lake,
+    make_jobs,
+    validate,
+)
 
 
 def constraint(verdict: Verdict, name: str) -> Constraint:
@@ -164,3 +176,37 @@ def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
     assert shown.verdict["approved"] is False
     with pytest.raises(ReleaseRefusedError):
         publish_release(tracking_uri=mlflow_server)
+
+
+def test_the_gate_holds_in_a_week_that_is_unlike_all_before(world: World, tmp_path: Path) -> None:
+    """All users have new names, every job asks for twice the GPUs, and one day is missing."""
+    jobs = make_jobs()
+    fresh = (jobs["submit_time"] >= world.until).to_numpy()
+    jobs.loc[fresh, "user"] = "renamed-" + jobs.loc[fresh, "user"]
+    jobs.loc[fresh, "gpus"] *= 2
+    missing = jobs["submit_time"].dt.floor("D") == (pd.Timestamp(world.until) + pd.Timedelta(days=2)).floor(
+        "D"
+    )
+    assert missing.sum() > 50
+    jobs = jobs[~missing]
+    fill_lake(str(tmp_path), jobs)
+    lake = Lake(str(tmp_path))
+    lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
+    verdict = validate(world, tmp_path / "out", lake_uri=str(tmp_path))
+    judged = int(fresh[~missing.to_numpy()].sum())
+    assert verdict.subject["jobs_judged"] == judged
+    for name in (
+        "estimates_finite_and_positive",
+        "job_forecasts_usable",
+        "GPU_forecasts_usable",
+        "every_job_ends",
+    ):
+        assert constraint(verdict, name).passed is True
+    # Whatever it decides, it measured both sides, and a refusal names what speaks against the release.
+    assert verdict.objective["change_high_s"] is not None
+    assert constraint(verdict, "run_time_estimates_beside_naive").passed is not None
+    assert verdict.approved == (not verdict.failed and bool(verdict.objective["passed"]))
+    nonsense = believing(world, lambda estimate_s: 1e9 / estimate_s)
+    refused = validate(world, tmp_path / "nonsense", nonsense, lake_uri=str(tmp_path))
+    assert not refused.approved
+    assert "run_time_estimates_beside_naive" in failed(refused)
