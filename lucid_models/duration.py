@@ -210,7 +210,7 @@ class WorkloadEstimateModel:
 
     def explain_global(self) -> dict[str, Any]:
         """Importances and shape functions of the log head: what a feature's value adds to log run time."""
-        return explain_additive_global(self.scorer.log_head, self.kind)
+        return explain_additive_global(self.scorer.log_head, self.kind, "log seconds")
 
     def explain_local(self, row: "pd.Series[Any] | Mapping[str, Any]") -> dict[str, Any]:
         """What each feature adds to one job's estimate; `row` of a job table (Figure 7 c)."""

@@ -144,8 +144,10 @@ class DurationScorer:
         explained = explain_additive_row(self.log_head, row.tolist(), p50_s)
         account = account_for_duration(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
         return {
+            "model": self.kind,
             **explained,
-            "unit": "log seconds",
+            "unit": "s",
+            "score_unit": "log seconds",
             "account": account.to_data(),
             "reason": account.sentence(),
         }

@@ -214,6 +214,7 @@ class PackingAnalyzeModel:
         gini = tree.gini_importances()
         return {
             "model": self.kind,
+            "unit": "Sharing Score",
             "importances": {name: float(gini[i]) for i, name in enumerate(FEATURES)},
             "leaves": tree.leaves,
             "tree": describe_node(tree, 0),

@@ -114,6 +114,9 @@ def explain_path(tree: TreeScorer, row: Sequence[float]) -> dict[str, Any]:
     ]
     share = float(tree.probabilities[leaf, score])
     return {
+        "model": "packing",
+        "prediction": int(score),
+        "unit": "Sharing Score",
         "score": score.name,
         "share": share,
         "decisions": decisions,

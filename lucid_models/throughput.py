@@ -23,6 +23,7 @@ from lucid_models.throughput_features import DAY_S, WEEK_S, ThroughputFeatures
 DEFAULT_LEAD_BINS = 5
 BOOSTING = BoostingSettings(objective="pseudo_huber:delta=1.0", max_bins=64, learning_rate=0.02)
 MIN_HISTORY_S = 2 * DAY_S
+_COUNTED = {"submitted_gpu_jobs": "jobs", "submitted_gpus": "GPUs"}
 _TRANSFORM = {"submitted_gpu_jobs": "identity", "submitted_gpus": "sqrt"}
 
 
@@ -213,13 +214,15 @@ class ThroughputPredictModel:
 
     def explain_global(self) -> dict[str, Any]:
         """Importances and shape functions, Figure 7 (a, b): how many jobs or GPUs a feature's value adds."""
-        return explain_additive_global(self.scorer.additive, self.kind)
+        return explain_additive_global(self.scorer.additive, self.kind, self._score_unit())
 
     def explain_local(self, row: pd.Series | Mapping[str, float]) -> dict[str, Any]:
         """What each feature adds to one forecast; `row` as in `features_of`."""
         values = [float(row[name]) for name in self.scorer.features.names]
         forecast = float(self.scorer.predict_rows(np.array([values]))[0])
-        return explain_additive_row(self.scorer.additive, values, forecast)
+        explained = explain_additive_row(self.scorer.additive, values, forecast)
+        unit = f"{_COUNTED[self.scorer.series]} a bin"
+        return {"model": self.kind, **explained, "unit": unit, "score_unit": self._score_unit()}
 
     def to_data(self) -> dict[str, Any]:
         """The saved form (model_format)."""
@@ -231,6 +234,10 @@ class ThroughputPredictModel:
         model = cls()
         model._scorer = ThroughputScorer.from_data(document)
         return model
+
+    def _score_unit(self) -> str:
+        counted = f"{_COUNTED[self.scorer.series]} a bin"
+        return f"square root of {counted}" if self.scorer.transform == "sqrt" else counted
 
     def _check_bins(self, data: BinnedSeries) -> None:
         if data.bin_s != self.scorer.features.bin_s:

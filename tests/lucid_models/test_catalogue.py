@@ -39,7 +39,7 @@ CASES = {
         ),
         lambda model, data: model.explain_local([50.0, 30.0, 5_000.0, 0.0]),
         "profiles",
-        {"global_importances.png", "tree.png"},
+        {"global_importances.png", "tree.png", "local_explanation.png"},
     ),
     "throughput": Case(
         "throughput_model",
@@ -59,7 +59,13 @@ CASES = {
         ),
         lambda model, data: model.explain_local(data.iloc[-1]),
         "jobs",
-        {"global_importances.png", "shape_hour.png", "local_explanation.png"},
+        {
+            "global_importances.png",
+            "shape_hour.png",
+            "shape_log_gpus.png",
+            "local_explanation.png",
+            "local_account.png",
+        },
     ),
 }
 
@@ -101,8 +107,15 @@ def test_explanations_are_data_and_can_be_drawn(case, tmp_path: Path) -> None:
     explained, local = model.explain_global(), one.local(model, data)
     json.dumps([explained, local], allow_nan=False)
     assert max(explained["importances"].values()) > 0
+    assert {"model", "unit", "importances"} <= set(explained)
+    assert {"model", "unit", "prediction"} <= set(local)
+    assert explained["model"] == local["model"] == model.kind
+    for shape in explained.get("shapes", {}).values():
+        assert len(shape["scores"]) == len(shape["spread"]) == len(shape["rows"]) == len(shape["cuts"]) + 1
     drawn = draw_explanations(explained, tmp_path, local=local)
-    assert {path.name for path in drawn} == one.pictures
+    assert {path.name for path in drawn} >= one.pictures
+    # Besides those, the shapes of the most important features.
+    assert all(path.name.startswith("shape_") for path in drawn if path.name not in one.pictures)
     for path in drawn:
         assert path.read_bytes().startswith(b"\x89PNG")
         assert path.stat().st_size > 5_000
