@@ -22,9 +22,9 @@ from lucid_models.job_keys import KEY_SEPARATOR, UNNAMED, number_or_nan, text_or
 _WORTH_NAMING = 0.03
 _MOST_NAMED = 3
 # Statistics of a key that look at its newest jobs alone, and at those that have not ended.
-_LATEST = ("soft_mean", "last", "last_two")
+_LATEST = ("soft_mean", "last", "last_two", "median")
 _IN_FLIGHT = ("log_running", "log_oldest_age", "log_since_submission")
-_NAME_LEVELS = ("name", "family")
+_NAME_LEVELS = ("name", "family", "bucket")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TIMES_OF_DAY = ("night", "morning", "afternoon", "evening")
 _UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
@@ -199,17 +199,21 @@ def _subject(level: str, key: str) -> tuple[str, bool]:
     if not parts:
         return "jobs of this cluster", True
     words = [_key_words(part, value) for part, value in zip(parts, key.split(KEY_SEPARATOR), strict=False)]
-    if parts == ("size",):
+    if parts in (("size",), ("time_limit",)):
         return f"jobs with {words[0]}", True
-    return " x ".join(words), words[0].startswith("unnamed ")
+    return " x ".join(words), words[0] == "unnamed jobs" or parts == ("bucket",)
 
 
 def _key_words(part: str, value: str) -> str:
     noun = part.replace("_", " ")
     if part == "size":
         return _size_words(value)
+    if part == "time_limit":
+        return f"time limit {human_duration(float(value))}"
     if value == UNNAMED:
         return "unnamed jobs"
+    if part == "bucket":
+        return f"names like {value}"
     if value.lower().startswith(noun):  # `user7` says what it is
         return value
     return f"{value} {noun}" if part == "family" else f"{noun} {value}"
@@ -231,7 +235,8 @@ def _effects(
     """(subject, plural, effect on log run time) of what can be told apart besides the usual run time.
 
     Facts and jobs in flight count against the average job, as the shape functions do. The latest runs count
-    against the same jobs had they run as usual: the means of their keys in their place.
+    against the same jobs had they run as usual: the means of their keys in their place. What a pair of
+    features adds counts for their group; where they have two, it is left over.
     """
     groups, usual_of = _feature_groups(state.names)
     as_usual = [
@@ -243,10 +248,10 @@ def _effects(
         log_head.terms, log_head.contributions_one(row), log_head.contributions_one(as_usual), strict=True
     )
     for term, found, usual in found_and_usual:
-        group = groups[term.features[0]] if len(term.features) == 1 else "latest"
-        effect = found - usual if group == "latest" else found
-        sums[group] = sums.get(group, 0.0) + effect
-    facts = {name: row[-len(state.facts) + i] for i, name in enumerate(state.facts)}
+        read = {groups[position] for position in term.features}
+        group = read.pop() if len(read) == 1 else "latest"
+        sums[group] = sums.get(group, 0.0) + (found - usual if group == "latest" else found)
+    facts = dict(zip(state.names, row, strict=True))
     return [(*_describe(group, facts), sums[group]) for group in _GROUPS if sums.get(group)]
 
 

@@ -113,6 +113,21 @@ def test_the_latest_runs_count_by_what_they_change() -> None:
     assert effects["the latest runs"] == pytest.approx(0.7)
 
 
+def test_a_pair_of_features_counts_for_their_group() -> None:
+    state = history(SEEN)
+    row = state.features(JOB)
+    hour, day, gpus = (state.names.index(name) for name in ("hour", "day_of_week", "log_gpus"))
+
+    def effects(first: int, second: int) -> dict[str, float]:
+        table = Term((first, second), (np.array([]), np.array([])), np.full((3, 3), 0.3), np.ones((3, 3)))
+        scorer = AdditiveScorer(state.names, [table], math.log(HOUR))
+        account = account_for_duration(state, scorer, JOB, row, HOUR * math.exp(0.3))
+        return {part.subject: part.effect for part in account.parts}
+
+    assert effects(hour, day)["submission on a Friday evening"] == pytest.approx(0.3)
+    assert set(effects(gpus, hour)) == {"other similar jobs"}
+
+
 @cache
 def known_state() -> DurationFeatureState:
     rng = np.random.default_rng(3)
@@ -169,7 +184,7 @@ def test_every_level_and_fact_has_words(duration_model, jobs) -> None:
         state = DurationFeatureState([level], FACTS)
         job = {"user": "ada", "name": "Net_1", "gpus": 2, "virtual_cluster": "vc", "job_type": "r/i/64/1"}
         job |= {"cpus": 4, "nodes": 1, "time_limit_s": 7_200, "gpu_util_pct": 96, "gpu_mem_util_pct": 40}
-        job |= {"gpu_mem_mib": 8_192, "submit_time_s": FRIDAY_EVENING}
+        job |= {"gpu_mem_mib": 8_192.0, "submit_time_s": FRIDAY_EVENING}
         for number in range(5):
             ended(state, job, 2.0, 60.0 + number, number)
         for facts in ({}, {"cpus": None, "time_limit_s": None, "gpu_util_pct": None, "gpu_mem_mib": None}):
