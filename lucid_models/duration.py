@@ -9,7 +9,7 @@ earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
 from lucid_models.duration_features import (
     FACTS,
+    LEVELS,
     DurationFeatureSettings,
     DurationFeatureState,
 )
@@ -31,6 +32,7 @@ from lucid_models.explanation import explain_additive_global
 from lucid_models.job_keys import name_family
 from lucid_models.job_replay import JobStream, replay, stream_summary
 from lucid_models.monotone import check_directions, constrain
+from lucid_models.pair_choice import choose_pairs
 
 MIN_JOBS = 100
 _RESIDUAL_KNOTS = 12
@@ -53,20 +55,28 @@ _LEAST_KNOWN_SHARE = 0.02
 class DurationSettings:
     """How the model is trained.
 
-    `blocks` is the number of blocks of time that the bags are made of. `monotone` holds shape functions of
-    the log head to a direction ("rising", "falling"), by feature; facts that a log does not have are passed
-    over.
+    `pairs`: the most pairs of features of the log head (`pair_choice`); `blocks`: the number of blocks of
+    time that the bags are made of. `monotone` holds shape functions of the log head to a direction
+    ("rising", "falling"), by feature; facts that a log does not have are passed over.
     """
 
     features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
     log_boosting: BoostingSettings = field(
-        default_factory=lambda: BoostingSettings(bags=4, max_rounds=1_500, max_bins=128, min_samples_leaf=8)
+        default_factory=lambda: BoostingSettings(
+            # Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
+            objective="pseudo_huber:delta=0.25",
+            bags=4,
+            max_rounds=1_500,
+            max_bins=128,
+            min_samples_leaf=8,
+        )
     )
     mean_boosting: BoostingSettings = field(
         default_factory=lambda: BoostingSettings(
             objective="gamma_deviance", bags=4, max_rounds=1_500, max_bins=64, min_samples_leaf=50
         )
     )
+    pairs: int = 16
     blocks: int = 20
     monotone: Mapping[str, str] = field(default_factory=lambda: {"log_gpus": "rising"})
 
@@ -119,16 +129,26 @@ class WorkloadEstimateModel:
         duration = np.maximum(stream.duration_s[taught], 1.0)
         logarithm = np.log(duration)
         blocks = np.arange(rows.shape[0]) * self.settings.blocks // rows.shape[0]
-        progress(0, 2, "boosting the log head")
-        log_head = boost(
-            rows, logarithm, state.names, blocks, affordable(self.settings.log_boosting, *rows.shape)
+        progress(0, 3, "choosing pairs of features")
+        log_boosting = affordable(self.settings.log_boosting, *rows.shape)
+        pairs = choose_pairs(
+            rows,
+            logarithm,
+            state.names,
+            blocks,
+            log_boosting,
+            self.settings.pairs,
+            excluded=tuple(self.settings.monotone),
         )
-        progress(1, 2, "boosting the mean head")
+        log_boosting = replace(log_boosting, pairs=pairs)
+        progress(1, 3, "boosting the log head")
+        log_head = boost(rows, logarithm, state.names, blocks, log_boosting)
+        progress(2, 3, "boosting the mean head")
         scale = float(duration.mean())
         mean_head = boost(
             rows, duration / scale, state.names, blocks, affordable(self.settings.mean_boosting, *rows.shape)
         )
-        progress(2, 2, "boosting done")
+        progress(3, 3, "boosting done")
         held = constrain(log_head.scorer, self.settings.monotone, FACTS)
 
         def scorer_with(head: AdditiveScorer, held_out_scores: NDArray[np.float64]) -> DurationScorer:
@@ -143,7 +163,7 @@ class WorkloadEstimateModel:
                     **stream_summary(stream),
                     "rows": int(taught.sum()),
                     "known_until_s": lesson.until_s,
-                    "log_boosting": asdict(affordable(self.settings.log_boosting, *rows.shape)),
+                    "log_boosting": asdict(log_boosting),
                     "mean_boosting": asdict(affordable(self.settings.mean_boosting, *rows.shape)),
                     "monotone": dict(held.directions),
                 },
@@ -254,27 +274,20 @@ class WorkloadEstimateModel:
         return self.scorer.features(job_mappings(jobs))
 
 
-def choose_levels(jobs: pd.DataFrame) -> list[str]:
-    """The levels that this log has the columns for, without those that repeat another one."""
-    known = {name for name in ("virtual_cluster", "user", "name", "job_type") if _known_share(jobs, name)}
-    known = {name for name in known if jobs[name].nunique() > 1}
-    if "name" in known:
+def choose_levels(jobs: pd.DataFrame, *, buckets: bool = False) -> list[str]:
+    """The levels that this log has the columns for, without those that repeat another one; those of name
+    buckets if asked for.
+    """
+    columns = ("virtual_cluster", "user", "name", "job_type", "time_limit_s")
+    known = (column for column in columns if _known_share(jobs, column) and jobs[column].nunique() > 1)
+    parts = {column.removesuffix("_s") for column in known}
+    if "name" in parts:
         names = jobs["name"].dropna().astype(str).unique()
-        families = {name_family(name) for name in names}
-        if 1 < len(families) < len(names):
-            known.add("family")
-    levels = [
-        "all",
-        "size",
-        *(name for name in ("virtual_cluster", "job_type", "family", "name", "user") if name in known),
-    ]
-    if "virtual_cluster" in known:
-        levels.append("virtual_cluster_size")
-    if "user" in known:
-        levels.append("user_size")
-        levels += [f"user_{part}" for part in ("family", "name") if part in known]
-        levels += ["user_name_size"] if "name" in known else []
-    return levels
+        if 1 < len({name_family(name) for name in names}) < len(names):
+            parts.add("family")
+        if buckets:
+            parts.add("bucket")
+    return [level for level, (needed, _) in LEVELS.items() if parts.issuperset(set(needed) - {"size"})]
 
 
 def choose_facts(jobs: pd.DataFrame) -> list[str]:

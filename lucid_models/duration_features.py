@@ -18,6 +18,7 @@ from lucid_models.job_keys import (
     KEY_SEPARATOR,
     UNNAMED,
     join_key,
+    limit_key,
     log_duration,
     name_family,
     number_or_nan,
@@ -25,8 +26,11 @@ from lucid_models.job_keys import (
     text_or_none,
 )
 from lucid_models.key_statistics import KeyStatistics, LevelTable, forget_oldest, read_level, write_level
-from lucid_models.model_format import Fields
+from lucid_models.model_format import Fields, FormatVersionError
+from lucid_models.name_buckets import NameBuckets
 
+# Of the saved state; raised when a reader of the older layout would not know what it reads.
+LAYOUT = 2
 _DAY_S = 86_400.0
 _EPOCH_DAY_OF_WEEK = 3
 _NAN = math.nan
@@ -40,17 +44,23 @@ LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "virtual_cluster": (("virtual_cluster",), "all"),
     "virtual_cluster_size": (("virtual_cluster", "size"), "size"),
     "job_type": (("job_type",), "all"),
-    "family": (("family",), "all"),
+    "time_limit": (("time_limit",), "all"),
+    "bucket": (("bucket",), "all"),
+    "family": (("family",), "bucket"),
     "name": (("name",), "family"),
     "user": (("user",), "all"),
     "user_size": (("user", "size"), "user"),
-    "user_family": (("user", "family"), "user"),
+    "user_time_limit": (("user", "time_limit"), "user"),
+    "user_size_time_limit": (("user", "size", "time_limit"), "user_time_limit"),
+    "user_bucket": (("user", "bucket"), "user"),
+    "user_family": (("user", "family"), "user_bucket"),
+    "user_family_size": (("user", "family", "size"), "user_family"),
     "user_name": (("user", "name"), "user_family"),
     "user_name_size": (("user", "name", "size"), "user_name"),
 }
-_COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type")
+_COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type", "time_limit", "bucket")
 _COARSE_STATISTICS = ("mean", "raw_mean", "soft_mean")
-_FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "spread", "log_count")
+_FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "median", "spread", "log_count")
 _FLIGHT_STATISTICS = ("log_running", "log_oldest_age", "log_since_submission")
 _FLIGHT_LEVELS = ("user", "user_name", "name", "virtual_cluster")
 
@@ -93,7 +103,11 @@ class DurationFeatureState:
     """
 
     def __init__(
-        self, levels: Sequence[str], facts: Sequence[str], settings: DurationFeatureSettings | None = None
+        self,
+        levels: Sequence[str],
+        facts: Sequence[str],
+        settings: DurationFeatureSettings | None = None,
+        buckets: NameBuckets | None = None,
     ) -> None:
         for name in levels:
             if name not in LEVELS:
@@ -102,9 +116,11 @@ class DurationFeatureState:
         self.levels = tuple(name for name in LEVELS if name in levels or name == "all")
         self.facts = tuple(name for name in FACTS if name in facts)
         self.settings = settings or DurationFeatureSettings()
+        self.buckets = buckets
         self.now_s = -math.inf
         self.tables: tuple[LevelTable, ...] = tuple({} for _ in self.levels)
         self.flights: dict[str, _Flight] = {}
+        self._started: dict[str, None] = {}  # the running jobs, in the order in which they were seen to start
         self.parents = tuple(self._parent_position(name) for name in self.levels)
         self.coarse = tuple(name in _COARSE for name in self.levels)
         self.tracks_flights = tuple(name in _FLIGHT_LEVELS for name in self.levels)
@@ -156,6 +172,7 @@ class DurationFeatureState:
         self.now_s = max(self.now_s, time_s)
         earlier = self.flights.get(job_id)
         if earlier is not None:  # requeued: it waits again
+            self._started.pop(job_id, None)
             for tracked, key, table in zip(self.tracks_flights, earlier.keys, self.tables, strict=True):
                 if tracked and key is not None and key in table:
                     table[key].running.pop(job_id, None)
@@ -178,6 +195,8 @@ class DurationFeatureState:
         if flight is None:
             return
         flight.start_s = time_s
+        self._started.pop(job_id, None)
+        self._started[job_id] = None
         for tracked, key, table in zip(self.tracks_flights, flight.keys, self.tables, strict=True):
             if tracked and key is not None:
                 # A key may have been forgotten while the job waited. A job that starts again is the youngest.
@@ -191,6 +210,7 @@ class DurationFeatureState:
         """`observe_end` with the job's keys."""
         self.now_s = max(self.now_s, time_s)
         self.flights.pop(job_id, None)
+        self._started.pop(job_id, None)
         logarithm = log_duration(duration_s)
         half_life, weight = self.settings.half_life_s, self.settings.soft_weight
         for position, (key, table) in enumerate(zip(keys, self.tables, strict=True)):
@@ -225,10 +245,12 @@ class DurationFeatureState:
         gpus = number_or_nan(job.get("gpus"))
         parts = {
             "size": size_key(0.0 if math.isnan(gpus) else gpus, None if math.isnan(cpus) else cpus),
+            "time_limit": limit_key(number_or_nan(job.get("time_limit_s"))),
             "virtual_cluster": text_or_none(job.get("virtual_cluster")),
             "job_type": text_or_none(job.get("job_type")),
             "name": name,
             "family": name_family(name),
+            "bucket": self.buckets.bucket_of(name) if self.buckets is not None else None,
             "user": text_or_none(job.get("user")),
         }
         return tuple(join_key([parts[part] for part in LEVELS[level][0]]) for level in self.levels)
@@ -281,12 +303,13 @@ class DurationFeatureState:
                 result.append(statistics.soft_mean if statistics is not None and statistics.count else _NAN)
             else:
                 if statistics is None or not statistics.count:
-                    result += (_NAN, _NAN, _NAN, _NAN, 0.0)
+                    result += (_NAN, _NAN, _NAN, _NAN, _NAN, 0.0)
                 else:
                     result += (
                         statistics.soft_mean,
                         statistics.last,
-                        0.5 * (statistics.last + statistics.last_but_one),
+                        statistics.last_two(),
+                        statistics.median(),
                         statistics.spread(),
                         math.log1p(statistics.count),
                     )
@@ -317,6 +340,7 @@ class DurationFeatureState:
         for table in self.tables:
             forget_oldest(table, settings.max_keys)
         return {
+            "layout": LAYOUT,
             "levels": list(self.levels),
             "facts": list(self.facts),
             "half_life_s": settings.half_life_s,
@@ -324,11 +348,15 @@ class DurationFeatureState:
             "soft_weight": settings.soft_weight,
             "max_keys": settings.max_keys,
             "utc_offset_s": settings.utc_offset_s,
+            "buckets": None if self.buckets is None else self.buckets.to_data(),
             "now_s": self.now_s if math.isfinite(self.now_s) else None,
             "tables": [write_level(table) for table in self.tables],
             "flights": [
                 {"job_id": job_id, "start_s": flight.start_s, "keys": list(flight.keys)}
-                for job_id, flight in self.flights.items()
+                for job_id, flight in (
+                    *((job_id, self.flights[job_id]) for job_id in self._started),
+                    *(item for item in self.flights.items() if item[1].start_s is None),
+                )
             ],
         }
 
@@ -336,6 +364,12 @@ class DurationFeatureState:
     def from_data(cls, data: Mapping[str, Any] | Fields) -> "DurationFeatureState":
         """Read what `to_data` wrote; raises CorruptModelError."""
         fields = data if isinstance(data, Fields) else Fields(data, "state")
+        layout = fields.integer("layout", 1, 1_000_000) if fields.has("layout") else 1
+        if layout != LAYOUT:
+            raise FormatVersionError(
+                f"{fields.place} has layout {layout} of the statistics; this program reads {LAYOUT}.",
+                remedy="Train the duration model again with this version.",
+            )
         levels = fields.texts("levels", most=len(LEVELS), unique=True)
         facts = fields.texts("facts", most=len(FACTS), unique=True)
         if any(name not in LEVELS for name in levels) or any(name not in FACTS for name in facts):
@@ -350,6 +384,7 @@ class DurationFeatureState:
                 max_keys=fields.integer("max_keys", 1, 10_000_000),
                 utc_offset_s=fields.integer("utc_offset_s", -86_400, 86_400),
             ),
+            NameBuckets.from_data(fields.child("buckets")) if fields.has("buckets") else None,
         )
         if list(state.levels) != levels or list(state.facts) != facts:
             raise fields.fail("levels", "or facts are not in their order")
@@ -361,12 +396,10 @@ class DurationFeatureState:
         state.tables = tuple(read_level(table, state.settings.max_keys) for table in tables)
         for item in fields.children("flights", most=10_000_000):
             state._restore_flight(item)
-        # In the order of their starts, as they were observed: the oldest running job comes first.
-        started = [
-            (flight.start_s, job_id) for job_id, flight in state.flights.items() if flight.start_s is not None
-        ]
-        for start_s, job_id in sorted(started, key=lambda pair: pair[0]):
-            state.start(job_id, start_s)
+        # They are saved in the order in which they were seen to start: the oldest running job comes first.
+        for job_id, flight in list(state.flights.items()):
+            if flight.start_s is not None:
+                state.start(job_id, flight.start_s)
         return state
 
     def _restore_flight(self, item: Fields) -> None:
@@ -381,12 +414,13 @@ class DurationFeatureState:
 
     def copy(self) -> "DurationFeatureState":
         """An independent copy."""
-        twin = DurationFeatureState(self.levels, self.facts, self.settings)
+        twin = DurationFeatureState(self.levels, self.facts, self.settings, self.buckets)
         twin.now_s = self.now_s
         twin.tables = tuple({key: value.copy() for key, value in table.items()} for table in self.tables)
         twin.flights = {
             job_id: _Flight(flight.keys, flight.start_s) for job_id, flight in self.flights.items()
         }
+        twin._started = dict(self._started)
         return twin
 
     # -- details

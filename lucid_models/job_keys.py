@@ -27,6 +27,11 @@ def size_key(gpus: float, cpus: float | None) -> str:
     return "cpu" if cpus is None else f"cpu{cpus:g}"
 
 
+def limit_key(time_limit_s: float) -> str | None:
+    """The run time that was asked for, in seconds; None without one."""
+    return f"{time_limit_s:g}" if time_limit_s > 0 else None
+
+
 def text_or_none(value: object) -> str | None:
     """A text, or None for what stands for a missing one (None, NaN, empty)."""
     if value is None or value == "" or value != value:

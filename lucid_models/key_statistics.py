@@ -5,10 +5,14 @@ end.
 import math
 from typing import Any
 
-from lucid_models.model_format import Fields
+import numpy as np
+
+from lucid_models.model_format import MAX_ITEMS, Fields
 
 # Times that are not known yet, on disk (JSON has no NaN).
 NEVER_S = -1e15
+# So many of a key's last run times are kept; their median is deaf to a crash or a hang among them.
+RECENT = 5
 _MOST = 1e15
 # Column -> the range that a saved value may lie in.
 _COLUMNS = {
@@ -18,8 +22,6 @@ _COLUMNS = {
     "square_sum": (0.0, _MOST),
     "raw_sum": (0.0, 1e18),
     "soft_mean": (0.0, 50.0),
-    "last": (0.0, 50.0),
-    "last_but_one": (0.0, 50.0),
     "time_s": (-_MOST, _MOST),
     "submit_s": (-_MOST, _MOST),
     "earlier_submit_s": (-_MOST, _MOST),
@@ -27,16 +29,17 @@ _COLUMNS = {
 
 
 class KeyStatistics:
-    """Time-decayed sums as of `time_s`, the last run times (logarithms), the last submissions, the running
-    jobs.
+    """Time-decayed sums as of `time_s`, the last run times (logarithms, newest last), the last submissions,
+    the running jobs.
     """
 
-    __slots__ = (*_COLUMNS, "running", "submit_id")
+    __slots__ = (*_COLUMNS, "recent", "running", "submit_id")
 
     def __init__(self) -> None:
         self.count = 0
         self.weight = self.log_sum = self.square_sum = self.raw_sum = 0.0
-        self.soft_mean = self.last = self.last_but_one = 0.0
+        self.soft_mean = 0.0
+        self.recent: list[float] = []
         self.time_s = self.submit_s = self.earlier_submit_s = NEVER_S
         self.submit_id = ""
         self.running: dict[str, float] = {}
@@ -64,14 +67,30 @@ class KeyStatistics:
             self.square_sum = self.square_sum * decay + logarithm * logarithm
             self.raw_sum = self.raw_sum * decay + duration_s
             self.soft_mean += soft_weight * (logarithm - self.soft_mean)
-            self.last_but_one, self.last = self.last, logarithm
         else:
             self.weight, self.log_sum, self.square_sum = 1.0, logarithm, logarithm * logarithm
             self.raw_sum = duration_s
-            self.soft_mean = self.last = self.last_but_one = logarithm
+            self.soft_mean = logarithm
+        self.recent.append(logarithm)
+        if len(self.recent) > RECENT:
+            del self.recent[0]
         self.count += 1
         self.time_s = max(self.time_s, time_s)
         self.running.pop(job_id, None)
+
+    @property
+    def last(self) -> float:
+        """The last run time (logarithm); only after a job ended."""
+        return self.recent[-1]
+
+    def last_two(self) -> float:
+        """Mean of the last two run times (logarithms); only after a job ended."""
+        return 0.5 * (self.recent[-1] + self.recent[-min(2, len(self.recent))])
+
+    def median(self) -> float:
+        """Median of the last RECENT run times (logarithms); only after a job ended."""
+        ordered = sorted(self.recent)
+        return 0.5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2])
 
     def spread(self) -> float:
         """Standard deviation of log run time; NaN below two jobs."""
@@ -102,6 +121,7 @@ class KeyStatistics:
         twin = KeyStatistics()
         for name in (*_COLUMNS, "submit_id"):
             setattr(twin, name, getattr(self, name))
+        twin.recent = list(self.recent)
         twin.running = dict(self.running)
         return twin
 
@@ -126,6 +146,7 @@ def write_level(table: LevelTable) -> dict[str, Any]:
     return {
         "keys": keys,
         "submit_id": [table[key].submit_id for key in keys],
+        "recent": [logarithm for key in keys for logarithm in table[key].recent],
         **{name: [getattr(table[key], name) for key in keys] for name in _COLUMNS},
     }
 
@@ -138,6 +159,11 @@ def read_level(fields: Fields, most: int) -> LevelTable:
     for name, size in (("submit_id", len(submit_ids)), *((name, len(columns[name])) for name in _COLUMNS)):
         if size != len(keys):
             raise fields.fail(name, f"has {size} entries for {len(keys)} keys")
+    kept = np.minimum(np.array(columns["count"]), RECENT).astype(np.intp)
+    recent = fields.numbers("recent", 0.0, 50.0, most=RECENT * MAX_ITEMS).tolist()
+    if len(recent) != kept.sum():
+        raise fields.fail("recent", f"has {len(recent)} entries, the counts ask for {kept.sum()}")
+    ends = np.cumsum(kept).tolist()
     table: LevelTable = {}
     for position, key in enumerate(keys):
         statistics = KeyStatistics()
@@ -145,6 +171,7 @@ def read_level(fields: Fields, most: int) -> LevelTable:
             setattr(statistics, name, columns[name][position])
         statistics.count = int(statistics.count)
         statistics.submit_id = submit_ids[position]
+        statistics.recent = recent[ends[position] - int(kept[position]) : ends[position]]
         if statistics.count < 0 or (statistics.count and not statistics.weight >= 0.5):
             raise fields.fail("count", f"and weight of the key {key!r} contradict each other")
         table[key] = statistics

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, NotFoundError
-from lucid_models.additive_scorer import shape_function_values
+from lucid_models.additive_scorer import bin_of, shape_function_values
 from lucid_models.duration_features import DurationFeatureState
 from lucid_models.estimating import DurationScorer
 from lucid_models.key_statistics import NEVER_S, KeyStatistics
@@ -32,6 +32,7 @@ _COLUMNS = (
     "soft_mean",
     "last",
     "last_two",
+    "median",
     "spread",
     "time_s",
     "submit_s",
@@ -39,6 +40,9 @@ _COLUMNS = (
     "running",
     "oldest_s",
 )
+# Features that are such a column as it is.
+_COPIED = ("last", "last_two", "median", "spread")
+_GAP = "log_since_submission"
 _AT = {name: position for position, name in enumerate(_COLUMNS)}
 
 
@@ -101,7 +105,7 @@ class _LevelRows:
 _UNKNOWN = np.zeros(len(_COLUMNS))
 for _name in ("submit_s", "earlier_submit_s"):
     _UNKNOWN[_AT[_name]] = NEVER_S
-for _name in ("soft_mean", "last", "last_two", "spread", "oldest_s"):
+for _name in ("soft_mean", "last", "last_two", "median", "spread", "oldest_s"):
     _UNKNOWN[_AT[_name]] = np.nan
 
 
@@ -114,7 +118,8 @@ def _columns(statistics: KeyStatistics) -> list[float]:
         statistics.raw_sum,
         statistics.soft_mean if ended else np.nan,
         statistics.last if ended else np.nan,
-        0.5 * (statistics.last + statistics.last_but_one) if ended else np.nan,
+        statistics.last_two() if ended else np.nan,
+        statistics.median() if ended else np.nan,
         statistics.spread(),
         statistics.time_s,
         statistics.submit_s,
@@ -218,20 +223,21 @@ class _ScoringPlan:
     def __init__(self, scorer: DurationScorer) -> None:
         self._state = scorer.state
         self._intercept = scorer.log_head.intercept
-        by_feature: dict[str, list[tuple[Floats, Floats]]] = {}
+        self._functions: dict[str, list[tuple[Floats, Floats]]] = {}
+        self._pairs: list[tuple[str, str, int, Floats]] = []
+        self._pair_cuts: dict[str, Floats] = {}
         for term in scorer.log_head.terms:
-            if len(term.features) != 1:
-                raise BadInputError(
-                    "A duration model with interactions cannot score a queue by keys.",
-                    remedy="Use DurationScorer.predict, or train without interactions.",
-                )
-            name = scorer.log_head.feature_names[term.features[0]]
-            by_feature.setdefault(name, []).append((term.cuts[0], term.scores))
-        self._functions = by_feature
-
-    def _add(self, total: Floats, name: str, values: Floats) -> None:
-        for cuts, scores in self._functions.get(name, ()):
-            total += shape_function_values(values, cuts, scores)
+            names = [scorer.log_head.feature_names[feature] for feature in term.features]
+            if len(names) == 1:
+                self._functions.setdefault(names[0], []).append((term.cuts[0], term.scores))
+                continue
+            for name, cuts in zip(names, term.cuts, strict=True):
+                if not np.array_equal(self._pair_cuts.setdefault(name, cuts), cuts):
+                    raise BadInputError(
+                        f"The feature {name!r} has other cuts in each of its pairs.",
+                        remedy="Use DurationScorer.predict for this model.",
+                    )
+            self._pairs.append((names[0], names[1], term.scores.shape[1], term.scores.ravel()))
 
     def scores(
         self,
@@ -244,6 +250,7 @@ class _ScoringPlan:
         """The log head's scores, shape (jobs,)."""
         jobs = len(serials)
         total = np.full(jobs, self._intercept)
+        bins: dict[str, NDArray[np.intp]] = {}
         means: list[Floats] = []
         raw_means: list[Floats] = []
         state = self._state
@@ -253,32 +260,55 @@ class _ScoringPlan:
             mean, raw = self._means(position, value, level.parents[:used], means, raw_means, at_s)
             means.append(mean)
             raw_means.append(raw)
-            of_key = np.zeros(used)
             with np.errstate(divide="ignore", invalid="ignore"):
                 log_raw = np.where(raw > 0, np.log(raw), np.nan)
-            self._add(of_key, f"{name}:mean", mean)
-            self._add(of_key, f"{name}:raw_mean", log_raw)
-            self._add(of_key, f"{name}:soft_mean", value["soft_mean"])
+            features = {"mean": mean, "raw_mean": log_raw, "soft_mean": value["soft_mean"]}
             if not state.coarse[position]:
-                self._add(of_key, f"{name}:last", value["last"])
-                self._add(of_key, f"{name}:last_two", value["last_two"])
-                self._add(of_key, f"{name}:spread", value["spread"])
-                self._add(of_key, f"{name}:log_count", np.log1p(value["count"]))
-            own = rows[position, :jobs]
+                features |= {statistic: value[statistic] for statistic in _COPIED}
+                features["log_count"] = np.log1p(value["count"])
             if state.tracks_flights[position]:
-                self._add(of_key, f"{name}:log_running", np.log1p(value["running"]))
-                age = np.log1p(np.maximum(at_s - value["oldest_s"], 0.0))
-                self._add(of_key, f"{name}:log_oldest_age", age)
-                gap = _gap(value["submit_s"], at_s)
-                self._add(of_key, f"{name}:log_since_submission", gap)
-                total += of_key[own]
+                features["log_running"] = np.log1p(value["running"])
+                features["log_oldest_age"] = np.log1p(np.maximum(at_s - value["oldest_s"], 0.0))
+                features[_GAP] = _gap(value["submit_s"], at_s)
+            of_key = np.zeros(used)
+            own = rows[position, :jobs]
+            for statistic, values in features.items():
+                feature = f"{name}:{statistic}"
+                for cuts, scores in self._functions.get(feature, ()):
+                    of_key += shape_function_values(values, cuts, scores)
+                if feature in self._pair_cuts:
+                    bins[feature] = bin_of(values, self._pair_cuts[feature])[own]
+            total += of_key[own]
+            if state.tracks_flights[position]:
                 newest = np.flatnonzero(level.newest[own] == serials)
-                self._correct_newest(total, name, newest, own[newest], value, gap, at_s)
-            else:
-                total += of_key[own]
+                if newest.size:
+                    before = features[_GAP][own[newest]]
+                    after = _gap(value["earlier_submit_s"][own[newest]], at_s)
+                    self._correct(f"{name}:{_GAP}", newest, before, after, total, bins)
         for name, column in zip(state.facts, facts, strict=True):
-            self._add(total, name, column[:jobs])
+            for cuts, scores in self._functions.get(name, ()):
+                total += shape_function_values(column[:jobs], cuts, scores)
+            if name in self._pair_cuts:
+                bins[name] = bin_of(column[:jobs], self._pair_cuts[name])
+        for one, other, width, table in self._pairs:
+            total += table[bins[one] * width + bins[other]]
         return total
+
+    def _correct(
+        self,
+        feature: str,
+        jobs: NDArray[np.intp],
+        before: Floats,
+        after: Floats,
+        total: Floats,
+        bins: Mapping[str, NDArray[np.intp]],
+    ) -> None:
+        """The newest job of a key looks at the submission before its own: `after` in place of `before`."""
+        for cuts, scores in self._functions.get(feature, ()):
+            total[jobs] += shape_function_values(after, cuts, scores)
+            total[jobs] -= shape_function_values(before, cuts, scores)
+        if feature in bins:
+            bins[feature][jobs] = bin_of(after, self._pair_cuts[feature])
 
     def _means(
         self,
@@ -304,25 +334,6 @@ class _ScoringPlan:
         mean = (value["log_sum"] * decay + np.where(prior > 0, prior * above, 0.0)) / weight
         raw = (value["raw_sum"] * decay + np.where(raw_prior > 0, raw_prior * raw_above, 0.0)) / weight
         return np.where(ended, mean, above), np.where(ended, raw, raw_above)
-
-    def _correct_newest(
-        self,
-        total: Floats,
-        name: str,
-        newest: NDArray[np.intp],
-        rows: NDArray[np.intp],
-        value: Mapping[str, Floats],
-        gap: Floats,
-        at_s: float,
-    ) -> None:
-        """The newest job of a key looks at the submission before its own."""
-        if not newest.size:
-            return
-        earlier = _gap(value["earlier_submit_s"][rows], at_s)
-        for cuts, scores in self._functions.get(f"{name}:log_since_submission", ()):
-            total[newest] += shape_function_values(earlier, cuts, scores) - shape_function_values(
-                gap[rows], cuts, scores
-            )
 
 
 def _gap(since_s: Floats, at_s: float) -> Floats:
