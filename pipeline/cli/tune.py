@@ -77,17 +77,20 @@ def tune(
         job_types=job_types,  # type: ignore[arg-type]
         seed=seed,
     )
-    held: dict[str, Any] = {}
     tracking = tracking_or_default(tracking_uri) if build else None
-    if tracking is not None:
-        from pipeline.tuning.challenger import build_challenger, current_release
-
-        current = current_release(tracking, cluster)
-        held = {"settings": current.settings, "packing": current.packing, "base_release": current.version}
+    asked: dict[str, Any] = {
+        "lake_uri": lake_or_default(lake),
+        "cluster": cluster,
+        "spec": spec,
+        "out_uri": out,
+    }
     with progress_reporter() as progress:
-        study = plan_study(
-            lake_uri=lake_or_default(lake), cluster=cluster, spec=spec, out_uri=out, progress=progress, **held
-        )
+        if tracking is None:
+            study = plan_study(**asked, progress=progress)
+        else:
+            from pipeline.tuning.challenger import build_challenger, current_release, plan_around
+
+            study = plan_around(current_release(tracking, cluster), **asked, progress=progress)
         for remark in study.remarks:
             say(remark)
         executed = run_study(study, trials=trials, workers=workers, progress=progress)

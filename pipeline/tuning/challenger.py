@@ -6,20 +6,24 @@ anew with them and that version is pinned. The champion is left alone.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.progress import Progress, silent
 from lucid_models.manifest import RELEASE_NAME
 from lucid_models.packing_tree import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.release_store import ALLOW_SIMULATED
 from lucid_models.releases import ReleaseInfo, build_release, load_release_models, show_release
 from lucid_models.training import train_packing
+from pipeline.contenders import learned_until
 from pipeline.profile_store import read_profile_set
 from pipeline.release_settings import pinned_settings
 from pipeline.tuning.proposal import Proposal
 from pipeline.tuning.space import packing_part, policy_part
-from pipeline.tuning.study import Study
+from pipeline.tuning.study import Study, TuningSpec, plan_study
+from pipeline.windows import training_window_end
 
 SETTINGS_DATASET = "settings"  # in a manifest's training.datasets: the study that chose the settings
 
@@ -31,6 +35,7 @@ class CurrentRelease:
     version: int
     settings: Mapping[str, Any]
     packing: PackingSettings
+    learned_until: datetime | None
 
 
 def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
@@ -41,7 +46,8 @@ def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
     release = _find(tracking_uri, cluster)
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
     models = load_release_models(tracking_uri=tracking_uri, version=release.version)
-    return CurrentRelease(release.version, settings, models.packing.settings)
+    until = learned_until(models.manifest)
+    return CurrentRelease(release.version, settings, models.packing.settings, until)
 
 
 def _find(tracking_uri: str, cluster: str) -> ReleaseInfo:
@@ -57,6 +63,39 @@ def _find(tracking_uri: str, cluster: str) -> ReleaseInfo:
     raise NotFoundError(
         f"There is no release of cluster {cluster!r} to tune on {tracking_uri}.",
         remedy="Build one: `lucid release build`, or the DAG retrain_models.",
+    )
+
+
+def plan_around(
+    current: CurrentRelease,
+    *,
+    lake_uri: str,
+    cluster: str,
+    spec: TuningSpec,
+    out_uri: str | None = None,
+    progress: Progress = silent,
+) -> Study:
+    """Plan a study of a release's settings; as `plan_study`.
+
+    Raises BadInputError when the release learned from the held-out days: the challenger, which would share
+    its models, could not be judged on them.
+    """
+    until = training_window_end(lake_uri, cluster, spec.hold_out_days, spec.as_of)
+    if current.learned_until is not None and current.learned_until > until:
+        raise BadInputError(
+            f"Release {current.version} learned until {current.learned_until:%Y-%m-%d %H:%M}, but the "
+            f"held-out days begin at {until:%Y-%m-%d %H:%M} UTC: the gate could not judge its models on them.",
+            remedy="Hold out fewer days, or train a release that stops earlier.",
+        )
+    return plan_study(
+        lake_uri=lake_uri,
+        cluster=cluster,
+        spec=spec,
+        settings=current.settings,
+        packing=current.packing,
+        base_release=current.version,
+        out_uri=out_uri,
+        progress=progress,
     )
 
 

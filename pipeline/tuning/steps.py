@@ -8,11 +8,11 @@ from typing import Any
 
 from cluster_logs.progress import Progress, silent
 from pipeline.plain_values import plain
-from pipeline.tuning.challenger import build_challenger, current_release
+from pipeline.tuning.challenger import build_challenger, current_release, plan_around
 from pipeline.tuning.proposal import propose, read_proposal
 from pipeline.tuning.report import record_study, write_report
 from pipeline.tuning.rounds import ask_round
-from pipeline.tuning.study import TuningSpec, load_study, plan_study
+from pipeline.tuning.study import TuningSpec, load_study
 from pipeline.windows import read_as_of
 
 
@@ -32,15 +32,7 @@ def plan_tuning(
     given = {name: value for name, value in asked.items() if value not in (None, "")}
     spec = TuningSpec(**{**given, "as_of": read_as_of(given.get("as_of"))})
     current = current_release(tracking_uri, cluster)
-    study = plan_study(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        spec=spec,
-        settings=current.settings,
-        packing=current.packing,
-        base_release=current.version,
-        progress=progress,
-    )
+    study = plan_around(current, lake_uri=lake_uri, cluster=cluster, spec=spec, progress=progress)
     return {"study_uri": study.uri, "base_release": current.version, "remarks": list(study.remarks)}
 
 

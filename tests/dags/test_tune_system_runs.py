@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from cluster_logs.errors import BadInputError
 from cluster_logs.lake import Lake
 from tests.conftest import ReleaseShop, small_jobs, small_profiles
 
@@ -25,6 +26,10 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> 
     table = Lake(str(root))
     jobs = small_jobs(400)
     jobs["virtual_cluster"] = [f"vc{i % 5}" for i in range(len(jobs))]
+    # The models of the shop learned until midnight of the 10th: the last day begins later than that.
+    late = pd.Timestamp("2020-04-11T12:00", tz="UTC") - jobs["submit_time"].iloc[-1]
+    for column in ("submit_time", "start_time", "end_time"):
+        jobs.loc[jobs.index[-1], column] += late
     names = sorted(set(jobs["virtual_cluster"]))
     table.write_jobs("small", jobs)
     table.write_nodes(
@@ -148,10 +153,10 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
 
     from lucid_models.releases import load_release_models, show_release
     from pipeline.release_settings import pinned_settings
-    from pipeline.tuning.challenger import build_challenger, current_release
+    from pipeline.tuning.challenger import build_challenger, current_release, plan_around
     from pipeline.tuning.local import run_study
     from pipeline.tuning.proposal import propose
-    from pipeline.tuning.study import TuningSpec, plan_study
+    from pipeline.tuning.study import TuningSpec
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
     current = current_release(shop.uri, "small")
@@ -159,14 +164,11 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
     asked = {
         key: form()[key] for key in ("hold_out_days", "search_days", "validation_days", "blocks", "search")
     }
-    study = plan_study(
-        lake_uri=str(lake),
-        cluster="small",
-        spec=TuningSpec(**asked),
-        settings=current.settings,
-        packing=current.packing,
-        base_release=base,
-    )
+    with pytest.raises(BadInputError, match="Hold out fewer days"):
+        plan_around(
+            current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**{**asked, "hold_out_days": 2})
+        )
+    study = plan_around(current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**asked))
     run_study(study, trials=0)
     proposal = propose(study)
     proposal = replace(proposal, changes={**proposal.changes, "medium_from": {"from": 0.85, "to": 0.8}})
