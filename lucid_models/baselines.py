@@ -1,5 +1,6 @@
-"""Simple rivals that every model is measured beside. A model that does not beat them is not worth its
-trouble.
+"""Naive forecasts and pair rules that the models are measured beside: who does not beat them is not worth it.
+
+Run time estimates by simple methods are in rival_estimates.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +14,6 @@ from lucid_models.throughput_features import DAY_S, WEEK_S
 
 # Sum of the two jobs' GPU utilisations up to which sharing a GPU pays on the RTX 3090 data.
 UTILISATION_SUM_PCT = 117.7
-# Helios (section 4.2.2) mixes its rolling estimate and its boosted trees half and half by default.
-HELIOS_LAMBDA = 0.5
 
 
 def throughput_baselines(
@@ -57,21 +56,6 @@ def duration_baselines(features: pd.DataFrame) -> dict[str, NDArray[np.float64]]
             _first_known(features, ("user_size:mean", "user:mean", "size:mean"))
         )
     return rivals
-
-
-def helios_rolling(features: pd.DataFrame) -> NDArray[np.float64]:
-    """Helios's rolling estimate P_R in seconds: similarly named jobs of the user, else its mean at that size,
-    else the mean of jobs of that size (QSSF, Helios section 4.2.2); VC and size where a log has no users.
-    """
-    order = (
-        "user_family:soft_mean",
-        "user_name:soft_mean",
-        "user_size:raw_mean",
-        "virtual_cluster_size:raw_mean",
-        "size:raw_mean",
-        "all:raw_mean",
-    )
-    return np.exp(_first_known(features, order))
 
 
 def majority_class(scores: NDArray[np.intp]) -> int:
