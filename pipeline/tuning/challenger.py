@@ -84,7 +84,7 @@ def plan_around(
     if current.learned_until is not None and current.learned_until > until:
         raise BadInputError(
             f"Release {current.version} learned until {current.learned_until:%Y-%m-%d %H:%M}, but the "
-            f"held-out days begin at {until:%Y-%m-%d %H:%M} UTC: the gate could not judge its models on them.",
+            f"held-out days begin at {until:%Y-%m-%d %H:%M} UTC: the gate could not judge its models there.",
             remedy="Hold out fewer days, or train a release that stops earlier.",
         )
     return plan_study(
