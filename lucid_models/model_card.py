@@ -10,6 +10,12 @@ _LIMITS: Mapping[str, tuple[str, ...]] = {
     "packing": (
         "It knows the configurations that were measured in pairs; an unlike one gets the score of its leaf.",
         "Speeds were measured for two jobs on one GPU of one model; other GPUs need their own measurements.",
+        "Configurations that were measured in no pair have no label and teach nothing.",
+        (
+            "Its metrics are of configurations and models that training did not see. The published 94.1 % "
+            "are not: the authors' script leaves what a label is cut from among the features "
+            "(docs/decisions/0009-pairwise-packing.md)."
+        ),
     ),
     "throughput": (
         "A burst that neither the last hours nor the daily and weekly pattern announce is not forecast.",
@@ -26,6 +32,8 @@ _READING: Mapping[str, tuple[str, ...]] = {
         "Follow the tree from its root: each box asks one metric, and the leaf gives the score",
         "with the share of the measured configurations in it that have this score.",
         "Gini importance is a metric's share of the tree's total gain.",
+        "The kind pairwise also predicts the speeds of two given jobs: an intercept plus one score a feature",
+        "of the pair, read off that feature's shape function.",
     ),
     "throughput": (
         "A forecast is the intercept plus one score per feature, read off that feature's shape function.",

@@ -3,6 +3,8 @@
 A pruned decision tree over what the profiler measures of a job alone, as in Lucid section 3.5.1 and Figure 6.
 The label of a configuration is the mean normalised speed that it leaves its measured partners, cut at two
 thresholds into the Sharing Scores. The speeds of pairs serve as labels only and never reach the features.
+
+The kind "pairwise" has, beside the tree, a model that predicts the speeds of two given jobs (pairwise).
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +26,8 @@ from lucid_models.packing_tree import (
     read_tree,
     stack_metrics,
 )
+from lucid_models.pairwise import PairwiseScorer, read_pairwise, require_pairwise
+from lucid_models.pairwise_training import fit_pairwise
 from lucid_models.tree_scorer import LEAF, MAX_THRESHOLD, TreeScorer
 
 __all__ = [
@@ -108,7 +112,7 @@ def feature_matrix(solo: "pd.DataFrame") -> NDArray[np.float64]:
 
 class PackingAnalyzeModel:
     """Decision tree with minimal cost-complexity pruning; the amount of pruning is chosen by
-    cross-validation.
+    cross-validation, within `max_leaves`. A pairwise model beside it when the settings ask for one.
     """
 
     kind = "packing"
@@ -116,6 +120,7 @@ class PackingAnalyzeModel:
     def __init__(self, settings: PackingSettings | None = None) -> None:
         self.settings = settings or PackingSettings()
         self._tree: TreeScorer | None = None
+        self.pairwise: PairwiseScorer | None = None
         self.training: dict[str, Any] = {}
 
     @property
@@ -139,6 +144,8 @@ class PackingAnalyzeModel:
             "without_pairs": len(labels.unpaired),
             "pairs": len(pairs),
         }
+        if self.settings.kind == "pairwise":
+            self.pairwise, self.training["pairwise"] = fit_pairwise(solo, pairs, self.settings)
         return self
 
     def fit_labelled(self, features: NDArray[np.float64], scores: NDArray[np.intp]) -> "PackingAnalyzeModel":
@@ -149,33 +156,32 @@ class PackingAnalyzeModel:
                 f"that.",
                 remedy="Measure configurations that load the GPU differently, or change the thresholds.",
             )
-        from sklearn.tree import DecisionTreeClassifier
-
         alpha = self._choose_alpha(features, scores)
-        fitted = DecisionTreeClassifier(
-            ccp_alpha=alpha, min_samples_leaf=self.settings.min_samples_leaf, random_state=self.settings.seed
-        ).fit(features, scores)
+        fitted = self._unfitted_tree(alpha).fit(features, scores)
         self._tree = tree_of(fitted, FEATURES)
         self.training = {"ccp_alpha": alpha, "leaves": self._tree.leaves, "rows": len(scores)}
         return self
+
+    def _unfitted_tree(self, alpha: float = 0.0) -> Any:
+        from sklearn.tree import DecisionTreeClassifier
+
+        return DecisionTreeClassifier(
+            ccp_alpha=alpha,
+            min_samples_leaf=self.settings.min_samples_leaf,
+            # Grown best split first, so that what is kept is what tells most.
+            max_leaf_nodes=self.settings.max_leaves,
+            random_state=self.settings.seed,
+        )
 
     def _choose_alpha(self, features: NDArray[np.float64], scores: NDArray[np.intp]) -> float:
         """The strongest pruning within one standard error of the best cross-validated accuracy (Breiman's
         rule).
         """
         from sklearn.model_selection import RepeatedStratifiedKFold
-        from sklearn.tree import DecisionTreeClassifier
-
-        def grow(alpha: float = 0.0) -> Any:
-            return DecisionTreeClassifier(
-                ccp_alpha=alpha,
-                min_samples_leaf=self.settings.min_samples_leaf,
-                random_state=self.settings.seed,
-            )
 
         smallest = int(np.bincount(scores)[np.unique(scores)].min())
         folds = min(self.settings.folds, smallest)
-        path = grow().cost_complexity_pruning_path(features, scores).ccp_alphas
+        path = self._unfitted_tree().cost_complexity_pruning_path(features, scores).ccp_alphas
         edges = np.clip(path[:-1], 0.0, None)  # the last one prunes the tree to its root
         candidates = np.sqrt(edges * np.append(edges[1:], edges[-1:]))
         candidates = np.unique(np.round(candidates, 12))
@@ -187,7 +193,12 @@ class PackingAnalyzeModel:
         accuracy = np.array(
             [
                 [
-                    float((grow(alpha).fit(features[a], scores[a]).predict(features[b]) == scores[b]).mean())
+                    float(
+                        (
+                            self._unfitted_tree(alpha).fit(features[a], scores[a]).predict(features[b])
+                            == scores[b]
+                        ).mean()
+                    )
                     for alpha in candidates
                 ]
                 for a, b in split.split(features, scores)
@@ -208,8 +219,20 @@ class PackingAnalyzeModel:
         """Sharing Scores of a table with the columns of PROFILE_SCHEMA."""
         return self.tree.predict(feature_matrix(solo))
 
+    def pair_speeds(
+        self, first: NDArray[np.float64], second: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and lower speed of pairs, both (rows,), from the metrics of both jobs, (rows, 4) in the order
+        of FEATURES; raises BadInputError unless the model is of the kind "pairwise".
+        """
+        return require_pairwise(self.pairwise).predict(first, second)
+
+    def explain_pair(self, first: Sequence[float], second: Sequence[float]) -> dict[str, Any]:
+        """What each feature adds to the speeds of one pair; errors as `pair_speeds`."""
+        return require_pairwise(self.pairwise).explain(first, second)
+
     def explain_global(self) -> dict[str, Any]:
-        """The tree as nested nodes and its Gini importances (Figure 6)."""
+        """The tree as nested nodes and its Gini importances (Figure 6); explain_pairs has the rest."""
         tree = self.tree
         gini = tree.gini_importances()
         return {
@@ -220,6 +243,10 @@ class PackingAnalyzeModel:
             "tree": describe_node(tree, 0),
         }
 
+    def explain_pairs(self) -> dict[str, dict[str, Any]]:
+        """Importances and shape functions of the pairwise model's two heads, by name; empty without one."""
+        return {} if self.pairwise is None else self.pairwise.explain_global()
+
     def explain_local(self, row: Sequence[float]) -> dict[str, Any]:
         """The decisions that lead to the score of one job; `row` in the order of FEATURES."""
         return explain_path(self.tree, row)
@@ -228,7 +255,12 @@ class PackingAnalyzeModel:
         """The saved form (model_format)."""
         return make_document(
             self.kind,
-            {"settings": asdict(self.settings), "tree": self.tree.to_data(), "training": self.training},
+            {
+                "settings": asdict(self.settings),
+                "tree": self.tree.to_data(),
+                "pairwise": None if self.pairwise is None else self.pairwise.to_data(),
+                "training": self.training,
+            },
         )
 
     @classmethod
@@ -237,6 +269,7 @@ class PackingAnalyzeModel:
         fields = Fields(document, "model").child("model")
         model = cls(read_settings(fields.child("settings")))
         model._tree = read_tree(fields)
+        model.pairwise = read_pairwise(fields, model.settings)
         model.training = fields.details("training")
         return model
 

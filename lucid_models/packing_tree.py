@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import BadInputError
+from cluster_logs.errors import BadInputError, UnknownNameError
 from lucid_models.model_format import Fields
 from lucid_models.packing_reasons import packing_reason
 from lucid_models.tree_scorer import LEAF, TreeScorer
 
+PackingKind = Literal["tree", "pairwise"]
+KINDS: tuple[str, ...] = get_args(PackingKind)
 FEATURES = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp")
 
 
@@ -28,13 +30,21 @@ class SharingScore(IntEnum):
 
 @dataclass(frozen=True)
 class PackingSettings:
-    """Thresholds on the mean normalised speed left to partners, and how the tree is pruned.
+    """Thresholds on the mean normalised speed left to partners, and how the models are trained.
 
     above `tiny_above`: Tiny; from `medium_from` on: Medium; below: Jumbo (Lucid section 3.5.1 and 4.5).
+
+    - `kind`: "tree", or "pairwise", which carries the tree too, since the scores come from it.
+    - `max_leaves`: a tree with more would not be read; it is pruned further.
+    - `pair_precision`: of the pairs that the pairwise model lets share, the part that is to run at a mean
+      speed of at least `medium_from`, judged on models that were held out of its training.
     """
 
+    kind: PackingKind = "tree"
     tiny_above: float = 0.95
     medium_from: float = 0.85
+    max_leaves: int = 5
+    pair_precision: float = 0.96
     min_samples_leaf: int = 3
     folds: int = 5
     repeats: int = 4
@@ -47,6 +57,23 @@ class PackingSettings:
                 f"in (0, 2).",
                 remedy="Choose for example 0.85 and 0.95.",
             )
+        if self.kind not in KINDS:
+            raise UnknownNameError("kind of packing model", self.kind, KINDS)
+        if self.max_leaves < 2:
+            raise BadInputError(
+                f"A tree of at most {self.max_leaves} leaves tells nothing apart.", remedy="Allow 2 or more."
+            )
+        if not 0 < self.pair_precision <= 1:
+            raise BadInputError(
+                f"pair_precision is {self.pair_precision}.", remedy="Choose a share in (0, 1], such as 0.96."
+            )
+
+
+def packing_settings(kind: str) -> PackingSettings:
+    """Settings of a kind by its name; raises UnknownNameError with the kinds that there are."""
+    if kind not in KINDS:
+        raise UnknownNameError("kind of packing model", kind, KINDS)
+    return PackingSettings(kind="pairwise" if kind == "pairwise" else "tree")
 
 
 def stack_metrics(*columns: ArrayLike) -> NDArray[np.float64]:
@@ -61,6 +88,9 @@ def read_settings(fields: Fields) -> PackingSettings:
     if not 0 < low < high < 2:
         raise fields.fail("tiny_above", f"is {high}, not above medium_from {low}")
     return PackingSettings(
+        kind=packing_settings(fields.text("kind", choices=KINDS)).kind,
+        max_leaves=fields.integer("max_leaves", 2, 10**6),
+        pair_precision=fields.number("pair_precision", 1e-9, 1.0),
         tiny_above=high,
         medium_from=low,
         min_samples_leaf=fields.integer("min_samples_leaf", 1, 10**9),

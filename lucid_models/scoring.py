@@ -23,6 +23,7 @@ from lucid_models.packing_tree import (
     read_tree,
     stack_metrics,
 )
+from lucid_models.pairwise import PairwiseScorer, read_pairwise, require_pairwise
 from lucid_models.throughput_forecasts import ThroughputForecasts, holds_forecasts
 from lucid_models.tree_scorer import TreeScorer
 
@@ -42,12 +43,18 @@ __all__ = [
 
 
 class PackingScorer:
-    """Sharing Scores from solo metrics."""
+    """Sharing Scores from solo metrics; the speeds of pairs too, if the model is of the kind "pairwise"."""
 
     kind = "packing"
 
-    def __init__(self, settings: PackingSettings, tree: TreeScorer, training: Mapping[str, Any]) -> None:
-        self.settings, self.tree, self.training = settings, tree, dict(training)
+    def __init__(
+        self,
+        settings: PackingSettings,
+        tree: TreeScorer,
+        training: Mapping[str, Any],
+        pairwise: PairwiseScorer | None = None,
+    ) -> None:
+        self.settings, self.tree, self.training, self.pairwise = settings, tree, dict(training), pairwise
 
     def predict(
         self, gpu_util_pct: ArrayLike, gpu_mem_util_pct: ArrayLike, gpu_mem_mib: ArrayLike, amp: ArrayLike
@@ -55,9 +62,21 @@ class PackingScorer:
         """Sharing Scores (0, 1, 2), shape (rows,); an unknown metric is NaN."""
         return self.tree.predict(stack_metrics(gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib, amp))
 
+    def pair_speeds(
+        self, first: NDArray[np.float64], second: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and lower speed of pairs, both (rows,), from the metrics of both jobs, (rows, 4) in the order
+        of packing_tree.FEATURES; raises BadInputError unless the model is of the kind "pairwise".
+        """
+        return require_pairwise(self.pairwise).predict(first, second)
+
     def explain(self, row: Sequence[float]) -> dict[str, Any]:
         """The decisions behind one score; `row` in the order of packing_tree.FEATURES."""
         return explain_path(self.tree, row)
+
+    def explain_pair(self, first: Sequence[float], second: Sequence[float]) -> dict[str, Any]:
+        """What each feature adds to the speeds of one pair; errors as `pair_speeds`."""
+        return require_pairwise(self.pairwise).explain(first, second)
 
     def to_data(self) -> dict[str, Any]:
         """The saved form (model_format)."""
@@ -68,6 +87,7 @@ class PackingScorer:
                     name: getattr(self.settings, name) for name in self.settings.__dataclass_fields__
                 },
                 "tree": self.tree.to_data(),
+                "pairwise": None if self.pairwise is None else self.pairwise.to_data(),
                 "training": self.training,
             },
         )
@@ -76,7 +96,8 @@ class PackingScorer:
     def from_data(cls, document: Mapping[str, Any]) -> "PackingScorer":
         """Read what a packing model's `to_data` wrote; raises CorruptModelError."""
         fields = Fields(document, "model").child("model")
-        return cls(read_settings(fields.child("settings")), read_tree(fields), fields.details("training"))
+        settings = read_settings(fields.child("settings"))
+        return cls(settings, read_tree(fields), fields.details("training"), read_pairwise(fields, settings))
 
 
 Scorer = PackingScorer | ThroughputForecasts | ThroughputScorer | DurationScorer

@@ -45,30 +45,51 @@ def train_packing(
     tracking_uri: str,
     seed: int = 0,
     settings: PackingSettings | None = None,
+    progress: Progress = silent,
 ) -> TrainReport:
-    """Train and register the Packing Analyze Model from solo and pair profiles.
+    """Train and register the Packing Analyze Model from solo and pair profiles: the tree, and with the
+    settings' kind "pairwise" the model of pairs beside it.
 
-    Measured by leaving out one configuration at a time, and every configuration of one model at a time.
+    Measured by leaving out one configuration at a time, and every configuration of one model at a time (the
+    model of pairs by the latter alone). Its metrics are named PROTOCOL_..., of pairs: pairwise_PROTOCOL_...
     Raises BadInputError for tables that teach nothing, ServiceUnavailableError when MLflow does not answer.
     """
     chosen = replace(settings or PackingSettings(), seed=seed)
-    rows = evaluate_packing(solo, pairs, chosen)
+    rows = evaluate_packing(
+        solo, pairs, chosen, models=("tree", "majority_class", "nearest_neighbour"), progress=progress
+    )
+    own = ("tree", chosen.kind)
+    if chosen.kind == "pairwise":
+        rows += evaluate_packing(
+            solo,
+            pairs,
+            chosen,
+            models=("pairwise", "utilisation_sum_learned"),
+            protocols=("leave_model_out",),
+            progress=progress,
+        )
     metrics: Metrics = {}
     baselines: dict[str, Metrics] = {}
     for row in rows:
         found = {
             f"{row['protocol']}_{name}": float(value)
             for name, value in row.items()
-            if name not in ("model", "protocol") and isinstance(value, int | float) and np.isfinite(value)
+            if name not in ("model", "protocol", "fit_s", "predict_ms")
+            and isinstance(value, int | float)
+            and np.isfinite(value)
         }
-        if row["model"] == "tree":
-            metrics |= found
+        if row["model"] in own:
+            prefix = "" if row["model"] == "tree" else f"{row['model']}_"
+            metrics |= {f"{prefix}{name}": value for name, value in found.items()}
         else:
             baselines.setdefault(str(row["model"]), {}).update(found)
     model = PackingAnalyzeModel(chosen).fit(solo, pairs)
     simulated = bool(_flags(solo).any() or _flags(pairs).any())
     dataset = profile_dataset(solo, pairs)
     example = solo[list(FEATURES)].head(_EXAMPLE_ROWS).astype("float64").reset_index(drop=True)
+    local = model.explain_local(example.iloc[0].tolist())
+    if model.pairwise is not None:
+        local["pair"] = model.explain_pair(example.iloc[0].tolist(), example.iloc[-1].tolist())
     trained = TrainedModel(
         kind="packing",
         document=model.to_data(),
@@ -84,12 +105,16 @@ def train_packing(
             split="leave one configuration out (loo), leave one model out (leave_model_out)",
             metrics=metrics,
             baselines=baselines,
-            rows={"solo_profiles": len(solo), "measured_pairs": len(pairs)},
+            rows={
+                "solo_profiles": len(solo),
+                "of_these_in_no_pair": model.training["without_pairs"],
+                "measured_pairs": len(pairs),
+            },
             simulated=simulated,
         ),
         example=example,
-        explained={"": model.explain_global()},
-        local=model.explain_local(example.iloc[0].tolist()),
+        explained={"": model.explain_global(), **model.explain_pairs()},
+        local=local,
         tags={"simulated_profiles": str(simulated).lower()},
     )
     return register_model(trained, tracking_uri, seed)

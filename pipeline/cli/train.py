@@ -16,7 +16,7 @@ from pipeline.cli.options import (
     lake_or_default,
     tracking_or_default,
 )
-from pipeline.cli.output import JsonFlag, plain, print_facts, show
+from pipeline.cli.output import JsonFlag, plain, print_facts, progress_reporter, show
 
 app = typer.Typer(
     help="Fit a model, measure it beside naive rivals, register it in MLflow.", no_args_is_help=True
@@ -42,11 +42,15 @@ def packing(
         ),
     ] = None,
     lake: LakeOption = None,
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="tree, or pairwise: beside it a model of the speeds of pairs.")
+    ] = "tree",
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Packing Analyze Model on solo profiles and colocated pairs."""
+    from lucid_models.packing_tree import packing_settings
     from lucid_models.training import train_packing
     from pipeline.profile_store import read_profiles_or_measure, write_profile_set
 
@@ -54,6 +58,7 @@ def packing(
         raise BadInputError(
             "The packing model needs measurements.", remedy="Give --singles and --pairs, or --simulated."
         )
+    settings = packing_settings(kind)
     measured = read_profiles_or_measure(
         str(existing_file(singles, "--singles")) if singles else None,
         str(existing_file(pairs, "--pairs")) if pairs else None,
@@ -61,9 +66,15 @@ def packing(
     )
     if cluster is not None:
         write_profile_set(lake_or_default(lake), cluster, measured)
-    report = train_packing(
-        solo=measured.solo, pairs=measured.pairs, tracking_uri=tracking_or_default(tracking_uri), seed=seed
-    )
+    with progress_reporter() as progress:
+        report = train_packing(
+            solo=measured.solo,
+            pairs=measured.pairs,
+            tracking_uri=tracking_or_default(tracking_uri),
+            seed=seed,
+            settings=settings,
+            progress=progress,
+        )
     _present(report, as_json)
 
 

@@ -129,3 +129,15 @@ def reference_data() -> Path:
     if not folder:
         pytest.skip("LUCID_REFERENCE_DATA does not name the folder of public data")
     return Path(folder) / "data"
+
+
+@pytest.fixture(scope="session")
+def rtx_3090(reference_data: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The measured solo profiles and pairs of Lucid's artifact."""
+    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+    folder = reference_data / "packing"
+    return (
+        read_solo_profiles(folder / "single_jobs_rtx3090.csv"),
+        read_pair_profiles(folder / "colocated_pairs_rtx3090.csv"),
+    )

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from lucid_models.packing import (
     score_of_speed,
 )
 from lucid_models.packing_evaluation import evaluate_packing
+from lucid_models.packing_rivals import CONTENDERS, Judge, Known
 
 
 def test_a_label_is_the_mean_speed_left_to_partners() -> None:
@@ -85,31 +88,89 @@ def test_one_label_and_bad_thresholds_are_refused(profiles) -> None:
         PackingAnalyzeModel().predict(1, 1, 1, 0)
 
 
+def test_a_tree_has_at_most_the_leaves_that_the_settings_allow() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.uniform(0, 100, size=(200, 4))
+    scores = (features[:, 0] // 20 % 3).astype(np.intp)
+    free = PackingAnalyzeModel(PackingSettings(max_leaves=50)).fit_labelled(features, scores)
+    assert free.tree.leaves > 3
+    assert PackingAnalyzeModel(PackingSettings(max_leaves=3)).fit_labelled(features, scores).tree.leaves == 3
+    with pytest.raises(BadInputError, match="at most 1 leaves"):
+        PackingSettings(max_leaves=1)
+
+
 def test_evaluation_lists_rivals_and_the_bare_rule(profiles) -> None:
-    rows = evaluate_packing(*profiles)
-    found = {(row["model"], row["protocol"]) for row in rows}
+    rows = evaluate_packing(*profiles, models=("tree", "majority_class", "utilisation_sum_learned"))
+    found = {(row["model"], row["protocol"]): row for row in rows}
     assert {
         ("tree", "loo"),
         ("tree", "leave_model_out"),
         ("majority_class", "loo"),
         ("utilisation_sum", "fixed"),
-    } <= found
-    tree = next(row for row in rows if row["model"] == "tree" and row["protocol"] == "loo")
-    majority = next(row for row in rows if row["model"] == "majority_class" and row["protocol"] == "loo")
-    assert tree["accuracy"] > majority["accuracy"]
+    } <= set(found)
+    assert found["tree", "loo"]["accuracy"] > found["majority_class", "loo"]["accuracy"]
+    assert found["utilisation_sum_learned", "loo"]["accuracy"] is None
+    assert all(row["fit_s"] >= 0 for row in rows)
+    with pytest.raises(BadInputError, match="oracle"):
+        evaluate_packing(*profiles, models=("oracle",))
+
+
+def test_every_contender_judges_every_left_out_pair(profiles) -> None:
+    solo, pairs = profiles
+    few = solo[solo["model"].isin(["m0", "m2", "m5", "m7"])]
+    rows = evaluate_packing(few, pairs, protocols=("leave_model_out",))
+    assert {row["model"] for row in rows} == {*CONTENDERS, "utilisation_sum"}
+    for row in rows:
+        assert row["precision_mean"] is None or 0 <= row["precision_mean"] <= 1
+        assert 0 <= row["recall_mean"] <= 1
+
+
+def test_nothing_that_takes_part_in_a_left_out_pair_is_learned_from(profiles) -> None:
+    solo, pairs = profiles
+    seen: list[Known] = []
+
+    def fit(known: Known, settings: PackingSettings) -> Judge:
+        seen.append(known)
+        return CONTENDERS["majority_class"].fit(known, settings)
+
+    spy = replace(CONTENDERS["majority_class"], fit=fit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lucid_models.packing_evaluation.CONTENDERS", {"spy": spy})
+        evaluate_packing(solo, pairs, models=("spy",), protocols=("leave_model_out",))
+    for left_out, known in zip(sorted(set(solo["model"][:24])), seen, strict=False):
+        assert left_out not in set(known.solo["model"])
+        used = {name.split("/")[0] for side in (1, 2) for name in known.pairs[f"job_type_{side}"]}
+        assert used == set(known.solo["model"])
+        # Labels are those of a table that never held the left-out model.
+        labels = label_configurations(known.solo, known.pairs)
+        assert labels.scores.tolist() == known.scores.tolist()
+
+
+def test_the_leak_is_worth_what_is_claimed(profiles) -> None:
+    rng = np.random.default_rng(1)
+    solo, pairs = profiles
+    noise = solo.assign(
+        **{name: rng.permutation(solo[name].to_numpy()) for name in ("gpu_util_pct", "gpu_mem_util_pct")},
+        gpu_mem_mib=rng.uniform(2_000, 8_000, len(solo)),
+    )
+    rows = evaluate_packing(noise, pairs, models=("tree", "with_leak"), protocols=("loo",))
+    honest, leaking, _ = rows
+    assert leaking["accuracy"] >= 0.9 > honest["accuracy"] + 0.2
 
 
 @pytest.mark.reference
-def test_on_the_rtx_3090_data_the_tree_reaches_what_was_measured(reference_data) -> None:
-    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
-
-    folder = reference_data / "packing"
-    solo = read_solo_profiles(folder / "single_jobs_rtx3090.csv")
-    pairs = read_pair_profiles(folder / "colocated_pairs_rtx3090.csv")
+def test_on_the_rtx_3090_data_the_tree_reaches_what_was_measured(rtx_3090) -> None:
+    solo, pairs = rtx_3090
     assert len(label_configurations(solo, pairs).unpaired) == 10
-    rows = {(row["model"], row["protocol"]): row for row in evaluate_packing(solo, pairs)}
+    rows = {
+        (row["model"], row["protocol"]): row
+        for row in evaluate_packing(solo, pairs, models=("tree", "with_leak"))
+    }
     assert rows["tree", "loo"]["accuracy"] >= 0.77
     assert rows["tree", "loo"]["severe_errors"] == 0.0
+    assert rows["tree", "leave_model_out"]["accuracy"] > 0.62
+    assert rows["tree", "leave_model_out"]["severe_errors"] == 0.0
+    assert rows["with_leak", "loo"]["accuracy"] >= 0.94
     assert PackingAnalyzeModel().fit(solo, pairs).tree.leaves <= 5
     bare = rows["utilisation_sum", "fixed"]
     assert (bare["precision_mean"], bare["recall_mean"]) == pytest.approx((0.981, 0.874), abs=0.002)
