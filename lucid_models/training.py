@@ -33,6 +33,16 @@ from lucid_models.training_log import Metrics, TrainedModel, TrainReport, regist
 
 # Beyond this many jobs older ones add little: the statistics decay with a half-life of days.
 MAX_JOBS = 500_000
+# Of an evaluation's rows; what is left out are costs, which differ from run to run.
+DURATION_METRICS = (
+    "kendall_tau",
+    "spearman",
+    "mae_log10",
+    "r2_mean_head",
+    "coverage_p50",
+    "coverage_p90",
+    "negative_share",
+)
 _SHORT_SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}
 _EXAMPLE_ROWS = 5
 _EXAMPLE_BINS = 300
@@ -246,7 +256,7 @@ def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics,
         found = {
             name: float(value)
             for name, value in row.items()
-            if name not in ("model", "fit_s", "jobs") and value is not None and np.isfinite(value)
+            if name in DURATION_METRICS and value is not None and np.isfinite(value)
         }
         if row["model"] == "ebm":
             metrics = found | {"test_jobs": float(row["jobs"])}
