@@ -37,6 +37,8 @@ MANY_ROWS = 40_000
 # Shapes are learned from at most so many numbers (rows x features): a million rows of 20 features.
 MAX_CELLS = 20_000_000
 MAX_ROUNDS = 2_000
+# Many rows smooth a shape by themselves; random rounds then only cost time.
+MAX_SMOOTHING_ROUNDS = 100
 MAX_BINS = 256
 # Bins of a feature in a pair: a table of two of them stays small.
 _PAIR_BINS = 32
@@ -51,8 +53,10 @@ _LEEWAY = 10.0
 class BoostingSettings:
     """How an additive model is boosted; `max_rounds`, `max_bins` and `sample_rows` cap the cost.
 
+    `smoothing_rounds`: so many first rounds cut at random places, which smooths the shapes of small tables.
     `sample_rows`: the shapes are learned from at most so many rows (None: from all). `pairs`: positions of
-    features that share a shape function; without any, `interactions` asks for so many of the library's choice.
+    features that share a shape function; without any, `interactions` asks for so many of the library's
+    choice.
     """
 
     objective: str = "rmse"
@@ -64,6 +68,7 @@ class BoostingSettings:
     interactions: int = 0
     pairs: tuple[tuple[int, int], ...] = ()
     seed: int = 0
+    smoothing_rounds: int = 500
     sample_rows: int | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +85,7 @@ class BoostingSettings:
             ("min_samples_leaf", 1, 1_000_000_000),
             ("interactions", 0, 10_000),
             ("seed", 0, 2**31 - 1),
+            ("smoothing_rounds", 0, 1_000_000),
             ("sample_rows", 2, 1_000_000_000_000),
         ):
             value = getattr(self, name)
@@ -107,8 +113,9 @@ class BoostedModel:
 def affordable(settings: BoostingSettings, rows: int, features: int) -> BoostingSettings:
     """The settings that a table of this size can be boosted with in minutes: the one policy for large tables.
 
-    Up to MANY_ROWS rows they stay. Above, at most two bags, MAX_ROUNDS rounds and MAX_BINS bins; above
-    MAX_CELLS numbers also a sample of rows. docs/benchmarks.md says what this costs in accuracy.
+    Up to MANY_ROWS rows they stay. Above, at most two bags, MAX_ROUNDS rounds, MAX_SMOOTHING_ROUNDS of them
+    random, and MAX_BINS bins; above MAX_CELLS numbers also a sample of rows. docs/benchmarks.md says what
+    this costs in accuracy.
     """
     if rows <= MANY_ROWS:
         return settings
@@ -120,6 +127,7 @@ def affordable(settings: BoostingSettings, rows: int, features: int) -> Boosting
         bags=min(settings.bags, 2),
         max_rounds=min(settings.max_rounds, MAX_ROUNDS),
         max_bins=min(settings.max_bins, MAX_BINS),
+        smoothing_rounds=min(settings.smoothing_rounds, MAX_SMOOTHING_ROUNDS),
         sample_rows=most if most < rows else None,
     )
 
@@ -268,6 +276,7 @@ def fit_bags(
         interactions=[list(pair) for pair in settings.pairs] or settings.interactions,
         max_interaction_bins=_PAIR_BINS,
         outer_bags=bags,
+        smoothing_rounds=settings.smoothing_rounds,
         max_rounds=settings.max_rounds,
         max_bins=settings.max_bins,
         learning_rate=settings.learning_rate,

@@ -43,8 +43,8 @@ def machine() -> str:
     return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
-def commit() -> str:
-    """Return the commit that is measured, and whether files differ from it."""
+def commit(*packages: str) -> str:
+    """Return the commit that is measured, and whether files of the packages differ from it."""
     try:
         named = subprocess.run(
             ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"],
@@ -53,7 +53,7 @@ def commit() -> str:
             text=True,
         ).stdout.strip()
         changed = subprocess.run(
-            ["git", "-C", str(ROOT), "status", "--porcelain", "--", "simulator", "cluster_logs"],
+            ["git", "-C", str(ROOT), "status", "--porcelain", "--", *packages],
             check=True,
             capture_output=True,
             text=True,
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     command = f"`python tests/benchmarks/bench_simulator.py{' ' if arguments else ''}{' '.join(arguments)}`"
     written = [
-        f"Measured {datetime.now(UTC):%Y-%m-%d} at commit {commit()} on {machine()}, by {command}.",
+        f"Measured {datetime.now(UTC):%Y-%m-%d} at commit {commit('simulator', 'cluster_logs')} on {machine()}, by {command}.",
     ]
     print(written[0], flush=True)
     for part in chosen.only or PARTS:

@@ -54,6 +54,7 @@ def test_what_a_table_is_boosted_with(rows: int, features: int, bags: int, sampl
     chosen = affordable(BoostingSettings(max_rounds=9_999), rows, features)
     assert (chosen.bags, chosen.sample_rows) == (bags, sample)
     assert chosen.max_rounds == (9_999 if rows <= MANY_ROWS else 2_000)
+    assert chosen.smoothing_rounds == (500 if rows <= MANY_ROWS else 100)
 
 
 def test_a_smaller_sample_that_was_asked_for_stays() -> None:
@@ -260,6 +261,7 @@ def test_training_that_diverges_is_refused() -> None:
         ("min_samples_leaf", 0),
         ("interactions", -1),
         ("sample_rows", 1),
+        ("smoothing_rounds", -1),
     ],
 )
 def test_a_setting_out_of_bounds_is_named(name: str, value: object) -> None:
