@@ -70,8 +70,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", type=Path, help="the page to put the tables into")
     chosen = parser.parse_args(arguments)
     command = f"`python tests/benchmarks/bench_simulator.py{' ' if arguments else ''}{' '.join(arguments)}`"
+    measured = commit("simulator", "cluster_logs")
     written = [
-        f"Measured {datetime.now(UTC):%Y-%m-%d} at commit {commit('simulator', 'cluster_logs')} on {machine()}, by {command}.",
+        f"Measured {datetime.now(UTC):%Y-%m-%d} at commit {measured} on {machine()}, by {command}.",
     ]
     print(written[0], flush=True)
     for part in chosen.only or PARTS:

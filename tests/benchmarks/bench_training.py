@@ -98,8 +98,9 @@ def main(arguments: list[str]) -> int:
     if chosen.fit is not None:
         print(json.dumps(fit(chosen.fit, chosen.variant)))
         return 0
+    measured = commit("lucid_models/boosting.py", "lucid_models/additive_scorer.py")
     started = (
-        f"Measured at commit {commit('lucid_models/boosting.py', 'lucid_models/additive_scorer.py')} on {machine()}, by "
+        f"Measured at commit {measured} on {machine()}, by "
         f"`python tests/benchmarks/bench_training.py{' ' if arguments else ''}{' '.join(arguments)}`; "
         f"{os.getloadavg()[0]:.1f} other processes wanted the cores at its start."
     )
