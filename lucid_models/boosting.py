@@ -10,7 +10,7 @@ rows. Bags are boosted in threads, which changes no bit of the result.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,10 @@ class BoostingSettings:
     def loss(self) -> str:
         """The objective without its parameters."""
         return self.objective.partition(":")[0]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data, as JSON gives it back."""
+        return {**asdict(self), "pairs": [list(pair) for pair in self.pairs]}
 
 
 @dataclass(frozen=True)
