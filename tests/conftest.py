@@ -279,6 +279,16 @@ def forget_releases(tracking_uri: str) -> None:
     )
 
 
+def forget_monitoring(tracking_uri: str) -> None:
+    """Delete the runs of earlier monitoring passes, which a new one would read."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri)
+    experiment = client.get_experiment_by_name("lucid-monitoring")
+    for run in client.search_runs([experiment.experiment_id]) if experiment else ():
+        client.delete_run(run.info.run_id)
+
+
 @dataclass
 class ReleaseShop:
     """An MLflow server with two versions of each small model, and no release yet."""
