@@ -51,7 +51,7 @@ class MonitorSettings:
     window_days: float = 7.0
     psi_watch: float = 0.1
     psi_major: float = 0.25
-    over_usual: float = 1.5
+    over_usual: float = 2.0
     unknown_share: float = 0.3
     error_factor: float = 1.2
     tau_loss: float = 0.1

@@ -1,0 +1,112 @@
+"""What stays of a pass: pages, a run of MLflow, and at most one request to retrain in a while."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.lake import Lake
+from lucid_models.registry import Registry
+from lucid_models.releases import publish_release
+from pipeline.monitoring_records import EXPERIMENT, MonitoringPass, make_pass
+from tests.conftest import ReleaseShop, forget_monitoring, small_jobs, small_throughput
+
+TRAINED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)
+
+
+def changed_lake(folder: Path) -> str:
+    """Ten days of the small cluster, and ten in which everybody is new."""
+    later = small_jobs(600, seed=5)
+    shift = pd.Timedelta(days=10)
+    for column in ("submit_time", "start_time", "end_time"):
+        later[column] += shift
+    later["user"] = "new-" + later["user"]
+    later["job_id"] = "later-" + later["job_id"]
+    lake = Lake(str(folder))
+    lake.write_jobs("small", pd.concat([small_jobs(), later], ignore_index=True))
+    lake.write_throughput("small", small_throughput(144 * 20))
+    return str(folder)
+
+
+@pytest.fixture
+def champion(shop: ReleaseShop) -> ReleaseShop:
+    forget_monitoring(shop.uri)
+    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    return shop
+
+
+def one_pass(shop: ReleaseShop, tmp_path: Path, day: float, **options) -> MonitoringPass:
+    return make_pass(
+        lake_uri=changed_lake(tmp_path / "lake"),
+        tracking_uri=shop.uri,
+        pages_dir=tmp_path / "pages",
+        as_of=TRAINED_UNTIL + timedelta(days=day),
+        **{"may_request": True, **options},
+    )
+
+
+def test_a_request_is_not_repeated_before_enough_new_log_came_in(
+    champion: ReleaseShop, tmp_path: Path
+) -> None:
+    first = one_pass(champion, tmp_path, 5, pass_id="first")
+    assert first.report.decision == "retrain"
+    assert first.retraining.requested
+    again = one_pass(champion, tmp_path, 5, pass_id="first")
+    assert again.retraining.requested  # the same pass, tried again
+    for days in (5, 6, 7.9):
+        later = one_pass(champion, tmp_path, days, pass_id=f"after {days}")
+        assert later.report.decision == "retrain"
+        assert not later.retraining.requested
+        assert "2020-04-15 00:00" in later.retraining.sentence
+    assert one_pass(champion, tmp_path, 8.1, pass_id="last").retraining.requested
+
+
+def test_a_pass_by_hand_requests_nothing_and_does_not_count(champion: ReleaseShop, tmp_path: Path) -> None:
+    by_hand = one_pass(champion, tmp_path, 9, may_request=False)
+    assert not by_hand.retraining.requested
+    assert "requests none" in by_hand.retraining.sentence
+
+
+def test_a_pass_leaves_a_run_and_pages(champion: ReleaseShop, tmp_path: Path) -> None:
+    done = one_pass(champion, tmp_path, 9.5, may_request=False, pass_id="kept")
+    (run,) = Registry(champion.uri).find_runs(EXPERIMENT, {"pass_id": "kept"})
+    assert run.tags["decision"] == "retrain"
+    assert run.tags["release_version"] == str(done.report.release_version)
+    assert run.metrics["drift/user/unseen"] == 1.0
+    assert run.metrics["duration/mae_log10"] == pytest.approx(done.report.duration.overall.mae_log10)
+    report = json.loads(Registry(champion.uri).read_run_file(run.run_id, "report.json"))
+    assert report == json.loads((done.folder / "report.json").read_text())
+    assert report["reasons"] == list(done.report.reasons)
+    index = (tmp_path / "pages" / "index.html").read_text()
+    assert f'href="{done.page}"' in index
+    assert (tmp_path / "pages" / done.page).is_file()
+    assert [path.name for path in (tmp_path / "pages").iterdir() if path.name.startswith(".")] == []
+
+
+def test_who_cannot_be_watched(shop: ReleaseShop, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="champion"):
+        one_pass(shop, tmp_path, 5)
+    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    with pytest.raises(BadInputError, match="'small', not for 'other'"):
+        one_pass(shop, tmp_path, 5, cluster="other")
+
+
+def test_the_command_prints_one_document(champion: ReleaseShop, tmp_path: Path, lucid) -> None:
+    lake = changed_lake(tmp_path / "lake")
+    words = ("monitor", "--lake", lake, "--tracking-uri", champion.uri, "--as-of", "2020-04-19")
+    said = lucid(*words, "--out", tmp_path / "pages", "--json")
+    assert said.code == 0, said.err
+    assert said.json["decision"] == "retrain"
+    assert said.json["cluster"] == "small"
+    assert any("New users: 100%" in reason for reason in said.json["reasons"])
+    assert Path(said.json["page"]).is_file()
+    people = lucid(*words, "--window-days", "3", "--setting", "unknown_share=1", "--setting", "psi_major=40")
+    assert people.code == 0, people.err
+    assert "decision" in people.out
+    assert (tmp_path / ".lucid" / "monitoring" / "index.html").is_file()
+    refused = lucid(*words, "--setting", "psi_mayor=1")
+    assert refused.code == 1
+    assert "psi_mayor" in refused.err
