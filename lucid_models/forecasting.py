@@ -11,14 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 from cluster_logs.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
-from lucid_models.throughput_features import DAY_S, ThroughputFeatures
+from lucid_models.throughput_features import DAY_S, LEVEL, ThroughputFeatures
+from lucid_models.throughput_reasons import ForecastAccount, account_for_forecast
 
 SERIES = ("submitted_gpu_jobs", "submitted_gpus")
-TRANSFORMS = ("identity", "sqrt")
 
 
 class ThroughputScorer:
-    """Shape functions over `ThroughputFeatures`; forecasts are finite and within [0, `ceiling`]."""
+    """Shape functions over `ThroughputFeatures`, whose sum is a multiple of the present level; forecasts are
+    finite and within [0, `ceiling`].
+
+    `usual_level` is the level where no bin is known.
+    """
 
     kind = "throughput"
 
@@ -27,20 +31,50 @@ class ThroughputScorer:
         series: str,
         features: ThroughputFeatures,
         additive: AdditiveScorer,
-        transform: str,
         ceiling: float,
+        usual_level: float,
         training: Mapping[str, Any] | None = None,
     ) -> None:
         require_features(additive, features.names, "The throughput model")
         self.series, self.features, self.additive = series, features, additive
-        self.transform, self.ceiling = transform, ceiling
+        self.ceiling, self.usual_level = ceiling, usual_level
         self.training = dict(training or {})
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Forecast of each feature row, in the series' unit (jobs or GPUs a bin)."""
-        score = self.additive.predict(rows)
-        value = np.square(np.maximum(score, 0.0)) if self.transform == "sqrt" else score
-        return np.clip(value, 0.0, self.ceiling)
+        return np.clip(self.levels(rows) * self.additive.predict(rows), 0.0, self.ceiling)
+
+    def levels(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The level that each feature row is measured against, shape (rows,), in the series' unit."""
+        level = rows[:, self.features.names.index(LEVEL)]
+        return np.exp(np.where(np.isnan(level), np.log(self.usual_level), level))
+
+    def account(self, values: Sequence[float]) -> ForecastAccount:
+        """Why one feature row is forecast as it is, in numbers; `sentence()` says it in words."""
+        row = np.array([values], dtype=np.float64)
+        return account_for_forecast(
+            self.series,
+            self.features.bin_s,
+            float(self.predict_rows(row)[0]),
+            float(self.levels(row)[0]),
+            self.additive.intercept,
+            dict(zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)),
+            dict(zip(self.features.names, values, strict=True)),
+        )
+
+    def account_next(self, counts: ArrayLike, first_bin_s: int, ahead: int = 1) -> ForecastAccount:
+        """Why the bin that follows the history by `ahead` (1: the next one) is forecast as it is.
+
+        Raises BadInputError beyond the lead, where forecasts rest on forecasts.
+        """
+        lead = self.features.lead_bins
+        if not 1 <= ahead <= lead:
+            raise BadInputError(
+                f"Bin {ahead} after the history is not forecast directly.", remedy=f"Choose 1 to {lead}."
+            )
+        extended = np.concatenate([_history(counts), np.full(ahead, np.nan)])
+        row = self.features.matrix(extended, first_bin_s, slice(-1, None))[0]
+        return self.account(row.tolist())
 
     def predict_series(
         self, counts: ArrayLike, first_bin_s: int, rows: slice | None = None
@@ -80,8 +114,8 @@ class ThroughputScorer:
                 "series": self.series,
                 "features": self.features.to_data(),
                 "additive": self.additive.to_data(),
-                "transform": self.transform,
                 "ceiling": self.ceiling,
+                "usual_level": self.usual_level,
                 "training": self.training,
             },
         )
@@ -94,8 +128,8 @@ class ThroughputScorer:
             fields.text("series", choices=SERIES),
             ThroughputFeatures.from_data(fields.child("features")),
             AdditiveScorer.from_data(fields.child("additive")),
-            fields.text("transform", choices=TRANSFORMS),
             fields.number("ceiling", 0.0, 1e12),
+            fields.number("usual_level", 1.0, 1e12),
             fields.details("training"),
         )
 

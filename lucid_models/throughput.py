@@ -1,13 +1,13 @@
 """Throughput Predict Model: how many jobs, or GPUs, will be asked for in a bin to come.
 
-An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2. It is boosted with a loss that
-a few extreme bins cannot steer (pseudo-Huber), on counts of jobs as they are and on the square root of counts
-of GPUs, whose spread grows with their size; validation bags are whole weeks, and a bin counts half as much
-for every two months that it is older than the newest one.
+An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2, of multiples of the present
+level (throughput_features). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
+cannot steer, weighted so that it counts jobs or GPUs; a bin counts half as much for every two months that it
+is older than the newest one. Validation bags are whole weeks.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,11 @@ from cluster_logs.errors import BadInputError
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.explanation import explain_additive_global, explain_additive_row
 from lucid_models.forecasting import SERIES, ThroughputScorer, local_days
-from lucid_models.throughput_features import DAY_S, WEEK_S, ThroughputFeatures
+from lucid_models.throughput_features import DAY_S, LEVEL, WEEK_S, ThroughputFeatures
 
 DEFAULT_LEAD_BINS = 5
-BOOSTING = BoostingSettings(objective="pseudo_huber:delta=1.0", max_bins=64, learning_rate=0.02)
+BOOSTING = BoostingSettings(objective="pseudo_huber:delta=0.1", max_bins=64, learning_rate=0.02)
 MIN_HISTORY_S = 2 * DAY_S
-_COUNTED = {"submitted_gpu_jobs": "jobs", "submitted_gpus": "GPUs"}
-_TRANSFORM = {"submitted_gpu_jobs": "identity", "submitted_gpus": "sqrt"}
 
 
 @dataclass(frozen=True)
@@ -162,30 +160,37 @@ class ThroughputPredictModel:
                 f"{rows.size} bins with a known history at lead {lead_bins} are too few to learn from.",
                 remedy="Give a longer history or choose a shorter lead.",
             )
+        matrix = matrix[rows]
         target = data.counts[rows]
-        transform = _TRANSFORM[series]
+        level = np.exp(matrix[:, features.names.index(LEVEL)])
+        known_levels = level[~np.isnan(level)]
+        usual_level = float(np.median(known_levels)) if known_levels.size else 1.0
+        level = np.where(np.isnan(level), usual_level, level)
         days = local_days(data.first_bin_s, data.counts.size, data.bin_s, self.settings.utc_offset_s)[rows]
         blocks = _blocks(days, rows, self.settings.boosting.bags)
+        recency = np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / self.settings.half_life_days))
+        # An error counts by its size in jobs or GPUs, not in levels.
+        weights = recency * level
         boosted = boost(
-            matrix[rows],
-            np.sqrt(target) if transform == "sqrt" else target,
+            matrix,
+            target / level,
             features.names,
             blocks,
             self.settings.boosting,
-            np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / self.settings.half_life_days)),
+            weights / weights.mean(),
         )
         self._scorer = ThroughputScorer(
             series,
             features,
             boosted.scorer,
-            transform,
             float(max(10.0, 2.0 * target.max())),
+            usual_level,
             {
                 "first_bin_s": data.first_bin_s,
                 "last_bin_s": data.first_bin_s + (data.counts.size - 1) * data.bin_s,
                 "rows": int(rows.size),
                 "mean": float(target.mean()),
-                "boosting": asdict(self.settings.boosting),
+                "boosting": self.settings.boosting.to_data(),
             },
         )
         return self
@@ -213,16 +218,30 @@ class ThroughputPredictModel:
         return pd.DataFrame(matrix, columns=list(self.scorer.features.names), index=throughput.index)
 
     def explain_global(self) -> dict[str, Any]:
-        """Importances and shape functions, Figure 7 (a, b): how many jobs or GPUs a feature's value adds."""
-        return explain_additive_global(self.scorer.additive, self.kind, self._score_unit())
+        """Importances and shape functions, Figure 7 (a, b): how much of the level a feature's value adds."""
+        return explain_additive_global(self.scorer.additive, self.kind, "multiple of the level")
 
     def explain_local(self, row: pd.Series | Mapping[str, float]) -> dict[str, Any]:
-        """What each feature adds to one forecast; `row` as in `features_of`."""
+        """What each feature adds to one forecast, in jobs or GPUs a bin, and its `reason` in words
+        (throughput_reasons); `row` as in `features_of`.
+        """
         values = [float(row[name]) for name in self.scorer.features.names]
-        forecast = float(self.scorer.predict_rows(np.array([values]))[0])
-        explained = explain_additive_row(self.scorer.additive, values, forecast)
-        unit = f"{_COUNTED[self.scorer.series]} a bin"
-        return {"model": self.kind, **explained, "unit": unit, "score_unit": self._score_unit()}
+        account = self.scorer.account(values)
+        explained = explain_additive_row(self.scorer.additive, values, account.forecast)
+        # Scores are multiples of the level; times the level they add up in the unit of the forecast.
+        for name in ("intercept", "score"):
+            explained[name] *= account.level
+        for term in explained["terms"]:
+            term["contribution"] *= account.level
+        unit = f"{account.unit} a bin"
+        return {
+            "model": self.kind,
+            **explained,
+            "unit": unit,
+            "score_unit": unit,
+            "level": account.level,
+            "reason": account.sentence(),
+        }
 
     def to_data(self) -> dict[str, Any]:
         """The saved form (model_format)."""
@@ -234,10 +253,6 @@ class ThroughputPredictModel:
         model = cls()
         model._scorer = ThroughputScorer.from_data(document)
         return model
-
-    def _score_unit(self) -> str:
-        counted = f"{_COUNTED[self.scorer.series]} a bin"
-        return f"square root of {counted}" if self.scorer.transform == "sqrt" else counted
 
     def _check_bins(self, data: BinnedSeries) -> None:
         if data.bin_s != self.scorer.features.bin_s:

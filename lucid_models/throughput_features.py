@@ -5,11 +5,14 @@ known when the forecast is made, plus the calendar of bin t itself. Lags, rollin
 follow Lucid section 3.5.2; the date, the month and the week number are left out because a forecast lies
 beyond them.
 
-Bursts stretch over orders of magnitude, so levels are means of log(1 + count), which a burst moves as little
-as the paper's medians and which cost less. An additive model cannot multiply a daily pattern by how busy the
-cluster is today; on the logarithmic scale that is a sum, and the `..._at_level` features hand it over: what
-the last days (or weeks) brought at this time, raised by how far the last hours lie above the same hours of
-those days.
+Bursts stretch over orders of magnitude and clusters grow, so history is measured against the *level*, the
+geometric mean of 1 + count over the last day: a feature is the natural logarithm of (1 + count) / level, and
+the model forecasts multiples of the level. What was learned holds at any size of the cluster, and forecasts
+follow when demand doubles. A burst moves a geometric mean as little as it moves the paper's medians.
+
+An additive model cannot multiply a daily pattern by how busy the cluster is; on the logarithmic scale that is
+a sum, and the `..._at_level` features hand it over: what the last days (or weeks) brought at this time,
+raised by how far the last hours lie above the same hours of those days.
 
 A bin that nobody counted (NaN) is taken to be what the same time of the last days brought (`filled`).
 """
@@ -33,8 +36,9 @@ WEEK_S = 7 * DAY_S
 # 1970-01-01 was a Thursday; days of the week count from Monday = 0.
 _EPOCH_DAY_OF_WEEK = 3
 
+LEVEL = "log_level"
 LAGS = (0, 1, 2, 3, 4, 5)
-MEAN_SPANS_S = (1_800, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, DAY_S, WEEK_S)
+MEAN_SPANS_S = (1_800, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, WEEK_S)
 LEVEL_SPANS_S = (HOUR_S, 3 * HOUR_S, 6 * HOUR_S)
 SMOOTHED_S = HOUR_S  # a pattern is averaged over the time of day, give or take this
 EWMA_BINS = (2, 6, 24, 144)
@@ -106,22 +110,22 @@ class ThroughputFeatures:
         """Feature names in the order of the matrix's columns."""
         names = [f"log_lag_{lag + self.lead_bins}" for lag in LAGS]
         names += [f"log_mean_{window}_bins" for window in self.mean_bins]
-        names += [f"soft_mean_{span}_bins" for span in self.ewma_bins]
+        names += [f"log_soft_mean_{span}_bins" for span in self.ewma_bins]
         if self.slot_days:
-            names += ["same_time_last_days"]
+            names += ["log_same_time_last_days"]
             names += [f"log_level_over_days_{window}_bins" for window in self.level_bins]
             names += [f"log_days_at_level_{window}_bins" for window in self.level_bins]
         if self.slot_weeks:
-            names += ["same_time_last_weeks"]
+            names += ["log_same_time_last_weeks"]
             names += [f"log_weeks_at_level_{window}_bins" for window in self.level_bins]
-        return (*names, "hour", "day_of_week")
+        return (*names, LEVEL, "hour", "day_of_week")
 
     @property
     def history_bins(self) -> int:
         """Bins before a forecast bin that its features read (soft means reach further, with vanishing
         weight).
         """
-        windows = (*self.mean_bins, *self.level_bins)
+        windows = (self.day_bins, *self.mean_bins, *self.level_bins)
         back = max(
             [day * self.day_bins for day in (*self.slot_days, *(7 * w for w in self.slot_weeks))] or [0]
         )
@@ -140,13 +144,14 @@ class ThroughputFeatures:
         known = kept - self.lead_bins  # the newest bin that each row may read
         logs = np.rint(np.log1p(values) * _LOG_STEPS) / _LOG_STEPS
         means = {window: rolling_mean(logs, window) for window in {*self.mean_bins, *self.level_bins}}
-        columns = [_at(logs, known - lag) for lag in LAGS]
-        columns += [_at(means[window], known) for window in self.mean_bins]
-        columns += [_at(_soft_mean(values, span), known) for span in self.ewma_bins]
+        level = _at(rolling_mean(logs, self.day_bins, least=1), known)
+        columns = [_at(logs, known - lag) - level for lag in LAGS]
+        columns += [_at(means[window], known) - level for window in self.mean_bins]
+        columns += [np.log1p(_at(_soft_mean(values, span), known)) - level for span in self.ewma_bins]
         for unit, slots in ((self.day_bins, self.slot_days), (7 * self.day_bins, self.slot_weeks)):
             if not slots:
                 continue
-            columns.append(_mean_of(values, (kept - slot * unit for slot in slots)))
+            columns.append(np.log1p(_mean_of(values, (kept - slot * unit for slot in slots))) - level)
             # What a slot brought is known an hour later, or at the lead if that is earlier.
             smoothed = rolling_mean(logs, 2 * self._smoothed + 1)
             usual = _mean_of(
@@ -157,7 +162,8 @@ class ThroughputFeatures:
                 for window in self.level_bins
             ]
             columns += above if unit == self.day_bins else []
-            columns += [usual + rise for rise in above]
+            columns += [usual + rise - level for rise in above]
+        columns.append(level)
         local = first_bin_s + self.utc_offset_s + self.bin_s * kept.astype(np.int64)
         columns.append((local % DAY_S) / 3_600.0)
         columns.append(((local // DAY_S + _EPOCH_DAY_OF_WEEK) % 7).astype(np.float64))
@@ -234,15 +240,17 @@ def filled(counts: Floats, day_bins: int) -> Floats:
     return result
 
 
-def rolling_mean(values: Floats, window: int) -> Floats:
-    """Mean of the last `window` bins that are known, shape (bins,); NaN while fewer than half of them are."""
+def rolling_mean(values: Floats, window: int, least: int | None = None) -> Floats:
+    """Mean of those of the last `window` bins that are known, shape (bins,); NaN while they are fewer than
+    `least` (default: half of the window).
+    """
     known = ~np.isnan(values)
     total = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
     count = np.concatenate([[0], np.cumsum(known)])
     start = np.maximum(np.arange(1, values.size + 1) - window, 0)
     number = count[1:] - count[start]
     mean: Floats = (total[1:] - total[start]) / np.maximum(number, 1)
-    mean[2 * number < window] = np.nan
+    mean[number < (window / 2 if least is None else least)] = np.nan
     return mean
 
 

@@ -1,6 +1,6 @@
 """Error and cost of the Throughput Predict Model on Helios's Venus, beside the best naive rivals.
 
-    LUCID_REFERENCE_DATA=DATA python tests/benchmarks/bench_throughput_model.py [--offset-days N] [--json FILE]
+    LUCID_REFERENCE_DATA=DATA python tests/benchmarks/bench_throughput_model.py [--offset-days N] [--json F]
 
 Trained on all that lies before the last four weeks, tested on those (1-28 September 2020, 4,032 bins);
 `--offset-days 28` shifts both by four weeks into the past, which is how settings are chosen. Times are CPU
