@@ -31,17 +31,23 @@ def draw_explanations(
     drawn = [draw_importances(explained, folder / "global_importances.png")]
     if "tree" in explained:
         drawn.append(draw_tree(explained, folder / "tree.png"))
-        if local is not None:
-            drawn.append(draw_tree(explained, folder / "local_explanation.png", local=local))
     shapes = explained.get("shapes", {})
     important = sorted(shapes, key=lambda name: (-explained["importances"][name], name))[:_MOST_IMPORTANT]
     drawn += [
         draw_shape(explained, name, folder / f"shape_{name.replace(':', '_')}.png")
         for name in dict.fromkeys([*(name for name in _ALWAYS_DRAWN if name in shapes), *important])
     ]
-    if local is not None and "terms" in local:
-        drawn.append(draw_local(local, folder / "local_explanation.png"))
-    if local is not None and local.get("account", {}).get("history"):
+    return drawn if local is None else drawn + draw_prediction(explained, local, folder)
+
+
+def draw_prediction(explained: Mapping[str, Any], local: Mapping[str, Any], folder: Path) -> list[Path]:
+    """The pictures of one prediction of a model with the global explanation `explained`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "local_explanation.png"
+    if "tree" in explained and "decisions" in local:
+        return [draw_tree(explained, path, local=local)]
+    drawn = [draw_local(local, path)]
+    if local.get("account", {}).get("history"):
         drawn.append(draw_account(local, folder / "local_account.png"))
     return drawn
 

@@ -10,6 +10,7 @@ import typer
 from cluster_logs.errors import LucidError
 from pipeline.cli import (
     evaluate,
+    explain,
     live,
     logs,
     monitor,
@@ -33,6 +34,7 @@ app = typer.Typer(
 logs.register(app)
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="evaluate")
+explain.register(app)
 simulate.register(app)
 sweep.register(app)
 tune.register(app)
