@@ -5,7 +5,7 @@ predict the mean and the lower of the two normalised speeds. Which of the two is
 predicted: on unseen models nobody could tell (docs/decisions/0009-pairwise-packing.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,18 @@ class PairwiseScorer:
         mean = np.clip(self.mean.predict(features), LOWEST_SPEED, 1.0)
         return mean, np.clip(self.low.predict(features), LOWEST_SPEED, mean)
 
+    def predict_one(self, first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+        """Mean and lower speed of one pair, as `predict` gives them; faster for a single pair."""
+        row = [
+            first[_UTIL] + second[_UTIL],
+            _either(max, first[_UTIL], second[_UTIL]),
+            _either(min, first[_UTIL], second[_UTIL]),
+            first[_MEM_MIB] + second[_MEM_MIB],
+            first[_AMP] + second[_AMP],
+        ]
+        mean = min(max(self.mean.score_one(row), LOWEST_SPEED), 1.0)
+        return mean, min(max(self.low.score_one(row), LOWEST_SPEED), mean)
+
     def may_share(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether the mean speed of each pair is predicted to reach the threshold, shape (rows,)."""
         return self.predict(first, second)[0] >= self.mean_speed_min
@@ -149,6 +161,11 @@ def require_pairwise(scorer: PairwiseScorer | None) -> PairwiseScorer:
             remedy="Train one with `lucid train packing --kind pairwise`.",
         )
     return scorer
+
+
+def _either(choose: Callable[[float, float], float], first: float, second: float) -> float:
+    """As NumPy chooses: an unknown one makes the choice unknown."""
+    return first + second if first != first or second != second else choose(first, second)
 
 
 def _said(term: str, value: float | None) -> str:

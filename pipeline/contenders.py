@@ -17,8 +17,9 @@ from lucid_models.release_store import ALLOW_SIMULATED
 from lucid_models.rival_estimates import helios_rolling_s, known_from_s, user_name_s
 from pipeline.forecast_beliefs import Forecaster
 from pipeline.replay_inputs import ReplayInputs
+from pipeline.sharing_beliefs import PairModel, believed_pairs
 from simulator.cluster import ClusterSpec
-from simulator.colocation import ColocationModel
+from simulator.colocation import BelievedPairs, ColocationModel
 from simulator.forecast import ThroughputForecast
 from simulator.recorder import Recorder
 from simulator.replay import simulate
@@ -29,7 +30,7 @@ from simulator.workload import Workload
 Floats = NDArray[np.float64]
 
 
-class SharingModel(Protocol):
+class SharingModel(PairModel, Protocol):
     """What a contender needs of a packing model."""
 
     @property
@@ -72,6 +73,7 @@ class Contender:
     sharing_scores: Floats | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     forecast: ThroughputForecast | None = None
+    believed_pairs: BelievedPairs | None = None
 
 
 def rival_contenders(inputs: ReplayInputs) -> list[Contender]:
@@ -110,7 +112,9 @@ def lucid_contender(
     judged = inputs.judged
     estimates[judged] = by_row.loc[_keys(inputs.replayed[judged])].to_numpy(dtype=np.float64)
     settings = {key: value for key, value in release.manifest.settings.items() if key != ALLOW_SIMULATED}
-    return Contender(name, "lucid", estimates, sharing_scores(release.packing, inputs), settings, forecast)
+    scores = sharing_scores(release.packing, inputs)
+    pairs = believed_pairs(release.packing)
+    return Contender(name, "lucid", estimates, scores, settings, forecast, pairs)
 
 
 def learned_until(manifest: ReleaseManifest) -> datetime | None:
@@ -181,6 +185,7 @@ def replay_contender(
         colocation=colocation,
         changes=inputs.changes,
         forecast=contender.forecast,
+        believed_pairs=contender.believed_pairs,
         recorder=recorder,
         progress=progress,
     )

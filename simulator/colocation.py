@@ -1,6 +1,7 @@
 """How fast two jobs run when they share a set of GPUs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
@@ -21,6 +22,16 @@ class ColocationModel(Protocol):
 
     def speeds(self, first: JobProfile | None, second: JobProfile | None) -> tuple[float, float]:
         """Return both speeds; symmetric in its arguments."""
+
+
+@dataclass(frozen=True)
+class BelievedPairs:
+    """What a policy may believe of pairs, whatever the truth is: predicted `speeds`, and the mean of the two
+    from which on jobs are to share.
+    """
+
+    speeds: ColocationModel
+    mean_speed_min: float
 
 
 class UtilisationModel:

@@ -19,7 +19,7 @@ from simulator.actions import Action, Colocate, Loan, Preempt, Reclaim, Start
 from simulator.artifact_rules.pair_speed_rules import under_rules
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.colocation import ColocationModel, UtilisationModel
+from simulator.colocation import BelievedPairs, ColocationModel, UtilisationModel
 from simulator.event_kinds import EventKind
 from simulator.forecast import ThroughputForecast
 from simulator.metrics import mean, schedule_summary
@@ -57,6 +57,7 @@ class Simulation:
         colocation: ColocationModel | None = None,
         changes: Sequence[ClusterChange] = (),
         forecast: ThroughputForecast | None = None,
+        believed_pairs: BelievedPairs | None = None,
         recorder: Recorder | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -108,7 +109,7 @@ class Simulation:
         self._rank = {pool: i for i, pool in enumerate(self.pools.values())}
         self._changed: dict[NodePool, None] = {}
         self._wakes: dict[NodePool, float] = {}
-        self._snapshot = Snapshot(self.pools, forecast=forecast)
+        self._snapshot = Snapshot(self.pools, forecast=forecast, believed_pairs=believed_pairs)
         self._ended_in_profiling: set[int] = set()
         self._submitted = 0  # jobs are sorted by submission: these have been, the others are to come
         # (time, kind, sequence, subject, version of the job when the event was foreseen)

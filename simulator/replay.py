@@ -7,7 +7,7 @@ from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
-from simulator.colocation import ColocationModel
+from simulator.colocation import BelievedPairs, ColocationModel
 from simulator.engine import Simulation
 from simulator.forecast import ThroughputForecast
 from simulator.policies.registry import load_policy
@@ -28,6 +28,7 @@ def simulate(
     colocation: ColocationModel | None = None,
     changes: Sequence[ClusterChange] = (),
     forecast: ThroughputForecast | None = None,
+    believed_pairs: BelievedPairs | None = None,
     recorder: Recorder | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
@@ -35,8 +36,9 @@ def simulate(
 
     A policy given by name runs with the rule set's settings for it, changed by `settings`; a policy given as
     an object runs as it is. `colocation` says how fast jobs run that share GPUs, `changes` what happens to
-    the nodes, `forecast` what may be known of the load to come; `recorder` watches. Jobs that could never
-    start are left out and counted in `summary["skipped"]`. Raises PolicyError when the policy breaks the
+    the nodes, `forecast` what may be known of the load to come, `believed_pairs` what the policy is told of
+    the speeds of pairs; `recorder` watches. Jobs that could never start are left out and counted in
+    `summary["skipped"]`. Raises PolicyError when the policy breaks the
     rules.
     """
     chosen = load_rules(rules) if isinstance(rules, str) else rules
@@ -56,6 +58,7 @@ def simulate(
         colocation=colocation,
         changes=changes,
         forecast=forecast,
+        believed_pairs=believed_pairs,
         recorder=recorder,
         progress=progress,
     )

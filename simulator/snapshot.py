@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from simulator.colocation import BelievedPairs
 from simulator.forecast import Throughput, ThroughputForecast
 from simulator.job_queue import JobQueue
 from simulator.placement import FreeGpus, Placement
@@ -218,6 +219,7 @@ class Snapshot:
     # The pools in which something happened since the last decision, in the order of the cluster.
     changed: Collection[NodePool] = field(default_factory=tuple)
     forecast: ThroughputForecast | None = None
+    believed_pairs: BelievedPairs | None = None
 
     @property
     def throughput(self) -> Throughput | None:

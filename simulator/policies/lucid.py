@@ -7,6 +7,7 @@ Its stages are modules of their own in `simulator.stages`: the non-intrusive pro
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cluster_logs.errors import BadInputError
 from simulator.actions import Action
 from simulator.artifact_rules.earlier_stage import EarlierStage
 from simulator.cluster import ClusterSpec
@@ -15,7 +16,8 @@ from simulator.rules import Rules
 from simulator.snapshot import JobView, NodePool, Snapshot
 from simulator.stages.binder import AffineJobpairBinder, pack_after_idle
 from simulator.stages.first_fit_packing import FirstFitSettings, FirstPartnerBinder, pack_before_idle
-from simulator.stages.indolent_packing import IndolentPacking, IndolentSettings
+from simulator.stages.indolent_packing import IndolentPacking
+from simulator.stages.indolent_settings import IndolentSettings
 from simulator.stages.orchestrator import OrchestratorSettings, ResourceOrchestrator
 from simulator.stages.profiler import PROFILER, ProfilerSettings, SpaceAwareProfiler
 from simulator.stages.strategy import SharingStrategy, StrategySettings
@@ -35,6 +37,15 @@ class LucidSettings(
 
     free_profiling: bool = False
     completion_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse rules for pairs that the artifact's packing does not know."""
+        super().__post_init__()
+        if self.packing_rule == "pairs" and (self.packs_before_idle or self.first_partner):
+            raise BadInputError(
+                "The artifact's way to pack (packs_before_idle, first_partner) knows sharing scores only.",
+                remedy="Use packing_rule 'scores' with it.",
+            )
 
 
 class Lucid(Policy):
@@ -92,7 +103,7 @@ class Lucid(Policy):
             capacity = self.strategy.capacity(snapshot)
         for pool in snapshot.changed:
             if pool is not profiler:
-                now = self._serve(pool, capacity, snapshot.now_s)
+                now = self._serve(pool, capacity, snapshot)
                 if now:
                     actions += now
                     served[pool.name] = len(now)
@@ -108,19 +119,20 @@ class Lucid(Policy):
         """Note that a job's partner runs alone again."""
         self.packing.ended(job)
 
-    def _serve(self, pool: NodePool, capacity: int | None, now_s: float) -> Sequence[Action]:
+    def _serve(self, pool: NodePool, capacity: int | None, snapshot: Snapshot) -> Sequence[Action]:
         """Algorithm 2, with one change: idle GPUs before packing.
 
         A packed job is slower than one that has its GPUs for itself, so packing on an idle cluster gains
         nothing. A job that finds neither GPUs nor a partner does not hold up later ones.
         """
+        now_s = snapshot.now_s
         if self.settings.packs_before_idle or self.settings.first_partner:
             return self._serve_as_the_artifact(pool, capacity, now_s)
         evictions = self.packing.evictions(pool, now_s)
         if evictions:
             return evictions  # those who had to go queue again, and this is asked once more
         starts = self.orchestrator.start_what_fits(pool) if len(pool.queue) else []
-        return [*starts, *self.packing.pack(pool, capacity, now_s, starts)]
+        return [*starts, *self.packing.pack(pool, capacity, now_s, starts, snapshot.believed_pairs)]
 
     def _serve_as_the_artifact(self, pool: NodePool, capacity: int | None, now_s: float) -> Sequence[Action]:
         if capacity is None or not len(pool.queue):

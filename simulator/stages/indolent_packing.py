@@ -13,16 +13,15 @@ left).
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
-from typing import Literal
 
-from cluster_logs.errors import BadInputError
 from simulator.actions import Colocate, Preempt, Start
+from simulator.colocation import BelievedPairs
 from simulator.placement import Placement
 from simulator.snapshot import JobView, NodePool, RunState
-from simulator.stages.binder import BinderSettings
+from simulator.stages.indolent_settings import IndolentSettings
+from simulator.stages.pair_rule import PairRule
 from simulator.stages.pool_memory import (
     SCORES,
     Entry,
@@ -32,41 +31,10 @@ from simulator.stages.pool_memory import (
     memory_mib,
 )
 
-PACKINGS = ("indolent", "naive")
-PARTNERS_BY = ("end", "score")
 ANY = 2 * SCORES  # a sharing capacity that no pair exceeds
+DEFAULT_CAPACITY = 2  # with less the strategy is apathetic
 LOOK_EVERY_S = 600.0
 WALK_FROM = 8  # the queue is walked unless the jobs to look at are fewer than one in so many of it
-
-
-@dataclass(frozen=True)
-class IndolentSettings(BinderSettings):
-    """Settings of packing, beside those of the binder.
-
-    - `partner_min_remaining_s`: a running job that is believed to end sooner is no partner.
-    - `priority_ratio_max`: a job is not packed with one that is estimated to run so many times shorter; 0: no
-      such rule, since partners are chosen by when they end.
-    - `partners_by`: "end", the partner that ends closest to the job; or "score", the lowest sharing score,
-      then the earliest start, however much run time is left.
-    - `evict_unstable`: when the utilisation of a packed job turns out unstable, the later-placed of the pair
-      has to go. Nothing was checkpointed, so it starts again from zero, alone or with another partner.
-    - `packing`: "indolent", or "naive" for the ablation without binder (section 4.5): bin packing that
-      respects GPU memory, and nothing else; the earliest-started partner that fits.
-    """
-
-    partner_min_remaining_s: float = 0.0
-    priority_ratio_max: float = 0.0
-    partners_by: Literal["end", "score"] = "end"
-    evict_unstable: bool = True
-    packing: Literal["indolent", "naive"] = "indolent"
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown way to pack."""
-        super().__post_init__()
-        for name, known in (("packing", PACKINGS), ("partners_by", PARTNERS_BY)):
-            value = getattr(self, name)
-            if value not in known:
-                raise BadInputError(f"{name} is {value!r}.", remedy=f"Choose one of: {', '.join(known)}.")
 
 
 class IndolentPacking:
@@ -87,6 +55,10 @@ class IndolentPacking:
         self.settings = settings
         self._measured_after_s = measured_after_s
         self._naive = settings.packing == "naive"
+        self._by_pairs = settings.packing_rule == "pairs" and not self._naive
+        # Whoever may be packed at all is alike but for the pair that would be made.
+        self._scoreless = self._naive or self._by_pairs
+        self._rule: PairRule | None = None
         self._timed = knows_run_times and settings.partners_by == "end" and not self._naive
         self._memories: dict[str, PoolMemory] = {}
 
@@ -138,12 +110,20 @@ class IndolentPacking:
         return found
 
     def pack(
-        self, pool: NodePool, capacity: int | None, now_s: float, starts: Collection[Start] = ()
+        self,
+        pool: NodePool,
+        capacity: int | None,
+        now_s: float,
+        starts: Collection[Start] = (),
+        believed: BelievedPairs | None = None,
     ) -> list[Colocate]:
         """Return pairs of waiting and running jobs; `starts` are the jobs that get GPUs of their own now.
 
         To be called after `evictions`, for each decision. `capacity` is G_SS; None: nobody shares.
+        `believed` are the predicted speeds that the packing rule "pairs" goes by.
         """
+        if self._by_pairs and (self._rule is None or self._rule.believed is not believed):
+            self._rule = PairRule(self.settings, believed)
         memory = self._memory_of(pool)
         new = self._take_newcomers(memory, starts)
         actions: list[Colocate] = []
@@ -219,7 +199,8 @@ class IndolentPacking:
         ):
             return
         if job.stranded or (
-            not self._naive and (len(placement) > 1 or profile.sharing_score is None or job.unstable)
+            not self._naive
+            and (len(placement) > 1 or (profile.sharing_score is None and not self._by_pairs) or job.unstable)
         ):
             return
         memory.offered[job] = start_s
@@ -285,6 +266,12 @@ class IndolentPacking:
                     continue
                 if score + lowest > capacity:
                     continue
+                if (
+                    self._rule is not None
+                    and job not in newcomers
+                    and not self._suits_a_new_one(equal, job, capacity)
+                ):
+                    continue
                 partner = self._closest(memory, equal, job, capacity - score, now_s)
                 if partner is not None:
                     actions.append(Colocate(job, partner))
@@ -333,7 +320,7 @@ class IndolentPacking:
 
     def _partner_score(self, job: JobView) -> int:
         profile = job.profile
-        return 0 if self._naive or profile is None else profile.sharing_score or 0
+        return 0 if self._scoreless or profile is None else profile.sharing_score or 0
 
     def _score(self, job: JobView) -> int | None:
         """Return a waiting job's sharing score; None: it is not to be packed."""
@@ -342,18 +329,26 @@ class IndolentPacking:
             return None
         if self._naive:
             return 0
-        return None if job.unstable else profile.sharing_score
+        if job.unstable:
+            return None
+        return 0 if self._by_pairs else profile.sharing_score
 
     def _is_measured(self, job: JobView) -> bool:
         if job.profiled or self.settings.packs_unmeasured:
             return True
         return job.attained_s > 0 and job.attained_s >= self._measured_after_s(job)
 
+    def _suits_a_new_one(self, equal: EqualDemand, job: JobView, capacity: int) -> bool:
+        rule = self._rule
+        return rule is None or any(
+            rule.allows(job, other, apathetic=capacity < DEFAULT_CAPACITY) for other in equal.fresh
+        )
+
     def _closest(
         self, memory: PoolMemory, equal: EqualDemand, job: JobView, capacity: int, now_s: float
     ) -> JobView | None:
         """Take the partner whose end is closest to the job's out of those that no rule forbids."""
-        settings = self.settings
+        settings, rule = self.settings, self._rule
         limit_mib = settings.gpu_memory_mib - memory_mib(job)
         wanted_s = earliest_s = -inf
         needed_estimate_s = 0.0
@@ -387,8 +382,10 @@ class IndolentPacking:
                         if step < 0:
                             i -= 1
                         continue
-                    if memory_mib(other) < limit_mib and (
-                        not needed_estimate_s or other.estimate_s >= needed_estimate_s
+                    if (
+                        memory_mib(other) < limit_mib
+                        and (not needed_estimate_s or other.estimate_s >= needed_estimate_s)
+                        and (rule is None or rule.allows(job, other, apathetic=capacity < DEFAULT_CAPACITY))
                     ):
                         best, best_gap_s, chosen = entry, gap_s, entries
                         break

@@ -1,0 +1,41 @@
+"""What may be set of indolent packing."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cluster_logs.errors import BadInputError
+from simulator.stages.binder import BinderSettings
+from simulator.stages.pair_rule import PairRuleSettings
+
+PACKINGS = ("indolent", "naive")
+PARTNERS_BY = ("end", "score")
+
+
+@dataclass(frozen=True)
+class IndolentSettings(BinderSettings, PairRuleSettings):
+    """Settings of packing, beside those of the binder and of the rule for pairs.
+
+    - `partner_min_remaining_s`: a running job that is believed to end sooner is no partner.
+    - `priority_ratio_max`: a job is not packed with one that is estimated to run so many times shorter; 0: no
+      such rule, since partners are chosen by when they end.
+    - `partners_by`: "end", the partner that ends closest to the job; or "score", the lowest sharing score,
+      then the earliest start, however much run time is left.
+    - `evict_unstable`: when the utilisation of a packed job turns out unstable, the later-placed of the pair
+      has to go. Nothing was checkpointed, so it starts again from zero, alone or with another partner.
+    - `packing`: "indolent", or "naive" for the ablation without binder (section 4.5): bin packing that
+      respects GPU memory, and nothing else; the earliest-started partner that fits.
+    """
+
+    partner_min_remaining_s: float = 0.0
+    priority_ratio_max: float = 0.0
+    partners_by: Literal["end", "score"] = "end"
+    evict_unstable: bool = True
+    packing: Literal["indolent", "naive"] = "indolent"
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown way to pack."""
+        super().__post_init__()
+        for name, known in (("packing", PACKINGS), ("partners_by", PARTNERS_BY)):
+            value = getattr(self, name)
+            if value not in known:
+                raise BadInputError(f"{name} is {value!r}.", remedy=f"Choose one of: {', '.join(known)}.")
