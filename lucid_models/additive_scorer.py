@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError
+from lucid_models.bin_finder import BinFinder, bin_of
 from lucid_models.model_format import CorruptModelError, Fields, finite_list
-from lucid_models.shape_function import ShapeFunction
 
 MAX_FEATURES = 1_024
 MAX_TERMS = 4_096
@@ -72,18 +72,18 @@ class AdditiveScorer:
         """Score of each term for each row, shape (rows, terms), on the scale of the link."""
         matrix = self._matrix(rows)
         result = np.empty((matrix.shape[0], len(self.terms)), order="F")
-        for here, columns in _chunks(matrix):
-            for position in range(len(self.terms)):
-                result[here, position] = self._term_scores(position, columns)
+        for here, scores in self._plan.read(matrix):
+            for position, score in enumerate(scores):
+                result[here, position] = score
         return result
 
     def score(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of the terms and the intercept, shape (rows,), on the scale of the link."""
         matrix = self._matrix(rows)
         total = np.full(matrix.shape[0], self.intercept)
-        for here, columns in _chunks(matrix):
-            for position in range(len(self.terms)):
-                total[here] += self._term_scores(position, columns)
+        for here, scores in self._plan.read(matrix):
+            for score in scores:
+                total[here] += score
         return total
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -149,22 +149,8 @@ class AdditiveScorer:
         return cls(names, terms, fields.number("intercept", -1e15, 1e15), fields.text("link", choices=LINKS))
 
     @cached_property
-    def shapes(self) -> tuple[ShapeFunction | None, ...]:
-        """The terms of one feature, ready to be looked up; None for pairs."""
-        return tuple(
-            ShapeFunction(term.cuts[0], term.scores) if len(term.features) == 1 else None
-            for term in self.terms
-        )
-
-    def _term_scores(self, position: int, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score of one term, from the features as rows of a matrix."""
-        term, shape = self.terms[position], self.shapes[position]
-        if shape is not None:
-            return shape.of(columns[term.features[0]])
-        found: NDArray[np.float64] = term.scores[
-            tuple(bin_of(columns[i], cuts) for i, cuts in zip(term.features, term.cuts, strict=True))
-        ]
-        return found
+    def _plan(self) -> "_ReadingPlan":
+        return _ReadingPlan(self.terms)
 
     def _matrix(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         matrix = np.asarray(rows, dtype=np.float64)
@@ -177,11 +163,36 @@ class AdditiveScorer:
         return matrix
 
 
-def _chunks(matrix: NDArray[np.float64]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """A matrix in pieces that stay in the processor's cache: which rows, and their columns one by one."""
-    for start in range(0, len(matrix), _CHUNK_ROWS):
-        here = slice(start, start + _CHUNK_ROWS)
-        yield here, np.ascontiguousarray(matrix[here].T)
+class _ReadingPlan:
+    """How terms are looked up: every feature's bins once, however many terms share its cuts."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self._finders: list[tuple[int, BinFinder]] = []
+        self._tables: list[tuple[tuple[int, ...], int, NDArray[np.float64]]] = []
+        known: dict[tuple[int, bytes], int] = {}
+        for term in terms:
+            places = []
+            for feature, cuts in zip(term.features, term.cuts, strict=True):
+                key = (feature, cuts.tobytes())
+                if key not in known:
+                    known[key] = len(self._finders)
+                    self._finders.append((feature, BinFinder(cuts)))
+                places.append(known[key])
+            self._tables.append((tuple(places), term.scores.shape[-1], term.scores.ravel()))
+
+    def read(self, matrix: NDArray[np.float64]) -> Iterator[tuple[slice, Iterator[NDArray[np.float64]]]]:
+        """Rows in pieces that stay in the processor's cache: which rows, and their score of term by term."""
+        for start in range(0, len(matrix), _CHUNK_ROWS):
+            here = slice(start, start + _CHUNK_ROWS)
+            columns = np.ascontiguousarray(matrix[here].T)
+            yield here, self._scores([finder.of(columns[feature]) for feature, finder in self._finders])
+
+    def _scores(self, bins: Sequence[NDArray[np.intp]]) -> Iterator[NDArray[np.float64]]:
+        for places, width, table in self._tables:
+            index = bins[places[0]]
+            for place in places[1:]:
+                index = index * width + bins[place]
+            yield table.take(index)
 
 
 def shape_function_values(
@@ -190,13 +201,6 @@ def shape_function_values(
     """Score of a one-feature term at each value; NaN is a missing value."""
     found: NDArray[np.float64] = scores[bin_of(values, cuts)]
     return found
-
-
-def bin_of(values: NDArray[np.float64], cuts: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Index into a shape function's table of each value; NaN is a missing value."""
-    bins = cuts.searchsorted(values, side="right") + 1
-    bins[np.isnan(values)] = 0
-    return bins
 
 
 def _read_term(fields: Fields, features: int) -> Term:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError
-from lucid_models.additive_scorer import AdditiveScorer, Term, bin_of
+from lucid_models.additive_scorer import AdditiveScorer, Term
+from lucid_models.bin_finder import BinFinder
 
 # The losses, and the targets that each is defined for.
 OBJECTIVES: Mapping[str, str] = {
@@ -44,7 +45,7 @@ MAX_BINS = 256
 _PAIR_BINS = 32
 # Below this many numbers threads wait for one another longer than they work.
 _THREADED_CELLS = 400_000
-_CHUNK_ROWS = 1 << 17
+_CHUNK_ROWS = 1 << 14
 # A prediction of a training row lies within the targets, widened by so many times their width.
 _LEEWAY = 10.0
 
@@ -344,14 +345,15 @@ def _read_all(
     `tables` holds each term's scores by bag, `intercepts` each bag's intercept.
     """
     counts = [np.zeros(term.scores.size) for term in scorer.terms]
+    finders = [[BinFinder(cuts) for cuts in term.cuts] for term in scorer.terms]
     scores = np.full(len(matrix), scorer.intercept)
     held_out = intercepts[bag_of_row]
     for start in range(0, len(matrix), _CHUNK_ROWS):
         here = slice(start, start + _CHUNK_ROWS)
-        chunk, bag = matrix[here].astype(np.float64), bag_of_row[here]
+        columns, bag = np.ascontiguousarray(matrix[here].T, dtype=np.float64), bag_of_row[here]
         weight = None if weights is None else weights[here]
-        for term, table, count in zip(scorer.terms, tables, counts, strict=True):
-            bins = tuple(bin_of(chunk[:, i], cuts) for i, cuts in zip(term.features, term.cuts, strict=True))
+        for term, find, table, count in zip(scorer.terms, finders, tables, counts, strict=True):
+            bins = tuple(one.of(columns[feature]) for one, feature in zip(find, term.features, strict=True))
             flat = np.ravel_multi_index(bins, term.scores.shape)
             count += np.bincount(flat, weight, minlength=count.size)
             scores[here] += term.scores.ravel()[flat]

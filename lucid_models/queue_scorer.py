@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, NotFoundError
-from lucid_models.additive_scorer import bin_of, shape_function_values
+from lucid_models.bin_finder import BinFinder
 from lucid_models.duration_features import DurationFeatureState
 from lucid_models.estimating import DurationScorer
 from lucid_models.key_statistics import NEVER_S, KeyStatistics
@@ -223,21 +223,22 @@ class _ScoringPlan:
     def __init__(self, scorer: DurationScorer) -> None:
         self._state = scorer.state
         self._intercept = scorer.log_head.intercept
-        self._functions: dict[str, list[tuple[Floats, Floats]]] = {}
+        self._functions: dict[str, list[tuple[BinFinder, Floats]]] = {}
         self._pairs: list[tuple[str, str, int, Floats]] = []
-        self._pair_cuts: dict[str, Floats] = {}
+        pair_cuts: dict[str, Floats] = {}
         for term in scorer.log_head.terms:
             names = [scorer.log_head.feature_names[feature] for feature in term.features]
             if len(names) == 1:
-                self._functions.setdefault(names[0], []).append((term.cuts[0], term.scores))
+                self._functions.setdefault(names[0], []).append((BinFinder(term.cuts[0]), term.scores))
                 continue
             for name, cuts in zip(names, term.cuts, strict=True):
-                if not np.array_equal(self._pair_cuts.setdefault(name, cuts), cuts):
+                if not np.array_equal(pair_cuts.setdefault(name, cuts), cuts):
                     raise BadInputError(
                         f"The feature {name!r} has other cuts in each of its pairs.",
                         remedy="Use DurationScorer.predict for this model.",
                     )
             self._pairs.append((names[0], names[1], term.scores.shape[1], term.scores.ravel()))
+        self._pair_bins = {name: BinFinder(cuts) for name, cuts in pair_cuts.items()}
 
     def scores(
         self,
@@ -274,10 +275,10 @@ class _ScoringPlan:
             own = rows[position, :jobs]
             for statistic, values in features.items():
                 feature = f"{name}:{statistic}"
-                for cuts, scores in self._functions.get(feature, ()):
-                    of_key += shape_function_values(values, cuts, scores)
-                if feature in self._pair_cuts:
-                    bins[feature] = bin_of(values, self._pair_cuts[feature])[own]
+                for finder, scores in self._functions.get(feature, ()):
+                    of_key += scores.take(finder.of(values))
+                if feature in self._pair_bins:
+                    bins[feature] = self._pair_bins[feature].of(values)[own]
             total += of_key[own]
             if state.tracks_flights[position]:
                 newest = np.flatnonzero(level.newest[own] == serials)
@@ -286,10 +287,10 @@ class _ScoringPlan:
                     after = _gap(value["earlier_submit_s"][own[newest]], at_s)
                     self._correct(f"{name}:{_GAP}", newest, before, after, total, bins)
         for name, column in zip(state.facts, facts, strict=True):
-            for cuts, scores in self._functions.get(name, ()):
-                total += shape_function_values(column[:jobs], cuts, scores)
-            if name in self._pair_cuts:
-                bins[name] = bin_of(column[:jobs], self._pair_cuts[name])
+            for finder, scores in self._functions.get(name, ()):
+                total += scores.take(finder.of(column[:jobs]))
+            if name in self._pair_bins:
+                bins[name] = self._pair_bins[name].of(column[:jobs])
         for one, other, width, table in self._pairs:
             total += table[bins[one] * width + bins[other]]
         return total
@@ -304,11 +305,11 @@ class _ScoringPlan:
         bins: Mapping[str, NDArray[np.intp]],
     ) -> None:
         """The newest job of a key looks at the submission before its own: `after` in place of `before`."""
-        for cuts, scores in self._functions.get(feature, ()):
-            total[jobs] += shape_function_values(after, cuts, scores)
-            total[jobs] -= shape_function_values(before, cuts, scores)
+        for finder, scores in self._functions.get(feature, ()):
+            total[jobs] += scores.take(finder.of(after))
+            total[jobs] -= scores.take(finder.of(before))
         if feature in bins:
-            bins[feature][jobs] = bin_of(after, self._pair_cuts[feature])
+            bins[feature][jobs] = self._pair_bins[feature].of(after)
 
     def _means(
         self,

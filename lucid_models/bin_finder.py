@@ -1,4 +1,4 @@
-"""A shape function of one feature as a table, looked up for many values at once with NumPy alone.
+"""Finds the bins of many values among a shape function's cuts at once, with NumPy alone.
 
 A binary search among the cuts mispredicts a branch at every other step. Here the range of the cuts is laid
 out in up to 4,096 equal buckets, each of which knows the cuts below it: one multiplication finds a value's
@@ -18,33 +18,28 @@ _FEW_VALUES = 64
 Floats = NDArray[np.float64]
 
 
-class ShapeFunction:
-    """The score of each value of one feature; NaN is a missing value.
+class BinFinder:
+    """The bins of the values of one feature, counted as by `bin_of`."""
 
-    `scores` has len(cuts) + 3 entries, as in `additive_scorer.Term`: missing, then bin after bin, then one
-    that numbers never need.
-    """
-
-    def __init__(self, cuts: Floats, scores: Floats) -> None:
-        # Sorted behind every number, NaN finds the place behind the last bin by itself.
-        self._edges = np.append(cuts, np.nan)
-        self._table = np.concatenate([scores[1 : cuts.size + 2], scores[:1]])
+    def __init__(self, cuts: Floats) -> None:
+        self._cuts = cuts
         self._depth = 0
         if cuts.size >= _FEWEST_CUTS:
-            self._lay_out(cuts)
+            self._lay_out()
 
-    def of(self, values: Floats) -> Floats:
-        """Scores of the values, of the same shape (one dimension)."""
+    def of(self, values: Floats) -> NDArray[np.intp]:
+        """Bins of the values, shape (values,)."""
         if not self._depth or values.size < _FEW_VALUES:
-            return self._table.take(self._edges.searchsorted(values, side="right"))
+            return bin_of(values, self._cuts)
         with np.errstate(over="ignore"):
-            place = self._below.take(self._bucket(values))
+            bins = self._first_bin.take(self._bucket(values))
         for _ in range(self._depth):
-            place += values >= self._padded.take(place)
-        return self._table.take(place)
+            bins += values >= self._upper_edge.take(bins)
+        return bins
 
-    def _lay_out(self, cuts: Floats) -> None:
+    def _lay_out(self) -> None:
         """Choose the fewest buckets that hold one cut each, or the most of them."""
+        cuts = self._cuts
         self._low = float(cuts[0])
         for buckets in _BUCKETS:
             with np.errstate(over="ignore", divide="ignore"):
@@ -57,10 +52,10 @@ class ShapeFunction:
             depth = int(held.max())
             if depth == 1 or (buckets == _BUCKETS[-1] and depth <= _MOST_IN_BUCKET):
                 self._depth = depth
-                self._below = np.cumsum(held) - held
-                self._below[0] = cuts.size + 1
-                # Never reached by a comparison, whatever the value.
-                self._padded = np.append(cuts, np.full(_MOST_IN_BUCKET + 2, np.nan))
+                self._first_bin = np.cumsum(held) - held + 1
+                self._first_bin[0] = 0
+                # No value passes NaN: not a missing one, and none in the last bin.
+                self._upper_edge = np.concatenate([[np.nan], cuts, [np.nan]])
                 return
 
     def _bucket(self, values: Floats) -> NDArray[np.intp]:
@@ -71,3 +66,10 @@ class ShapeFunction:
         np.minimum(place, self._top, out=place)
         place += 1.0
         return np.fmax(place, 0.0, out=place).astype(np.intp)
+
+
+def bin_of(values: Floats, cuts: Floats) -> NDArray[np.intp]:
+    """Index into a shape function's table of each value, by binary search; NaN is a missing value."""
+    bins = cuts.searchsorted(values, side="right") + 1
+    bins[np.isnan(values)] = 0
+    return bins

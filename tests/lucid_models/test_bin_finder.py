@@ -3,16 +3,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.additive_scorer import bin_of
-from lucid_models.shape_function import ShapeFunction
+from lucid_models.bin_finder import BinFinder, bin_of
 
 FINITE = st.floats(-1e300, 1e300) | st.floats(-3, 3) | st.sampled_from([0.0, -0.0, 5e-324, 1e300, -1e300])
 
 
 def checked(cuts: np.ndarray, values: np.ndarray) -> None:
-    scores = np.arange(cuts.size + 3, dtype=np.float64)
     with np.errstate(all="raise", under="ignore"):
-        found = ShapeFunction(cuts, scores).of(values)
+        found = BinFinder(cuts).of(values)
     assert np.array_equal(found, bin_of(values, cuts))
 
 
@@ -47,5 +45,5 @@ def test_learned_and_unlikely_cuts(cuts: int, kind: str) -> None:
     checked(edges, values)
 
 
-def test_no_value_has_no_score() -> None:
-    assert ShapeFunction(np.array([1.0]), np.arange(4.0)).of(np.array([])).shape == (0,)
+def test_no_value_has_no_bin() -> None:
+    assert BinFinder(np.array([1.0])).of(np.array([])).shape == (0,)
