@@ -61,12 +61,6 @@ class AdditiveScorer:
         self.term_names = tuple(
             " x ".join(self.feature_names[i] for i in term.features) for term in self.terms
         )
-        self._single = [
-            (term.features[0], term.cuts[0].tolist(), term.scores.tolist())
-            if len(term.features) == 1
-            else None
-            for term in self.terms
-        ]
 
     def contributions(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Score of each term for each row, shape (rows, terms), on the scale of the link."""
@@ -94,19 +88,14 @@ class AdditiveScorer:
     def contributions_one(self, values: Sequence[float]) -> list[float]:
         """Score of each term for one row; faster than `contributions` for a single row."""
         result = []
-        for single, term in zip(self._single, self.terms, strict=True):
-            if single is not None:
-                feature, cuts, scores = single
+        for feature, cuts, scores, pair in self._lists:
+            value = values[feature]
+            index = 0 if value != value else bisect_right(cuts, value) + 1
+            if pair is not None:
+                feature, cuts, width = pair
                 value = values[feature]
-                result.append(scores[0] if value != value else scores[bisect_right(cuts, value) + 1])
-            else:
-                index = tuple(
-                    0
-                    if values[feature] != values[feature]
-                    else bisect_right(cuts.tolist(), values[feature]) + 1
-                    for feature, cuts in zip(term.features, term.cuts, strict=True)
-                )
-                result.append(float(term.scores[index]))
+                index = index * width + (0 if value != value else bisect_right(cuts, value) + 1)
+            result.append(scores[index])
         return result
 
     def score_one(self, values: Sequence[float]) -> float:
@@ -147,6 +136,25 @@ class AdditiveScorer:
         names = fields.texts("feature_names", most=MAX_FEATURES, unique=True)
         terms = [_read_term(item, len(names)) for item in fields.children("terms", most=MAX_TERMS)]
         return cls(names, terms, fields.number("intercept", -1e15, 1e15), fields.text("link", choices=LINKS))
+
+    @cached_property
+    def _lists(
+        self,
+    ) -> list[tuple[int, list[float], list[float], tuple[int, list[float], int] | None]]:
+        """Per term its feature, cuts and scores in one list; of a pair also the second feature, its cuts, and
+        how many scores lie between two bins of the first.
+        """
+        return [
+            (
+                term.features[0],
+                term.cuts[0].tolist(),
+                term.scores.ravel().tolist(),
+                None
+                if len(term.features) == 1
+                else (term.features[1], term.cuts[1].tolist(), term.scores.shape[1]),
+            )
+            for term in self.terms
+        ]
 
     @cached_property
     def _plan(self) -> "_ReadingPlan":
