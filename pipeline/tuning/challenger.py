@@ -21,7 +21,7 @@ from pipeline.contenders import learned_until
 from pipeline.profile_store import read_profile_set
 from pipeline.release_settings import pinned_settings
 from pipeline.tuning.proposal import Proposal
-from pipeline.tuning.space import packing_part, policy_part
+from pipeline.tuning.space import policy_part, thresholds_of, with_thresholds
 from pipeline.tuning.study import Study, TuningSpec, plan_study
 from pipeline.windows import training_window_end
 
@@ -133,7 +133,7 @@ def build_challenger(study: Study, proposal: Proposal, *, tracking_uri: str) -> 
 
 def _train_packing(study: Study, proposal: Proposal, tracking_uri: str) -> int:
     profiles = read_profile_set(study.inputs_uri, study.cluster)
-    settings = packing_part(study.packing, {**study.space.current, **proposal.values})
+    settings = with_thresholds(study.packing, thresholds_of({**study.space.current, **proposal.values}))
     report = train_packing(
         solo=profiles.solo,
         pairs=profiles.pairs,

@@ -17,6 +17,7 @@ from simulator.stages.strategy import SHARING_CAPACITY
 
 Value = int | float | str
 Values = Mapping[str, Value]
+Thresholds = tuple[float, float]
 
 SHARING = ("none", "apathetic", "default")  # by G_SS: nobody, 1, 2
 THRESHOLDS = ("medium_from", "tiny_above")
@@ -154,15 +155,14 @@ def policy_part(values: Values) -> dict[str, Value]:
     return {name: value for name, value in values.items() if name not in THRESHOLDS}
 
 
-def thresholds_of(values: Values) -> tuple[float, float]:
+def thresholds_of(values: Values) -> Thresholds:
     """A trial's thresholds: Medium from, Tiny above."""
     return float(values["medium_from"]), float(values["tiny_above"])
 
 
-def packing_part(settings: PackingSettings, values: Values) -> PackingSettings:
-    """The packing model's settings with a trial's thresholds."""
-    medium_from, tiny_above = thresholds_of(values)
-    return replace(settings, medium_from=medium_from, tiny_above=tiny_above)
+def with_thresholds(settings: PackingSettings, thresholds: Thresholds) -> PackingSettings:
+    """The packing model's settings with other thresholds."""
+    return replace(settings, medium_from=thresholds[0], tiny_above=thresholds[1])
 
 
 def thresholds_rise(values: Values) -> bool:

@@ -16,8 +16,9 @@ from lucid_models.packing_tree import PackingSettings
 from pipeline.contenders import Contender, replay_contender, sharing_scores
 from pipeline.plain_values import plain
 from pipeline.replay_inputs import JobTypes
+from pipeline.sharing_beliefs import believed_pairs
 from pipeline.tuning.inputs import BlockInputs, read_block
-from pipeline.tuning.space import Values, packing_part, policy_part, thresholds_of
+from pipeline.tuning.space import Thresholds, Values, policy_part, thresholds_of, with_thresholds
 from pipeline.tuning.windows import TuningWindows
 from simulator.colocation import MeasuredPairs
 from simulator.gate.metrics import quantile
@@ -106,19 +107,21 @@ class Replayer:
         self._read = partial(read_block, inputs_uri, cluster, job_types=job_types, seed=seed)
         self._blocks: dict[str, BlockInputs] = {}
         self._scores: dict[tuple[str, float, float], Floats] = {}
-        self._models: dict[tuple[float, float], PackingAnalyzeModel] = {}
+        self._models: dict[Thresholds, PackingAnalyzeModel] = {}
 
     def replay(self, values: Values, block: str) -> Replay:
         """Replay a block (or the validation window) under a trial's values, as the gate replays a release."""
         inputs = self._block(block)
+        model = self._packing_model(thresholds_of(values))
         queue = ProfilingQueue(inputs.start_s)
         contender = Contender(
             "lucid",
             "lucid",
             inputs.estimates_s,
-            self._sharing_scores(block, values),
+            self._sharing_scores(block, model),
             {**self.settings, **policy_part(values)},
             inputs.forecast,
+            believed_pairs(model),
         )
         colocation = MeasuredPairs(inputs.replay.measured.pairs)
         result = replay_contender(contender, inputs.replay, inputs.replay.cluster, colocation, recorder=queue)
@@ -151,15 +154,19 @@ class Replayer:
             found = self._blocks[name] = self._read(self.windows.window(name))
         return found
 
-    def _sharing_scores(self, block: str, values: Values) -> Floats:
-        """The scores of the block's jobs by a tree that was trained with these thresholds."""
-        thresholds = thresholds_of(values)
-        found = self._scores.get((block, *thresholds))
+    def _packing_model(self, thresholds: Thresholds) -> PackingAnalyzeModel:
+        """A model that was trained with these thresholds."""
+        found = self._models.get(thresholds)
         if found is None:
-            model = self._models.get(thresholds)
-            if model is None:
-                measured = self._block(block).replay.measured
-                model = PackingAnalyzeModel(packing_part(self.packing, values))
-                self._models[thresholds] = model.fit(measured.solo, measured.pairs)
-            found = self._scores[block, *thresholds] = sharing_scores(model, self._block(block).replay)
+            measured = self._block(next(iter(self.windows.search))).replay.measured
+            model = PackingAnalyzeModel(with_thresholds(self.packing, thresholds))
+            found = self._models[thresholds] = model.fit(measured.solo, measured.pairs)
+        return found
+
+    def _sharing_scores(self, block: str, model: PackingAnalyzeModel) -> Floats:
+        """The scores of the block's jobs."""
+        key = (block, model.settings.medium_from, model.settings.tiny_above)
+        found = self._scores.get(key)
+        if found is None:
+            found = self._scores[key] = sharing_scores(model, self._block(block).replay)
         return found
