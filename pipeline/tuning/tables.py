@@ -21,6 +21,7 @@ FIGURES = (
     "colocated_pct",
 )
 SAME_FILTERING = 0.95
+WORTH_CUTTING_S = 1.0
 
 
 def trials_table(study: Study, trials: Sequence[Trial]) -> pd.DataFrame:
@@ -91,6 +92,8 @@ def profiling_markdown(trials: Sequence[Trial]) -> str:
     current = trials[0] if trials else None
     if current is None or not current.mean_figure("profiling_runs"):
         return ""
+    if (current.mean_figure("profiling_queue_s") or 0.0) < WORTH_CUTTING_S:
+        return "Jobs hardly queue before profiling: there is nothing to cut."
     fewest_pct = SAME_FILTERING * (current.mean_figure("ended_in_profiling_pct") or 0.0)
     able = [
         trial
