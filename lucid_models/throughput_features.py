@@ -6,9 +6,10 @@ follow Lucid section 3.5.2; the date, the month and the week number are left out
 beyond them.
 
 Bursts stretch over orders of magnitude and clusters grow, so history is measured against the *level*, the
-geometric mean of 1 + count over the last day: a feature is the natural logarithm of (1 + count) / level, and
-the model forecasts multiples of the level. What was learned holds at any size of the cluster, and forecasts
-follow when demand doubles. A burst moves a geometric mean as little as it moves the paper's medians.
+geometric mean of 1 + count over the last day and the last week (half each, so that neither growth nor one
+silent day leads astray): a feature is the natural logarithm of (1 + count) / level, and the model forecasts
+multiples of the level. What was learned holds at any size of the cluster, and forecasts follow when demand
+doubles. A burst moves a geometric mean as little as it moves the paper's medians.
 
 An additive model cannot multiply a daily pattern by how busy the cluster is; on the logarithmic scale that is
 a sum, and the `..._at_level` features hand it over: what the last days (or weeks) brought at this time,
@@ -125,7 +126,7 @@ class ThroughputFeatures:
         """Bins before a forecast bin that its features read (soft means reach further, with vanishing
         weight).
         """
-        windows = (self.day_bins, *self.mean_bins, *self.level_bins)
+        windows = (*self._level_spans, *self.mean_bins, *self.level_bins)
         back = max(
             [day * self.day_bins for day in (*self.slot_days, *(7 * w for w in self.slot_weeks))] or [0]
         )
@@ -144,7 +145,9 @@ class ThroughputFeatures:
         known = kept - self.lead_bins  # the newest bin that each row may read
         logs = np.rint(np.log1p(values) * _LOG_STEPS) / _LOG_STEPS
         means = {window: rolling_mean(logs, window) for window in {*self.mean_bins, *self.level_bins}}
-        level = _at(rolling_mean(logs, self.day_bins, least=1), known)
+        level = _at(
+            np.mean([rolling_mean(logs, window, least=1) for window in self._level_spans], axis=0), known
+        )
         columns = [_at(logs, known - lag) - level for lag in LAGS]
         columns += [_at(means[window], known) - level for window in self.mean_bins]
         columns += [np.log1p(_at(_soft_mean(values, span), known)) - level for span in self.ewma_bins]
@@ -201,6 +204,11 @@ class ThroughputFeatures:
             fields.integer("utc_offset_s", -DAY_S, DAY_S),
             fields.integer("longest_s", 0, 520 * WEEK_S),
         )
+
+    @property
+    def _level_spans(self) -> tuple[int, ...]:
+        """Windows whose log means average to the level, in bins."""
+        return (self.day_bins, 7 * self.day_bins) if self.longest_s >= WEEK_S else (self.day_bins,)
 
     @property
     def _smoothed(self) -> int:

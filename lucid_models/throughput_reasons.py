@@ -20,8 +20,8 @@ class ForecastAccount:
     """A forecast as an account, in the series' unit (`unit`): `usual` plus all `parts` is `forecast`, unless
     the effects sum to less than nothing (`floored`).
 
-    `level`: geometric mean of 1 + count over the last day; `recent`: weighted mean count of about the last
-    hour; `days`, `weeks`: mean count at this time on the last days and in the last weeks; None: unknown.
+    `level`: geometric mean of 1 + count (throughput_features); `recent`: weighted mean count of about the
+    last hour; `days`, `weeks`: mean count at this time on the last days and in the last weeks; None: unknown.
     """
 
     forecast: float
@@ -58,9 +58,7 @@ class ForecastAccount:
         if self.floored or rest < 0:
             return text
         moves = [f"{name} {_verb(name, value)} {abs(value)}" for name, value in added.items()]
-        return f"{text} At the level of the last day a bin brings {rest}" + (
-            f"; {_listed(moves)}." if moves else "."
-        )
+        return f"{text} At the present level a bin brings {rest}" + (f"; {_listed(moves)}." if moves else ".")
 
     def _interval(self) -> str:
         start = round(self.hour * 60)

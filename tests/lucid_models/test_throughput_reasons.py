@@ -25,7 +25,7 @@ def test_a_forecast_is_said_in_words_that_add_up() -> None:
     account = account_for_forecast("submitted_gpu_jobs", 600, 38.0, level, 1.1, contributions, row)
     assert account.sentence() == (
         "38 jobs in Monday 09:50-10:00: the last hour averaged about 31 a bin and Mondays at this time "
-        "usually bring 44. At the level of the last day a bin brings 24; the last hours add 10, the pattern "
+        "usually bring 44. At the present level a bin brings 24; the last hours add 10, the pattern "
         "of the last days and weeks adds 7 and the hour and the weekday take 3."
     )
     assert account.days is None
