@@ -36,13 +36,17 @@ _READING: Mapping[str, tuple[str, ...]] = {
         "of the pair, read off that feature's shape function.",
     ),
     "throughput": (
-        "A forecast is the intercept plus one score per feature, read off that feature's shape function.",
+        "A forecast is the present level times the sum of an intercept and one score per feature, read off",
+        "that feature's shape function.",
         "Importance is the mean absolute score over the training bins.",
+        "`lucid explain --model throughput` says in words why the next bin is forecast as it is.",
     ),
     "duration": (
         "The logarithm of the estimate is the intercept plus one score per feature, so scores multiply",
         "run time: +0.69 doubles it, -0.69 halves it.",
         "Importance is the mean absolute score over the training jobs.",
+        "A reason starts from what jobs like it usually run and says how much time each part adds or takes",
+        "off; the amounts add up (`lucid explain --model duration --job ID`, docs/explanations.md).",
     ),
 }
 
