@@ -21,7 +21,7 @@ from lucid_models.forecasting import SERIES
 from lucid_models.model_card import CardFacts
 from lucid_models.packing import FEATURES, PackingAnalyzeModel, PackingSettings
 from lucid_models.serving_frames import INPUT_COLUMNS
-from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput_forecasts import ThroughputForecasts
 from lucid_models.training_data import (
     TrainingTable,
@@ -137,7 +137,6 @@ def train_throughput(
     tracking_uri: str,
     train_until: datetime | None = None,
     seed: int = 0,
-    lead_bins: int = DEFAULT_LEAD_BINS,
     settings: ThroughputSettings | None = None,
     progress: Progress = silent,
 ) -> TrainReport:
@@ -150,9 +149,9 @@ def train_throughput(
     chosen = replace(base, boosting=replace(base.boosting, seed=seed))
     data = read_training_throughput(lake_uri, cluster, train_until)
     progress(0, 3, "validation fit")
-    metrics, baselines = _throughput_metrics(data)
+    metrics, baselines = _throughput_metrics(data, chosen.lead_bins)
     progress(1, 3, "final fit")
-    models = {series: ThroughputPredictModel(chosen).fit(data.table, series, lead_bins) for series in SERIES}
+    models = {series: ThroughputPredictModel(chosen).fit(data.table, series) for series in SERIES}
     progress(2, 3, "logging")
     forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
     recent = data.table.iloc[-_EXAMPLE_BINS:].reset_index(drop=True)
@@ -161,7 +160,7 @@ def train_throughput(
         kind="throughput",
         document=forecasts.to_data(),
         dataset=data.dataset,
-        params={**asdict(chosen), "lead_bins": lead_bins, "bin_s": int(data.table["bin_s"].iloc[0])},
+        params={**asdict(chosen), "bin_s": int(data.table["bin_s"].iloc[0])},
         metrics=metrics,
         baselines=baselines,
         card=_card("throughput", data, metrics, baselines, {"bins": len(data.table)}),
@@ -225,9 +224,9 @@ def train_duration(
 # Measuring ---------------------------------------------------------------------------------------------
 
 
-def _throughput_metrics(data: TrainingTable) -> tuple[Metrics, dict[str, Metrics]]:
+def _throughput_metrics(data: TrainingTable, lead_bins: int) -> tuple[Metrics, dict[str, Metrics]]:
     table, tail_days = data.table, max(1, round(data.tail_days))
-    rows = evaluate_throughput(table, test_days=tail_days, leads=("g5",), rivals=False)
+    rows = evaluate_throughput(table, test_days=tail_days, leads=(f"g{lead_bins}",), rivals=False)
     metrics: Metrics = {}
     baselines: dict[str, Metrics] = {}
     for row in rows:

@@ -10,11 +10,20 @@ MODELS = ("packing", "throughput", "duration")
 
 
 def train_model(
-    *, model: str, cluster: str, lake_uri: str, training_until: str, tracking_uri: str, seed: int = 0
+    *,
+    model: str,
+    cluster: str,
+    lake_uri: str,
+    training_until: str,
+    tracking_uri: str,
+    seed: int = 0,
+    lead_bins: int | None = None,
+    utc_offset_s: int = 0,
 ) -> dict[str, Any]:
     """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
 
-    The packing model learns from the cluster's profile tables, which have no time.
+    The packing model learns from the cluster's profile tables, which have no time. `lead_bins` (None: the
+    default) and `utc_offset_s`, the cluster's local time minus UTC, are the throughput model's.
 
     Raises UnknownNameError for another model, NotFoundError when the lake lacks a table.
     """
@@ -29,8 +38,16 @@ def train_model(
             solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri, seed=seed
         )
     elif model == "throughput":
+        from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputSettings
+
         report = training.train_throughput(
-            lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until
+            lake_uri=lake_uri,
+            cluster=cluster,
+            tracking_uri=tracking_uri,
+            train_until=until,
+            settings=ThroughputSettings(
+                lead_bins=DEFAULT_LEAD_BINS if lead_bins is None else lead_bins, utc_offset_s=utc_offset_s
+            ),
         )
     elif model == "duration":
         report = training.train_duration(

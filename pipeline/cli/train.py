@@ -84,11 +84,19 @@ def throughput(
     lake: LakeOption = None,
     hold_out_days: HoldOutOption = 14,
     as_of: AsOfOption = None,
+    lead: Annotated[
+        int, typer.Option("--lead", min=1, help="Bins that a forecast bin lies after the newest known one.")
+    ] = 5,
+    utc_offset_hours: Annotated[
+        float,
+        typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC."),
+    ] = 0.0,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Throughput Predict Model on a cluster's throughput table."""
-    _train_on_lake("throughput", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
+    chosen = {"lead_bins": lead, "utc_offset_s": round(utc_offset_hours * 3_600)}
+    _train_on_lake("throughput", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
 
 
 @app.command()
@@ -112,6 +120,7 @@ def _train_on_lake(
     as_of: str | None,
     tracking_uri: str | None,
     as_json: bool,
+    **chosen: int,
 ) -> None:
     """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
     from pipeline.model_training import train_model
@@ -125,5 +134,6 @@ def _train_on_lake(
         lake_uri=lake_uri,
         training_until=until.isoformat(),
         tracking_uri=tracking_or_default(tracking_uri),
+        **chosen,
     )
     _present(report, as_json)
