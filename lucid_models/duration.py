@@ -23,32 +23,38 @@ from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
 from lucid_models.duration_features import (
     FACTS,
-    LEVELS,
     DurationFeatureSettings,
     DurationFeatureState,
 )
+from lucid_models.duration_tables import (
+    by_submission,
+    choose_facts,
+    choose_levels,
+    epoch_seconds,
+    job_mappings,
+    job_stream,
+    submission_order,
+)
 from lucid_models.estimating import MAX_DURATION_S, DurationScorer, ResidualQuantiles
 from lucid_models.explanation import explain_additive_global
-from lucid_models.job_keys import name_family
 from lucid_models.job_replay import JobStream, replay, stream_summary
 from lucid_models.monotone import check_directions, constrain
 from lucid_models.pair_choice import choose_pairs
 
+__all__ = [
+    "MIN_JOBS",
+    "DurationSettings",
+    "WorkloadEstimateModel",
+    "choose_facts",
+    "choose_levels",
+    "epoch_seconds",
+    "job_mappings",
+    "job_stream",
+    "residual_quantiles",
+]
+
 MIN_JOBS = 100
 _RESIDUAL_KNOTS = 12
-_TEXT = ("job_id", "virtual_cluster", "user", "name", "job_type")
-_NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
-_FACT_COLUMN = {
-    "log_gpus": "gpus",
-    "log_cpus": "cpus",
-    "nodes": "nodes",
-    "log_time_limit": "time_limit_s",
-    "gpu_util_pct": "gpu_util_pct",
-    "gpu_mem_util_pct": "gpu_mem_util_pct",
-    "log_gpu_mem_mib": "gpu_mem_mib",
-}
-# A column is used when at least this share of its rows is known.
-_LEAST_KNOWN_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class DurationSettings:
     )
     mean_boosting: BoostingSettings = field(
         default_factory=lambda: BoostingSettings(
-            objective="gamma_deviance", bags=4, max_rounds=1_500, max_bins=64, min_samples_leaf=50
+            objective="poisson_deviance", bags=4, max_rounds=1_500, max_bins=64, min_samples_leaf=50
         )
     )
     pairs: int = 16
@@ -218,12 +224,12 @@ class WorkloadEstimateModel:
         state = self.scorer.state.copy()
         if earlier is not None:
             running = earlier[earlier["job_id"].astype(str).isin(list(state.flights))]
-            table = pd.concat([_sorted(running), _sorted(jobs)], ignore_index=True)
+            table = pd.concat([by_submission(running), by_submission(jobs)], ignore_index=True)
         else:
-            table = _sorted(jobs)
+            table = by_submission(jobs)
         fresh = np.arange(len(table)) >= len(table) - len(jobs)
         rows = replay(state, job_stream(table, state), scored=fresh, submitted=fresh, progress=progress)
-        order = _submission_order(jobs)
+        order = submission_order(jobs)
         back = np.empty_like(order)
         back[order] = np.arange(order.size)
         return pd.DataFrame(rows[back], columns=list(state.names), index=jobs.index)
@@ -257,7 +263,7 @@ class WorkloadEstimateModel:
     def _lesson(self, jobs: pd.DataFrame, known_until_s: float | None, progress: Progress) -> "_Lesson":
         if jobs.empty:
             raise BadInputError("The job table is empty.", remedy="Ingest a log that covers the period.")
-        table = _sorted(jobs)
+        table = by_submission(jobs)
         state = DurationFeatureState(choose_levels(table), choose_facts(table), self.settings.features)
         stream = job_stream(table, state)
         until_s = float(stream.submit_s[-1]) if known_until_s is None else known_until_s
@@ -272,71 +278,6 @@ class WorkloadEstimateModel:
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))
-
-
-def choose_levels(jobs: pd.DataFrame, *, buckets: bool = False) -> list[str]:
-    """The levels that this log has the columns for, without those that repeat another one; those of name
-    buckets if asked for.
-    """
-    columns = ("virtual_cluster", "user", "name", "job_type", "time_limit_s")
-    known = (column for column in columns if _known_share(jobs, column) and jobs[column].nunique() > 1)
-    parts = {column.removesuffix("_s") for column in known}
-    if "name" in parts:
-        names = jobs["name"].dropna().astype(str).unique()
-        if 1 < len({name_family(name) for name in names}) < len(names):
-            parts.add("family")
-        if buckets:
-            parts.add("bucket")
-    return [level for level, (needed, _) in LEVELS.items() if parts.issuperset(set(needed) - {"size"})]
-
-
-def choose_facts(jobs: pd.DataFrame) -> list[str]:
-    """The plain facts that this log has the columns for."""
-    usable: dict[str, str] = {}
-    for fact, column in _FACT_COLUMN.items():
-        told = _known_share(jobs, column) and jobs[column].nunique() > 1
-        # A second column that says the same (SWF: processors as GPUs and as cores) only shares its score.
-        if told and not any(_same_numbers(jobs, column, other) for other in usable.values()):
-            usable[fact] = column
-    return [fact for fact in FACTS if fact in (*usable, "hour", "day_of_week")]
-
-
-def job_stream(jobs: pd.DataFrame, state: DurationFeatureState) -> JobStream:
-    """A job table in the order of submission as the arrays that a replay needs."""
-    submit = epoch_seconds(jobs, "submit_time")
-    if np.isnan(submit).any():
-        raise BadInputError("A job has no submission time.", remedy="Quarantine such rows at ingest.")
-    start, end = epoch_seconds(jobs, "start_time"), epoch_seconds(jobs, "end_time")
-    duration = _numbers(jobs, "duration_s")
-    duration = np.where(duration >= 0, duration, np.nan)
-    waited = np.nan_to_num(_numbers(jobs, "queuing_delay_s"), nan=0.0)
-    begun = np.where(np.isnan(start), submit + np.maximum(waited, 0.0), start)
-    mappings = job_mappings(jobs)
-    facts = np.array([state.facts_of(job) for job in mappings], dtype=np.float64)
-    return JobStream(
-        [str(job["job_id"]) for job in mappings],
-        [state.keys_of(job) for job in mappings],
-        facts.reshape(len(mappings), len(state.facts)),
-        submit,
-        start,
-        np.where(np.isnan(end), begun + duration, end),
-        duration,
-    )
-
-
-def job_mappings(jobs: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a job table as the mappings that the feature state reads."""
-    columns: dict[str, list[Any]] = {
-        name: jobs[name].astype(object).where(jobs[name].notna(), None).tolist()
-        for name in _TEXT
-        if name in jobs.columns
-    }
-    columns |= {name: _numbers(jobs, name).tolist() for name in _NUMBERS if name in jobs.columns}
-    columns["submit_time_s"] = epoch_seconds(jobs, "submit_time").tolist()
-    if "job_id" not in columns:
-        columns["job_id"] = [str(position) for position in range(len(jobs))]
-    names = list(columns)
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float64]) -> ResidualQuantiles:
@@ -354,38 +295,3 @@ def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float6
             middle.append(float(np.quantile(residual, 0.5)))
             upper.append(float(np.quantile(residual, 0.9)))
     return ResidualQuantiles(np.array(knots), np.array(middle), np.array(upper))
-
-
-def epoch_seconds(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
-    """A column of times as Unix seconds; NaN where missing or where the table lacks the column."""
-    if column not in jobs.columns:
-        return np.full(len(jobs), np.nan)
-    times = pd.to_datetime(jobs[column], utc=True).astype("datetime64[us, UTC]")
-    seconds: NDArray[np.float64] = times.astype("int64").to_numpy(dtype=np.float64) / 1e6
-    seconds[times.isna().to_numpy()] = np.nan
-    return seconds
-
-
-def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
-    if column not in jobs.columns:
-        return np.full(len(jobs), np.nan)
-    numbers = pd.to_numeric(jobs[column], errors="coerce").astype("Float64")
-    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
-
-
-def _same_numbers(jobs: pd.DataFrame, column: str, other: str) -> bool:
-    return bool(np.array_equal(_numbers(jobs, column), _numbers(jobs, other), equal_nan=True))
-
-
-def _known_share(jobs: pd.DataFrame, column: str) -> bool:
-    return column in jobs.columns and bool(jobs[column].notna().mean() >= _LEAST_KNOWN_SHARE)
-
-
-def _submission_order(jobs: pd.DataFrame) -> NDArray[np.intp]:
-    return np.argsort(epoch_seconds(jobs, "submit_time"), kind="stable")
-
-
-def _sorted(jobs: pd.DataFrame) -> pd.DataFrame:
-    if jobs.empty:
-        return jobs
-    return jobs.iloc[_submission_order(jobs)].reset_index(drop=True)
