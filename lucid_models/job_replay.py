@@ -50,7 +50,10 @@ def replay(
     wanted = np.ones(jobs, dtype=np.bool_) if scored is None else scored
     fresh = np.ones(jobs, dtype=np.bool_) if submitted is None else submitted
     times, kinds, whose = _events(stream, until_s)
-    rows: list[list[float]] = []
+    statistics = len(state.names) - len(state.facts)
+    matrix = np.empty((int((wanted & fresh).sum()), statistics + len(state.facts)))
+    matrix[:, statistics:] = stream.facts[wanted & fresh]
+    row = 0
     event = 0
     events = len(times)
     submit_s, duration_s = stream.submit_s.tolist(), stream.duration_s.tolist()
@@ -65,7 +68,8 @@ def replay(
             event += 1
         job_id, keys = stream.job_ids[job], stream.keys[job]
         if wanted_list[job]:
-            rows.append(state.statistics_at(job_id, keys, now))
+            matrix[row, :statistics] = state.statistics_at(job_id, keys, now)
+            row += 1
         if now <= until_s:
             state.submit(job_id, keys, now)
         if job % 5_000 == 0:
@@ -74,9 +78,7 @@ def replay(
         _happen(state, stream, duration_s, kinds[event], whose[event], times[event])
         event += 1
     progress(jobs, jobs, "reading the log in the order of time")
-    statistics = len(state.names) - len(state.facts)
-    matrix = np.array(rows, dtype=np.float64).reshape(len(rows), statistics)
-    return np.concatenate([matrix, stream.facts[wanted & fresh]], axis=1)
+    return matrix
 
 
 def _happen(
