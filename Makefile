@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export LUCID_REFERENCE_DATA ?= $(abspath ../shared)
 endif
 
-.PHONY: install demo up down test lint format bench golden reproduction lock clean
+.PHONY: install demo up down test lint format bench golden reproduction quality lock clean
 
 install: .venv/installed
 
@@ -49,6 +49,9 @@ golden: install  ## Write the golden results anew; look at the diff before you c
 
 reproduction: install  ## Write docs/reproduction anew: the paper's evaluation on each trace (minutes)
 	$(BIN)/python -m pipeline.reproduction.documents
+
+quality: install  ## Measure the models beside their rivals and write docs/model_quality.md anew (minutes)
+	$(BIN)/lucid evaluate all --write docs/model_quality.md
 
 lock:  ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock

@@ -58,6 +58,7 @@ def compare_throughput(
     test_days: int = TEST_DAYS,
     published: Path | str | pd.DataFrame | None = None,
     leads: tuple[str, ...] = LEADS,
+    series: tuple[str, ...] = tuple(SERIES),
     rivals: bool = True,
     progress: Progress = silent,
 ) -> ThroughputComparison:
@@ -77,24 +78,23 @@ def compare_throughput(
     table = source if isinstance(source, pd.DataFrame) else read_throughput_csv(source)
     theirs = None if published is None else read_published(published)
     comparison = ThroughputComparison()
-    work = [(series, lead) for series in SERIES for lead in leads]
-    for done, (series, lead) in enumerate(work):
-        progress(done, len(work), f"throughput: {series} at lead {lead}")
-        test = _Test(table, series, lead, test_days)
+    work = [(name, lead) for name in series for lead in leads]
+    for done, (name, lead) in enumerate(work):
+        progress(done, len(work), f"throughput: {name} at lead {lead}")
+        test = _Test(table, name, lead, test_days)
         model = _add_model(test)
-        for name, values in baselines.throughput_baselines(
-            test.data.counts, test.lead_bins, test.data.bin_s
-        ).items():
-            test.add(name, values[test.data.position][test.rows], 0.0, 0.0)
+        naive = baselines.throughput_baselines(test.data.counts, test.lead_bins, test.data.bin_s)
+        for rival, values in naive.items():
+            test.add(rival, values[test.data.position][test.rows], 0.0, 0.0)
         if theirs is not None and lead == PUBLISHED_LEAD and test.data.bin_s == 600:
-            test.add("lucid_published", _aligned(theirs, test, series), None, None)
+            test.add("lucid_published", _aligned(theirs, test), None, None)
         if rivals:
             _add_weekly(test)
             _add_black_boxes(test, model)
             if authors_recipes.newest_input_bins(test.data.bin_s) == test.lead_bins:
                 _add_authors_recipes(test)
         comparison.rows.extend(test.result())
-        comparison.forecasts[series, lead] = test.forecasts
+        comparison.forecasts[name, lead] = test.forecasts
     progress(len(work), len(work), "throughput evaluated")
     return comparison
 
@@ -258,10 +258,10 @@ def _add_authors_recipes(test: _Test) -> None:
         test.add(f"{name}_authors_recipe", said, making_s + fit_s, took_ms)
 
 
-def _aligned(published: pd.DataFrame, test: _Test, series: str) -> NDArray[np.float64]:
+def _aligned(published: pd.DataFrame, test: _Test) -> NDArray[np.float64]:
     """The published predictions of the test bins, by time."""
     starts = pd.DatetimeIndex(test.forecasts["bin_start"])
-    found = published[PUBLISHED[series]].reindex(starts)
+    found = published[PUBLISHED[test.series]].reindex(starts)
     if found.isna().any():
         raise BadInputError(
             f"The published predictions lack {int(found.isna().sum())} of the {len(found)} test bins "

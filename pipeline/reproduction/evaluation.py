@@ -1,7 +1,5 @@
 """The whole evaluation of Lucid's paper on one trace."""
 
-import os
-import platform
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,7 +23,7 @@ from pipeline.reproduction.sharing import Measurements
 from pipeline.reproduction.study import CLARITY, LUCID, Study, make_study
 from pipeline.reproduction.testbed import add_testbed, testbed_runs, testbed_sections
 from pipeline.reproduction.trace import Trace
-from pipeline.run_manifest import git_commit
+from pipeline.run_manifest import commit_text, machine_text
 
 
 @dataclass(frozen=True)
@@ -114,8 +112,6 @@ def evaluate(
 
 def origin(study: Study, command: str | None) -> dict[str, str]:
     """Say where the numbers come from: data, window, commit, machine, command. No date."""
-    found = git_commit(Path(__file__).resolve().parent)
-    commit = str(found["git_commit"] or "unknown")[:12]
     submit = study.trace.jobs["submit_time"]
     return {
         "data": study.trace.source,
@@ -125,11 +121,8 @@ def origin(study: Study, command: str | None) -> dict[str, str]:
             if study.measured.simulated
             else "pairs measured on an RTX 3090 by Lucid's authors"
         ),
-        "commit": commit + (" and uncommitted changes" if found["changed_files"] else ""),
-        "machine": (
-            f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python "
-            f"{platform.python_version()}"
-        ),
+        "commit": commit_text(),
+        "machine": machine_text(),
         "seed": str(study.seed),
         "command": f"`{command or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}`",
     }
