@@ -26,11 +26,17 @@ INTERVALS: Mapping[str, float] = {
 # Cheaper than a release's training, because a daily interval fits it once a day; the same for all intervals.
 TRAINING = DurationSettings(
     log_boosting=BoostingSettings(
-        bags=2, max_rounds=120, max_bins=64, learning_rate=0.12, min_samples_leaf=20
+        objective="pseudo_huber:delta=0.25",
+        bags=2,
+        max_rounds=120,
+        max_bins=64,
+        learning_rate=0.12,
+        min_samples_leaf=20,
     ),
     mean_boosting=BoostingSettings(
         objective="gamma_deviance", bags=2, max_rounds=20, max_bins=32, min_samples_leaf=50
     ),
+    pairs=0,
 )
 
 

@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.progress import Progress, silent
 from lucid_models.baselines import throughput_baselines
-from lucid_models.duration import MIN_JOBS, epoch_seconds
+from lucid_models.duration import MIN_JOBS, DurationSettings, epoch_seconds
 from lucid_models.evaluation import duration_metrics
 from lucid_models.rival_estimates import known_from_s
-from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputPredictModel, binned_series
+from lucid_models.throughput import (
+    DEFAULT_LEAD_BINS,
+    ThroughputPredictModel,
+    ThroughputSettings,
+    binned_series,
+)
 from pipeline.reproduction.processes import over_processes
 from pipeline.update_intervals import (
     DAY_S,
@@ -85,6 +90,7 @@ def replay_updates(
     *,
     intervals: Sequence[str] = tuple(INTERVALS),
     training_days: float = TRAINING_DAYS,
+    settings: DurationSettings = TRAINING,
     cluster: ClusterSpec | None = None,
     profiles: Mapping[str, JobProfile] | None = None,
     colocation: ColocationModel | None = None,
@@ -99,7 +105,7 @@ def replay_updates(
     names = check_intervals(intervals)
     ran = jobs[jobs["duration_s"].astype("Float64").fillna(0) > 0]
     ran = ran.sort_values("submit_time", kind="stable").reset_index(drop=True)
-    history, asked = _history(ran, training_days)
+    history, asked = _history(ran, training_days, settings)
     submit_s = history.submit_s[asked]
     span_s = float(submit_s.max() - submit_s.min())
     remarks = [
@@ -145,6 +151,7 @@ def replay_throughput_updates(
     intervals: Sequence[str] = tuple(INTERVALS),
     test_days: int = 28,
     lead_bins: int = DEFAULT_LEAD_BINS,
+    settings: ThroughputSettings | None = None,
     progress: Progress = silent,
 ) -> tuple[dict[str, Any], ...]:
     """Rows {series, interval, fits, mae, naive_mae} over the last `test_days`.
@@ -177,9 +184,8 @@ def replay_throughput_updates(
         forecast = {name: np.full(len(start_s), np.nan) for name in names}
         for number, lesson in enumerate(todo):
             progress(place * len(todo) + number, total, f"forecasts of {series}")
-            model = ThroughputPredictModel().fit(
-                throughput[start_s + bin_s <= lesson.at_s], series, lead_bins
-            )
+            past = throughput[start_s + bin_s <= lesson.at_s]
+            model = ThroughputPredictModel(settings).fit(past, series, lead_bins)
             known = start_s < min(lesson.until_s, end_s)
             said = np.full(len(start_s), np.nan)
             said[known] = model.predict(throughput[known])
@@ -202,7 +208,9 @@ def replay_throughput_updates(
     return tuple(rows)
 
 
-def _history(ran: pd.DataFrame, training_days: float) -> tuple[History, NDArray[np.bool_]]:
+def _history(
+    ran: pd.DataFrame, training_days: float, settings: DurationSettings
+) -> tuple[History, NDArray[np.bool_]]:
     submit_s = epoch_seconds(ran, "submit_time")
     first_s = float(submit_s.min()) if len(ran) else 0.0
     asked = submit_s >= first_s + training_days * DAY_S
@@ -213,7 +221,7 @@ def _history(ran: pd.DataFrame, training_days: float) -> tuple[History, NDArray[
             f"{int(asked.sum()):,} to estimate; {MIN_JOBS} of each are the least.",
             remedy="Choose --train-days within the log.",
         )
-    return History(ran, submit_s, training_days, TRAINING), asked
+    return History(ran, submit_s, training_days, settings), asked
 
 
 def _estimates(

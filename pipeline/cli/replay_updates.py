@@ -135,6 +135,8 @@ def _log(
     if account.rows_quarantined or account.rows_skipped:
         reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
         remarks.append(f"Rows of the log that are left out: {reasons}.")
+    if jobs.empty:
+        raise BadInputError(f"{source} holds no usable job. {' '.join(remarks)}", remedy="Check --format.")
     if nodes is None:
         return jobs, None, remarks
     sizes = read_nodes_file(str(existing_file(nodes, "--nodes")), gpus_per_node=gpus_per_node)

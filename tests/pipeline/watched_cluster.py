@@ -26,11 +26,16 @@ CLUSTER = "watched"
 TRAINED_DAYS, TAIL_DAYS, LIVE_DAYS = 21, 5, 7
 TRAINED_UNTIL = FIRST_DAY + timedelta(days=TRAINED_DAYS)
 END = TRAINED_UNTIL + timedelta(days=LIVE_DAYS)
-_FAST = BoostingSettings(bags=2, max_rounds=80, max_bins=32, learning_rate=0.1)
-_COUNTS = BoostingSettings(objective="pseudo_huber:delta=1.0", bags=2, max_rounds=80, max_bins=32)
+_FAST = BoostingSettings(bags=2, max_rounds=40, max_bins=32, learning_rate=0.2)
+THROUGHPUT = ThroughputSettings(
+    boosting=BoostingSettings(
+        objective="pseudo_huber:delta=1.0", bags=2, max_rounds=40, max_bins=32, learning_rate=0.2
+    )
+)
 DURATION = DurationSettings(
     log_boosting=_FAST,
     mean_boosting=BoostingSettings(objective="gamma_deviance", bags=2, max_rounds=20, max_bins=32),
+    pairs=0,
 )
 
 
@@ -70,7 +75,7 @@ def watched_cluster(seed: int, virtual_clusters: int = 2) -> WatchedCluster:
     """Make the log and learn from it: validation on the training window's tail, then the final fit."""
     jobs = synthesize("helios-venus", TRAINED_DAYS + LIVE_DAYS, seed).jobs
     busiest = jobs["virtual_cluster"].value_counts().index
-    kept = sorted(busiest[4 : 4 + virtual_clusters])
+    kept = sorted(busiest[8 : 8 + virtual_clusters])
     jobs = jobs[jobs["virtual_cluster"].isin(kept)].reset_index(drop=True)
     known = jobs[(jobs["end_time"] < TRAINED_UNTIL) & (jobs["submit_time"] < TRAINED_UNTIL)]
     tail = known["submit_time"] >= TRAINED_UNTIL - timedelta(days=TAIL_DAYS)
@@ -84,7 +89,7 @@ def watched_cluster(seed: int, virtual_clusters: int = 2) -> WatchedCluster:
     before = bins[bins["bin_start"] < TRAINED_UNTIL]
 
     def learn(table: pd.DataFrame, series: str) -> ThroughputPredictModel:
-        return ThroughputPredictModel(ThroughputSettings(boosting=_COUNTS)).fit(table, series)
+        return ThroughputPredictModel(THROUGHPUT).fit(table, series)
 
     counts = {}
     recent = (before["bin_start"] >= TRAINED_UNTIL - timedelta(days=TAIL_DAYS)).to_numpy()
