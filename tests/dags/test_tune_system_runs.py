@@ -66,6 +66,12 @@ def form(**values: Any) -> dict[str, Any]:
     }
 
 
+def asked() -> dict[str, Any]:
+    """What the form says of the study."""
+    study = ("hold_out_days", "search_days", "validation_days", "blocks", "search")
+    return {key: form()[key] for key in study}
+
+
 def states(run: Any) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for task in run.get_task_instances():
@@ -161,14 +167,11 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
     current = current_release(shop.uri, "small")
     assert current.version == base  # nothing is published: the newest
-    asked = {
-        key: form()[key] for key in ("hold_out_days", "search_days", "validation_days", "blocks", "search")
-    }
     with pytest.raises(BadInputError, match="Hold out fewer days"):
         plan_around(
-            current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**{**asked, "hold_out_days": 2})
+            current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**{**asked(), "hold_out_days": 2})
         )
-    study = plan_around(current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**asked))
+    study = plan_around(current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**asked()))
     run_study(study, trials=0)
     proposal = propose(study)
     proposal = replace(proposal, changes={**proposal.changes, "medium_from": {"from": 0.85, "to": 0.8}})
@@ -180,6 +183,36 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
     model = load_release_models(tracking_uri=shop.uri, version=built.version).packing
     assert (model.settings.medium_from, model.settings.tiny_above) == (0.8, 0.95)
     assert model.settings == replace(current.packing, medium_from=0.8)
+
+
+def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
+    lake: Path, shop: ReleaseShop
+) -> None:
+    from lucid_models.releases import publish_release, show_release
+    from pipeline.release_settings import pinned_settings
+    from pipeline.release_validation import validate_release
+    from pipeline.tuning.challenger import build_challenger, current_release, plan_around
+    from pipeline.tuning.local import run_study
+    from pipeline.tuning.proposal import propose
+    from pipeline.tuning.study import TuningSpec
+
+    base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
+    publish_release(tracking_uri=shop.uri, version=base)
+    current = current_release(shop.uri, "small")
+    study = plan_around(current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**asked()))
+    run_study(study, trials=0)
+    built = build_challenger(study, propose(study), tracking_uri=shop.uri)
+    where = {"lake_uri": str(lake), "cluster": "small", "tracking_uri": shop.uri}
+    with pytest.raises(BadInputError, match="judged on what it has seen"):
+        validate_release(**where, hold_out_days=2)
+    verdict = validate_release(**where, hold_out_days=1)
+    assert verdict.subject["release"] == built.version
+    assert verdict.subject["champion_release"] == base
+    assert verdict.subject["window_start"] == study.windows.until.isoformat(timespec="seconds")
+    judged = show_release(tracking_uri=shop.uri, alias="challenger").verdict
+    assert judged is not None
+    assert judged["approved"] == verdict.approved
+    assert show_release(tracking_uri=shop.uri).version == base
 
 
 def test_settings_that_are_no_better_end_well_and_build_nothing(
