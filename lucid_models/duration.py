@@ -21,6 +21,7 @@ from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
+from lucid_models.bucket_choice import choose_buckets
 from lucid_models.duration_features import (
     FACTS,
     DurationFeatureSettings,
@@ -101,6 +102,7 @@ class _Lesson:
     taught: NDArray[np.bool_]
     rows: NDArray[np.float64]
     until_s: float
+    buckets: dict[str, Any]
 
 
 class WorkloadEstimateModel:
@@ -172,6 +174,7 @@ class WorkloadEstimateModel:
                     "log_boosting": asdict(log_boosting),
                     "mean_boosting": asdict(affordable(self.settings.mean_boosting, *rows.shape)),
                     "monotone": dict(held.directions),
+                    "name_buckets": lesson.buckets,
                 },
             )
 
@@ -264,9 +267,15 @@ class WorkloadEstimateModel:
         if jobs.empty:
             raise BadInputError("The job table is empty.", remedy="Ingest a log that covers the period.")
         table = by_submission(jobs)
-        state = DurationFeatureState(choose_levels(table), choose_facts(table), self.settings.features)
+        submit_s = epoch_seconds(table, "submit_time")
+        until_s = float(submit_s[-1]) if known_until_s is None else known_until_s
+        progress(0, None, "buckets of names")
+        choice = choose_buckets(
+            table[submit_s <= until_s], self.settings.features, self.settings.log_boosting
+        )
+        levels = choose_levels(table, buckets=choice.buckets is not None)
+        state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
         stream = job_stream(table, state)
-        until_s = float(stream.submit_s[-1]) if known_until_s is None else known_until_s
         taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
         if int(taught.sum()) < MIN_JOBS:
             raise BadInputError(
@@ -274,7 +283,7 @@ class WorkloadEstimateModel:
                 remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
             )
         rows = replay(state, stream, scored=taught, until_s=until_s, progress=progress)
-        return _Lesson(state, stream, taught, rows, until_s)
+        return _Lesson(state, stream, taught, rows, until_s, choice.record)
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))
