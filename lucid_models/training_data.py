@@ -5,7 +5,7 @@ digests.
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pandas as pd
 
@@ -19,6 +19,8 @@ SYNTHETIC_SUFFIX = ".synthetic"
 SHORTEST_TAIL = timedelta(days=1)
 LONGEST_TAIL = timedelta(days=14)
 TAIL_SHARE = 0.2
+# Days of a lake that are read first when only the newest jobs are wanted.
+_FIRST_DAYS = 64
 
 
 @dataclass(frozen=True)
@@ -46,23 +48,36 @@ def read_training_jobs(
     Jobs that never ran (run time zero) teach nothing about run times and are left out; jobs still running
     stay. Raises NotFoundError when the lake has none of the cluster, BadInputError when none is left.
     """
-    lake = Lake(lake_uri)
     until = None if train_until is None else _utc(train_until)
-    table = lake.read_jobs(cluster, None, until)
-    if until is not None:
-        table = as_known_at(table, until)
-    table = without_those_that_never_ran(table)
+    table = _newest_jobs(Lake(lake_uri), cluster, until, max_jobs)
     if table.empty:
         raise BadInputError(
             f"Cluster {cluster!r} has no job with a run time before {until}.",
             remedy="Ingest more of the log, or train until a later time.",
         )
-    table = table.iloc[-max_jobs:].reset_index(drop=True)
     first, last = (_instant(table["submit_time"].iloc[position]) for position in (0, -1))
     end = until or last + timedelta(microseconds=1)
     synthetic = bool(table["source_file"].astype(str).str.endswith(SYNTHETIC_SUFFIX).all())
     dataset = _dataset(table, f"{cluster}-jobs", f"{lake_uri}/jobs/cluster={cluster}", first, end)
     return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset)
+
+
+def _newest_jobs(lake: Lake, cluster: str, until: datetime | None, most: int) -> pd.DataFrame:
+    """At most `most` jobs that ran, the newest before `until` as known then.
+
+    Days are read from the newest back, so that memory goes with `most` and not with the lake.
+    """
+    days = [day for day in lake.dates(cluster) if until is None or day <= until.date()]
+    span = _FIRST_DAYS
+    while True:
+        start = datetime.combine(days[-span], time(), UTC) if span < len(days) else None
+        table = lake.read_jobs(cluster, start, until)
+        if until is not None:
+            table = as_known_at(table, until)
+        table = without_those_that_never_ran(table)
+        if start is None or len(table) >= most:
+            return table.iloc[-most:].reset_index(drop=True)
+        span *= 4
 
 
 def read_training_throughput(lake_uri: str, cluster: str, train_until: datetime | None) -> TrainingTable:
