@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from lucid_models.duration_features import LEVELS
 from lucid_models.reasons import human_duration
+from lucid_models.throughput_features import LEVEL
 
 _STATISTICS = {
     "mean": "usual run time",
@@ -38,6 +39,16 @@ _FACTS = {
     "hour": "hour of the day",
     "day_of_week": "day of the week",
 }
+_THROUGHPUT = (
+    (r"lag_(\d+)", "{} bins before"),
+    (r"mean_(\d+)_bins", "mean of {} bins"),
+    (r"soft_mean_(\d+)_bins", "soft mean of {} bins"),
+    (r"same_time_last_(\w+)", "this time of the last {}"),
+    (r"level_over_days_(\d+)_bins", "last {} bins over those of the last days"),
+    (r"(days|weeks)_at_level_(\d+)_bins", "pattern of the {}, at the level of {} bins"),
+    (r"level", "level of the last day and week"),
+)
+_RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _TIME_TICKS = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 172_800.0, 864_000.0, 8_640_000.0)
 _COUNT_TICKS = (0.0, *(2.0**power for power in range(11)), 1e4, 1e5, 1e6)
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -71,8 +82,11 @@ def feature_axis(name: str) -> FeatureAxis:
         return FeatureAxis(label, _exp, math.log, lambda factor: f"a factor of {factor:.3g}", (1.0, None))
     if statistic in _WAITS or name == "log_time_limit":
         return FeatureAxis(label, _expm1, math.log1p, human_duration, (0.0, None), _TIME_TICKS)
-    if statistic.startswith("log_"):
-        return FeatureAxis(label, _expm1, math.log1p, _number, (0.0, None), _COUNT_TICKS)
+    if level or name in _FACTS or name == LEVEL:
+        if statistic.startswith("log_"):
+            return FeatureAxis(label, _expm1, math.log1p, _number, (0.0, None), _COUNT_TICKS)
+    elif name.startswith("log_"):  # throughput: a count against the level
+        return FeatureAxis(label, _exp, math.log, lambda ratio: f"x {ratio:.3g}", ticks=_RATIO_TICKS)
     if name == "hour":
         return FeatureAxis(label, float, float, _number, (0.0, 24.0), tuple(map(float, range(0, 25, 3))))
     if name == "day_of_week":
@@ -94,10 +108,12 @@ def _level_words(level: str) -> str:
 
 
 def _plain_words(name: str) -> str:
-    """The name of a throughput feature in words: `lag_5` counts one bin, `mean_3_bins` several."""
-    words = re.sub(r"^lag_(\d+)$", r"count \1 bins before", name)
-    words = re.sub(r"^(.*)_(\d+)_bins$", r"\1 over \2 bins", words)
-    return words.replace("_", " ")
+    """The name of a throughput feature in words."""
+    for pattern, words in _THROUGHPUT:
+        found = re.fullmatch(pattern, name)
+        if found:
+            return words.format(*found.groups())
+    return name.replace("_", " ")
 
 
 def _exp(number: float) -> float:

@@ -132,7 +132,7 @@ def draw_local(explained: Mapping[str, Any], path: Path, *, most: int = 12) -> P
     _score_axis(axes.xaxis, explained)
     start = explained["intercept"]
     base = human_duration(math.exp(start)) if explained.get("score_unit") == LOG_SECONDS else f"{start:+.4g}"
-    axes.set_xlabel(f"{_score_label(explained)}; the average job or bin starts from {base}")
+    axes.set_xlabel(f"{_score_label(explained)}; all start from {base}")
     figure.suptitle("\n".join(title), fontsize=9, x=0.01, ha="left")
     _bare(axes)
     return save_figure(figure, path)
