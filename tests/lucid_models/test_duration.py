@@ -187,6 +187,32 @@ def test_two_trainings_give_the_same_bytes(jobs, duration_settings, duration_mod
     assert json.dumps(again.to_data()) == json.dumps(duration_model.to_data())
 
 
+def adversarial_week(jobs: pd.DataFrame) -> pd.DataFrame:
+    """All users and names replaced by new ones, the GPU demand doubled, and a day missing."""
+    week = jobs.assign(
+        user="x" + jobs["user"].astype(str).str[::-1],
+        name=[f"unheard_of_{number % 7}" for number in range(len(jobs))],
+        gpus=2 * jobs["gpus"],
+    )
+    day = (week["submit_time"] - week["submit_time"].min()).dt.days
+    return week[day != 2].reset_index(drop=True)
+
+
+def test_estimates_stay_sane_in_an_adversarial_week(duration_model, jobs) -> None:
+    test = adversarial_week(jobs.iloc[700:])
+    assert 50 < len(test) < len(jobs) - 700
+    found = duration_model.estimate_causal(test, earlier=jobs.iloc[:700])
+    ceiling = duration_model.scorer.ceiling_s
+    assert ((found >= 1.0) & (found <= ceiling)).all(axis=None)
+    assert (found["p90_s"] >= found["p50_s"]).all()
+    # Renamed users are not answered at random: the error stays near that of the plainest estimate.
+    truth = np.log(test["duration_s"].to_numpy())
+    typical = np.log(jobs["duration_s"].iloc[:700]).median()
+    assert np.abs(np.log(found["p50_s"]) - truth).mean() < 1.1 * np.abs(typical - truth).mean()
+    reasons = duration_model.estimate(test.head(3))["reason"]
+    assert all("new" in reason for reason in reasons)
+
+
 @pytest.mark.reference
 def test_on_nasa_it_beats_the_best_naive_rival(reference_data) -> None:
     """The stated protocol: first 61 days to learn from, a run time known only once the job ended."""
