@@ -28,7 +28,7 @@ from simulator.artifact_rules.published_packing import (
     read_labelled_profiles,
     read_published_pairs,
 )
-from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.naive_forecast import naive_forecast
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
@@ -119,6 +119,9 @@ def simulate_log(
         singles_path, pairs_path, said = reference_measurements()
         remarks.append(said)
     profiles, colocation = measured_colocation(singles_path, pairs_path, seed, chosen_rules)
+    believed = None
+    if any(chosen.get("packing_rule") == "pairs" for chosen in (settings or {}).values()):
+        believed = learned_pairs(singles_path, pairs_path, seed)
     workload = Workload.from_jobs(jobs, profiles=profiles, cpu_jobs=events.cpu_cores_per_node > 0)
     origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
     if events.lake_cluster is not None:
@@ -167,6 +170,7 @@ def simulate_log(
                 colocation=colocation,
                 changes=changes,
                 forecast=forecast,
+                believed_pairs=believed,
                 recorder=watch.recorder,
                 progress=reported,
             )
@@ -210,6 +214,18 @@ def reference_measurements() -> tuple[Path | None, Path | None, str]:
     if packing is None or not (packing / SINGLES_FILE).is_file() or not (packing / PAIRS_FILE).is_file():
         return None, None, "Nobody shares GPUs: give the measured --singles and --pairs."
     return packing / SINGLES_FILE, packing / PAIRS_FILE, f"Pairs were measured: {packing / PAIRS_FILE}."
+
+
+def learned_pairs(singles_path: Path | None, pairs_path: Path | None, seed: int) -> BelievedPairs | None:
+    """Return what a pairwise packing model predicts, trained on these measurements; None: there are none."""
+    if singles_path is None or pairs_path is None:
+        return None
+    from lucid_models.packing import PackingAnalyzeModel, PackingSettings
+    from pipeline.sharing_beliefs import believed_pairs
+    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+    solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
+    return believed_pairs(PackingAnalyzeModel(PackingSettings(kind="pairwise", seed=seed)).fit(solo, pairs))
 
 
 def measured_colocation(

@@ -13,6 +13,7 @@ from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration import DurationSettings
+from lucid_models.packing import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.training import TrainReport, train_duration, train_packing, train_throughput
 from lucid_models.training_data import read_training_jobs, read_training_throughput, table_digest
@@ -78,6 +79,27 @@ def test_reports_metrics_beside_naive_rivals(trained: dict[str, TrainReport]) ->
         duration.metrics["mae_log10"], rel=0.2
     )
     assert "ebm_unconstrained" not in duration.baselines
+
+
+def test_a_pairwise_packing_model_is_registered_with_its_tree(
+    trained: dict[str, TrainReport], own_mlflow_server: Any, small_tables: Any
+) -> None:
+    report = train_packing(
+        solo=small_tables.solo,
+        pairs=small_tables.pairs,
+        tracking_uri=own_mlflow_server.uri,
+        settings=PackingSettings(kind="pairwise"),
+    )
+    assert (report.name, report.version) == (trained["packing"].name, 2)
+    assert report.metrics["loo_accuracy"] == trained["packing"].metrics["loo_accuracy"]
+    assert 0 <= report.metrics["pairwise_leave_model_out_precision_mean"] <= 1
+    assert "leave_model_out_precision_mean" in report.baselines["utilisation_sum_learned"]
+    registry = Registry(own_mlflow_server.uri)
+    for head in ("mean_speed", "min_speed"):
+        explained = json.loads(registry.read_run_file(report.run_id, f"explanation/{head}/global.json"))
+        assert "gpu_util_sum_pct" in explained["importances"]
+    local = json.loads(registry.read_run_file(report.run_id, "explanation/local.json"))
+    assert "share: the two are expected to run" in local["pair"]["reason"]
 
 
 def test_a_run_says_everything(trained: dict[str, TrainReport], own_mlflow_server: Any) -> None:
