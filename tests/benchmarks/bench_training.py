@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,8 +64,8 @@ def fit_apart(rows: int, variant: str) -> dict[str, float]:
     return found
 
 
-def table(sizes: list[int], as_set_rows: int, all_rows: int) -> list[str]:
-    """The table as Markdown, each row printed as soon as it is measured."""
+def table(sizes: list[int], as_set_rows: int, all_rows: int) -> Iterator[list[str]]:
+    """The table as Markdown so far, after each row: the large ones take minutes."""
     lines = [
         "| rows | fit | shapes learned from | CPU s | CPU us a row | wall s | peak GiB | MAE | RMSE |",
         "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -82,7 +83,7 @@ def table(sizes: list[int], as_set_rows: int, all_rows: int) -> list[str]:
                 f"{one['mae']:.4f} | {one['rmse']:.4f} |"
             )
             print(lines[-1], flush=True)
-    return lines
+            yield lines
 
 
 def main(arguments: list[str]) -> int:
@@ -105,13 +106,13 @@ def main(arguments: list[str]) -> int:
         f"{os.getloadavg()[0]:.1f} other processes wanted the cores at its start."
     )
     print(started, flush=True)
-    lines = table(chosen.rows, chosen.as_set_rows, chosen.all_rows)
     settings = (
         f"{FEATURES} features; as set: {SETTINGS.objective}, {SETTINGS.bags} bags, at most "
         f"{SETTINGS.max_rounds:,} rounds ({SETTINGS.smoothing_rounds} random), {SETTINGS.max_bins} bins."
     )
-    if chosen.write is not None:
-        publish({"training": "\n".join([started, "", settings, "", *lines])}, chosen.write)
+    for lines in table(chosen.rows, chosen.as_set_rows, chosen.all_rows):
+        if chosen.write is not None:
+            publish({"training": "\n".join([started, "", settings, "", *lines])}, chosen.write)
     return 0
 
 
