@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from cluster_logs.errors import BadInputError
 from lucid_models.explanation_axes import FeatureAxis, feature_axis, feature_words
 from lucid_models.figures import new_figure, save_figure
-from lucid_models.reasons import human_duration
+from lucid_models.reasons import human_duration, time_unit
 from lucid_models.tree_plots import draw_tree
 
 _BLUE, _RED, _GREY, _PALE = "#2c6fbb", "#c0392b", "#888888", "#c9dcf0"
@@ -141,7 +141,7 @@ def draw_local(explained: Mapping[str, Any], path: Path, *, most: int = 12) -> P
 def draw_account(explained: Mapping[str, Any], path: Path) -> Path:
     """An estimate as an account: from what jobs like it usually run, part by part, to the estimate."""
     account = explained["account"]
-    unit_s, unit = _time_unit(max(account["estimate_s"], account["history"]["usual_s"]))
+    unit_s, unit = time_unit(max(account["estimate_s"], account["history"]["usual_s"]))
     parts = sorted(account["parts"], key=lambda part: -abs(part["seconds"]))
     rows = [(f"{account['history']['subject']} usually", 0.0, account["history"]["usual_s"], _GREY)]
     at = account["history"]["usual_s"]
@@ -227,13 +227,6 @@ def _spaced(ticks: Iterable[float], width: float) -> list[float]:
         if all(abs(tick - other) >= width / 15 for other in kept):
             kept.append(tick)
     return sorted(kept)
-
-
-def _time_unit(seconds: float) -> tuple[float, str]:
-    for limit, unit_s, unit in ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h")):
-        if seconds < limit:
-            return unit_s, unit
-    return 86_400.0, "days"
 
 
 def _bare(axes: Any) -> None:

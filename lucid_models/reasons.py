@@ -9,7 +9,7 @@ sentence says adds up too.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,8 +32,9 @@ _UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (
 
 @dataclass(frozen=True)
 class KeyHistory:
-    """What jobs of one key did: `usual_s` is their time-decayed geometric mean run time."""
+    """What jobs of one key of a `level` did: `usual_s` is their time-decayed geometric mean run time."""
 
+    level: str
     subject: str
     plural: bool
     jobs: int
@@ -116,7 +117,7 @@ def account_for_duration(
     new = _what_is_new(state, keys, job)
     if history is None:
         return DurationAccount(p50_s, None, new, ())
-    effects = _effects(state, log_head, row)
+    effects = _effects(state, log_head, row, without=_shared(history.level))
     total = math.log(p50_s / history.usual_s)
     effects.append(("other similar jobs", True, total - sum(effect for _, _, effect in effects)))
     per_effect_s = _logarithmic_mean(p50_s, history.usual_s)
@@ -138,7 +139,7 @@ def duration_reason(
 
 def human_duration(seconds: float) -> str:
     """A run time for people: `45 s`, `12 min`, `3.4 h`, `2.1 days`."""
-    unit_s, unit = _unit_of(seconds)
+    unit_s, unit = time_unit(seconds)
     return f"{seconds / unit_s:.3g} {unit}"
 
 
@@ -161,6 +162,7 @@ def _closest_history(
         usual = statistics.log_sum / statistics.weight if statistics.weight > 0 else statistics.last
         subject, plural = _subject(level, key)
         history = KeyHistory(
+            level,
             subject,
             plural,
             statistics.count,
@@ -229,10 +231,17 @@ def _size_words(key: str) -> str:
 # -- what moves the estimate
 
 
+def _shared(level: str) -> set[str]:
+    """The facts that all jobs of a key have in common: against them, these facts change nothing."""
+    parts = LEVELS[level][0]
+    return {group for part, group in (("size", "size"), ("time_limit", "limit")) if part in parts}
+
+
 def _effects(
-    state: DurationFeatureState, log_head: AdditiveScorer, row: Sequence[float]
+    state: DurationFeatureState, log_head: AdditiveScorer, row: Sequence[float], without: Collection[str]
 ) -> list[tuple[str, bool, float]]:
-    """(subject, plural, effect on log run time) of what can be told apart besides the usual run time.
+    """(subject, plural, effect on log run time) of what can be told apart besides the usual run time, but for
+    the groups `without`.
 
     Facts and jobs in flight count against the average job, as the shape functions do. The latest runs count
     against the same jobs had they run as usual: the means of their keys in their place. What a pair of
@@ -252,7 +261,11 @@ def _effects(
         group = read.pop() if len(read) == 1 else "latest"
         sums[group] = sums.get(group, 0.0) + (found - usual if group == "latest" else found)
     facts = dict(zip(state.names, row, strict=True))
-    return [(*_describe(group, facts), sums[group]) for group in _GROUPS if sums.get(group)]
+    return [
+        (*_describe(group, facts), sums[group])
+        for group in _GROUPS
+        if sums.get(group) and group not in without
+    ]
 
 
 _GROUPS = ("latest", "flight", "size", "limit", "profile", "submission")
@@ -338,7 +351,7 @@ class _Scale:
         largest amount and two of the estimate.
         """
         largest = max(estimate_s, *(abs(amount) for amount in amounts_s))
-        unit_s, unit = max(_unit_of(estimate_s), _unit_of(largest / 5.0))
+        unit_s, unit = max(time_unit(estimate_s), time_unit(largest / 5.0))
         digits = min(
             math.floor(math.log10(largest / unit_s)) - 2, math.floor(math.log10(estimate_s / unit_s)) - 1
         )
@@ -369,14 +382,15 @@ def _logarithmic_mean(one: float, other: float) -> float:
     return (one - other) / math.log(ratio)
 
 
-def _unit_of(seconds: float) -> tuple[float, str]:
+def time_unit(seconds: float) -> tuple[float, str]:
+    """The unit in which people would say this time: its length in seconds and its name."""
     return next((unit_s, unit) for limit, unit_s, unit in _UNITS if abs(seconds) < limit or limit == math.inf)
 
 
 def _ago(seconds: float) -> str:
     if seconds < 1.0:
         return "just now"
-    unit_s, unit = _unit_of(seconds)
+    unit_s, unit = time_unit(seconds)
     return f"{seconds / unit_s:.0f} {unit} ago"
 
 

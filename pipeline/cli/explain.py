@@ -97,25 +97,25 @@ def _print(
 def prediction_tables(local: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     """(title, rows) of what one prediction is made of: its account, its features or its decisions."""
     from lucid_models.explanation_axes import feature_axis, feature_words
-    from lucid_models.reasons import human_duration
+    from lucid_models.reasons import time_unit
 
     tables: list[tuple[str, list[dict[str, Any]]]] = []
     account = local.get("account", {})
     if account.get("history"):
-        rows = [
+        usual_s, estimate_s = account["history"]["usual_s"], account["estimate_s"]
+        unit_s, unit = time_unit(max(usual_s, estimate_s))
+        amount = f"adds ({unit})"
+        subject = f"{account['history']['subject']}, usually"
+        rows = [{"part": subject, "multiplies by": "", amount: f"{usual_s / unit_s:.3g}"}]
+        rows += [
             {
-                "part": f"{account['history']['subject']}, usually",
-                "multiplies by": "",
-                "adds": human_duration(account["history"]["usual_s"]),
+                "part": part["subject"],
+                "multiplies by": f"{math.exp(part['effect']):.3f}",
+                amount: f"{part['seconds'] / unit_s:+.2g}",
             }
+            for part in sorted(account["parts"], key=lambda part: -abs(part["seconds"]))
         ]
-        for part in sorted(account["parts"], key=lambda part: -abs(part["seconds"])):
-            sign = "-" if part["seconds"] < 0 else "+"
-            seconds = f"{sign} {human_duration(abs(part['seconds']))}"
-            rows.append(
-                {"part": part["subject"], "multiplies by": f"{math.exp(part['effect']):.3f}", "adds": seconds}
-            )
-        rows.append({"part": "estimate", "multiplies by": "", "adds": human_duration(account["estimate_s"])})
+        rows.append({"part": "estimate", "multiplies by": "", amount: f"{estimate_s / unit_s:.3g}"})
         tables.append(("The estimate as an account", rows))
     if "terms" in local:
         factors = local.get("score_unit") == "log seconds"

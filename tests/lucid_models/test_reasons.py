@@ -128,6 +128,17 @@ def test_a_pair_of_features_counts_for_their_group() -> None:
     assert set(effects(gpus, hour)) == {"other similar jobs"}
 
 
+def test_what_all_jobs_of_the_key_share_changes_nothing() -> None:
+    """Eight GPUs add nothing to what eight-GPU jobs usually run."""
+    state = history([("u17", "bert", 8, 2.0, HOUR * (i + 1)) for i in range(5)])
+    scorer = head(state, math.log(2 * HOUR) - 0.4, {"log_gpus": 0.4})
+    job = {**JOB, "name": "bert"}
+    assert say(state, scorer, job) == (
+        "2 h because user u17 x name bert x 8 GPUs usually runs 2 h (5 jobs, the last 60 min ago)."
+    )
+    assert "8 GPUs add" in say(state, scorer, {**JOB, "user": "u18", "name": "bert"})
+
+
 @cache
 def known_state() -> DurationFeatureState:
     rng = np.random.default_rng(3)
