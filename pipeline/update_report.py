@@ -125,7 +125,7 @@ def draw_updates(rows: Sequence[Mapping[str, Any]], over_time: Sequence[Mapping[
         colours = [_COLOURS.get(row["interval"], "#2e7d4f") for row in simulated]
         queue_h = [row["mean_queuing_delay_s"] / HOUR_S for row in simulated]
         bars = axes[1].barh(names, queue_h, color=colours)
-        axes[1].bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
+        axes[1].bar_label(bars, fmt="%.3g", padding=3, fontsize=8)
         for bar, row in zip(bars, simulated, strict=True):
             if row["statistics"] == FROZEN or row["interval"] == ORACLE:
                 bar.set_alpha(0.55)

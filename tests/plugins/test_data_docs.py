@@ -23,6 +23,7 @@ def test_nobody_reads_without_a_login(docs: Path) -> None:
     client = TestClient(DataDocsApp())
     assert client.get("/data-docs/philly/jobs/index.html").status_code == 401
     assert client.get("/data-docs/nowhere").status_code == 401
+    assert client.get("/monitoring/philly/index.html").status_code == 401
 
 
 @pytest.fixture
@@ -59,3 +60,15 @@ def test_nothing_outside_the_folder(logged_in: TestClient, path: str) -> None:
 def test_a_link_out_of_the_folder_is_refused(logged_in: TestClient, docs: Path) -> None:
     (docs / "sly.html").symlink_to(docs.parents[2] / "secrets" / "passwords.json")
     assert logged_in.get("/data-docs/philly/jobs/sly.html").status_code == 404
+
+
+def test_monitoring_pages(logged_in: TestClient, docs: Path) -> None:
+    assert logged_in.get("/monitoring/").status_code == 404
+    folder = docs.parents[2] / "monitoring" / "philly" / "2017-12-01T0000Z-r3"
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text("<h1>ok</h1>")
+    (folder.parents[1] / "index.html").write_text("<h1>all passes</h1>")
+    assert "all passes" in logged_in.get("/monitoring/").text
+    assert "ok" in logged_in.get("/monitoring/philly/2017-12-01T0000Z-r3/index.html").text
+    for path in ("../secrets/passwords.json", "%2e%2e/secrets/passwords.json", "philly"):
+        assert logged_in.get(f"/monitoring/{path}").status_code == 404

@@ -2,12 +2,13 @@ import pytest
 
 from cluster_logs.errors import BadInputError
 from lucid_airflow import settings
-from lucid_airflow.links import DataDocsLink, MlflowLink, model_version_path
+from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink, model_version_path
 
 
 class Task:
     mlflow_path = model_version_path("lucid-release", 3)
     data_docs_path = "philly/jobs/index.html"
+    monitoring_path = "philly/2017-12-01T0000Z-r3/index.html"
 
 
 class Bare:
@@ -43,6 +44,9 @@ def test_links(monkeypatch) -> None:
         == "http://127.0.0.1:5000/#/models/lucid-release/versions/3"
     )
     assert DataDocsLink().get_link(Task(), ti_key=None) == "/lucid/data-docs/philly/jobs/index.html"
+    page = "/lucid/monitoring/philly/2017-12-01T0000Z-r3/index.html"
+    assert MonitoringLink().get_link(Task(), ti_key=None) == page
+    assert MonitoringLink().get_link(Bare(), ti_key=None) == ""
     assert MlflowLink().get_link(Bare(), ti_key=None) == ""
     assert DataDocsLink().get_link(Bare(), ti_key=None) == ""
 
@@ -51,3 +55,34 @@ def test_no_link_to_a_store_that_is_not_a_website(monkeypatch) -> None:
     monkeypatch.delenv("LUCID_MLFLOW_UI_URL", raising=False)
     monkeypatch.setenv("LUCID_TRACKING_URI", "sqlite:///mlflow.db")
     assert MlflowLink().get_link(Task(), ti_key=None) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(None, "@daily"), ("", "@daily"), ("None", None), ("0 6 * * 1", "0 6 * * 1")]
+)
+def test_monitoring_is_daily_unless_said_otherwise(monkeypatch, text, expected) -> None:
+    if text is None:
+        monkeypatch.delenv("LUCID_MONITOR_SCHEDULE", raising=False)
+    else:
+        monkeypatch.setenv("LUCID_MONITOR_SCHEDULE", text)
+    assert settings.monitor_schedule() == expected
+
+
+def test_retraining_by_the_clock_stands_beside_the_assets(monkeypatch) -> None:
+    from lucid_airflow.assets import RETRAINING_REQUEST
+
+    monkeypatch.delenv("LUCID_RETRAIN_SCHEDULE", raising=False)
+    assert settings.retrain_schedule(RETRAINING_REQUEST) is RETRAINING_REQUEST
+    monkeypatch.setenv("LUCID_RETRAIN_SCHEDULE", "@weekly")
+    schedule = settings.retrain_schedule(RETRAINING_REQUEST)
+    assert schedule.asset_condition == RETRAINING_REQUEST
+    assert schedule.timetable.expression == "0 0 * * 0"
+
+
+@pytest.mark.parametrize("text", ["psi_major=1", "[1]", "3"])
+def test_thresholds_are_a_json_object(monkeypatch, text) -> None:
+    monkeypatch.setenv("LUCID_MONITOR_SETTINGS", text)
+    with pytest.raises(BadInputError, match="LUCID_MONITOR_SETTINGS"):
+        settings.monitor_settings()
+    monkeypatch.setenv("LUCID_MONITOR_SETTINGS", '{"psi_major": 0.5}')
+    assert settings.monitor_settings() == {"psi_major": 0.5}
