@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from cluster_logs.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation import evaluate_throughput
+from lucid_models.model_format import FormatVersionError
 from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings, binned_series
-from lucid_models.throughput_features import DAY_S, ThroughputFeatures
+from lucid_models.throughput_features import DAY_S, ThroughputFeatures, filled
 
 FAST = ThroughputSettings(
     boosting=BoostingSettings(objective="pseudo_huber:delta=1.0", bags=2, max_rounds=40, max_bins=32)
@@ -102,6 +103,101 @@ def test_missing_bins_are_unknown_or_zero(throughput) -> None:
     forecast = ThroughputPredictModel(FAST).fit(holes).predict(holes)
     assert forecast.shape == (len(holes),)
     assert np.isfinite(forecast).all()
+
+
+def test_a_missing_day_leaves_forecasts_near_those_without_the_gap(throughput_model, throughput) -> None:
+    data = binned_series(throughput, "submitted_gpu_jobs")
+    whole = throughput_model.scorer.predict_series(data.counts, data.first_bin_s)
+    gap = slice(1_500, 1_500 + 144)
+    counts = data.counts.copy()
+    counts[gap] = np.nan
+    forecast = throughput_model.scorer.predict_series(counts, data.first_bin_s)
+    assert np.isfinite(forecast).all()
+    for span in (gap, slice(gap.stop, gap.stop + 144)):
+        error, usual = (np.abs(one[span] - data.counts[span]).mean() for one in (forecast, whole))
+        assert error < 1.15 * usual
+
+
+def test_forecasts_follow_when_demand_doubles(throughput_model, throughput) -> None:
+    data = binned_series(throughput, "submitted_gpu_jobs")
+    counts = data.counts.copy()
+    start = 1_500
+    counts[start:] *= 2
+    forecast = throughput_model.scorer.predict_series(counts, data.first_bin_s)
+    before = throughput_model.scorer.predict_series(data.counts, data.first_bin_s)
+    ratios = [
+        # A whole day each, so that the time of day does not matter: from two hours on, and after four days.
+        forecast[first : first + 144].sum() / before[first : first + 144].sum()
+        for first in (start + 12, start + 4 * 144)
+    ]
+    assert 1.25 < ratios[0] < 2.2
+    assert 1.45 < ratios[1] < 2.2
+
+
+def test_unknown_bins_take_after_earlier_ones_alone() -> None:
+    counts = np.array([np.nan, 4.0, 6.0, np.nan, 8.0, np.nan, np.nan, 2.0])
+    np.testing.assert_array_equal(filled(counts, 3), [np.nan, 4.0, 6.0, 6.0, 8.0, 6.0, 6.0, 2.0])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    counts=st.lists(st.one_of(st.integers(0, 30), st.none()), min_size=1, max_size=60),
+    day_bins=st.integers(1, 12),
+    cut=st.integers(0, 60),
+)
+def test_filling_reads_the_past_only(counts: list[int | None], day_bins: int, cut: int) -> None:
+    values = np.array([np.nan if count is None else count for count in counts], dtype=float)
+    whole = filled(values, day_bins)
+    np.testing.assert_array_equal(whole[:cut], filled(values[:cut], day_bins))
+    known = np.flatnonzero(~np.isnan(values))
+    assert not np.isnan(whole[known[0] :] if known.size else whole[:0]).any()
+
+
+def test_a_part_of_the_rows_is_what_all_of_them_would_be(throughput_model, throughput) -> None:
+    data = binned_series(throughput, "submitted_gpu_jobs")
+    scorer = throughput_model.scorer
+    whole = scorer.predict_series(data.counts, data.first_bin_s)
+    part = scorer.predict_series(data.counts, data.first_bin_s, slice(-300, -10))
+    np.testing.assert_array_equal(part, whole[-300:-10])
+
+
+def test_features_of_another_version_are_refused(throughput_model) -> None:
+    document = throughput_model.to_data()
+    for version in (1, 3):
+        document["model"]["features"]["version"] = version
+        with pytest.raises(FormatVersionError, match=f"features of version {version}"):
+            ThroughputPredictModel.from_data(document)
+    del document["model"]["features"]["version"]
+    with pytest.raises(FormatVersionError, match="Train the throughput model again"):
+        ThroughputPredictModel.from_data(document)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "says"),
+    [
+        ({"lead_bins": 0}, "lead of 0 bins"),
+        ({"half_life_days": 0}, "half_life_days=0"),
+        ({"missing_bins": "?"}, "'zero'"),
+    ],
+)
+def test_bad_settings_are_refused(chosen, says: str) -> None:
+    with pytest.raises(BadInputError, match=says):
+        ThroughputSettings(**chosen)
+
+
+@pytest.mark.parametrize("bin_s", [3_600, 21_600])
+def test_bins_of_other_lengths(throughput, bin_s: int) -> None:
+    coarse = throughput.groupby(throughput["bin_start"].dt.floor(f"{bin_s}s"), as_index=False).agg(
+        bin_start=("bin_start", "first"), submitted_gpu_jobs=("submitted_gpu_jobs", "sum")
+    )
+    coarse = pd.concat(
+        [coarse.assign(bin_start=coarse.bin_start + pd.Timedelta(days=16 * k), bin_s=bin_s) for k in range(4)]
+    )
+    train = coarse.iloc[: -DAY_S // bin_s].reset_index(drop=True)
+    model = ThroughputPredictModel(FAST).fit(train, lead_bins=1)
+    day = model.predict_next(train, DAY_S // bin_s)
+    truth = coarse["submitted_gpu_jobs"].to_numpy()[-DAY_S // bin_s :]
+    assert np.abs(day - truth).mean() < np.abs(truth - truth.mean()).mean()
 
 
 def test_rows_may_come_in_any_order(throughput_model, throughput) -> None:
