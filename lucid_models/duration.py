@@ -9,7 +9,7 @@ earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -171,8 +171,8 @@ class WorkloadEstimateModel:
                     **stream_summary(stream),
                     "rows": int(taught.sum()),
                     "known_until_s": lesson.until_s,
-                    "log_boosting": asdict(log_boosting),
-                    "mean_boosting": asdict(affordable(self.settings.mean_boosting, *rows.shape)),
+                    "log_boosting": log_boosting.to_data(),
+                    "mean_boosting": affordable(self.settings.mean_boosting, *rows.shape).to_data(),
                     "monotone": dict(held.directions),
                     "name_buckets": lesson.buckets,
                 },
