@@ -390,6 +390,12 @@ def _check_table(
     weights: NDArray[np.float64] | None,
     settings: BoostingSettings,
 ) -> None:
+    for pair in settings.pairs:
+        if len(set(pair)) != 2 or not all(0 <= position < len(feature_names) for position in pair):
+            raise BadInputError(
+                f"The pair of features {pair} does not name two of {len(feature_names)} features.",
+                remedy="Give two positions, counted from 0.",
+            )
     shapes = {"target": target.shape, "blocks": np.shape(blocks)}
     if weights is not None:
         shapes["weights"] = np.shape(weights)

@@ -120,6 +120,26 @@ def test_shapes_come_from_the_sample_and_the_rest_from_all_rows(objective: str) 
         assert sampled.intercept == alone.intercept
 
 
+def test_pairs_learned_from_a_sample_count_all_rows() -> None:
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(6_000, 2))
+    target = np.sign(features[:, 0] * features[:, 1]) + 0.1 * rng.normal(size=6_000)
+    blocks = np.arange(6_000) // 750
+    chosen = BoostingSettings(bags=2, max_rounds=200, max_bins=32, pairs=((0, 1),), sample_rows=3_000)
+    boosted = boost(features, target, NAMES, blocks, chosen)
+    assert [term.features for term in boosted.scorer.terms] == [(0,), (1,), (0, 1)]
+    assert boosted.scorer.terms[2].weights.sum() == 6_000
+    for scores in (boosted.scorer.score(features), boosted.held_out_scores):
+        assert np.abs(scores - target).mean() < 0.35
+
+
+@pytest.mark.parametrize("pair", [(0, 2), (1, 1), (-1, 0)])
+def test_a_pair_that_names_no_two_features_is_refused(pair: tuple[int, int]) -> None:
+    features, target, blocks = table(100)
+    with pytest.raises(BadInputError, match="does not name two of 2 features"):
+        boost(features, target, NAMES, blocks, BoostingSettings(bags=2, pairs=(pair,)))
+
+
 def test_a_sample_is_nearly_as_good_as_all_rows() -> None:
     features, target, blocks = table(20_000)
     fresh, truth, _ = table(20_000, seed=1)
