@@ -35,7 +35,7 @@ from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.sieve import REFUSED_SCHEMA
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.spool import DaySpool
-from cluster_logs.throughput import COLUMNS, derive_throughput
+from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
 
 Window = tuple[datetime | None, datetime | None]  # submitted in [start, end); None: open
 
@@ -68,6 +68,7 @@ def ingest_log(
     gpus_per_node: int = 8,
     start: datetime | None = None,
     end: datetime | None = None,
+    bin_s: int = DEFAULT_BIN_S,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read a log into the lake under the cluster's name.
@@ -76,17 +77,19 @@ def ingest_log(
     outside are skipped by a named rule, and what the lake holds of them stays.
 
     `time_zone` replaces the format's own clock for times without offset. `gpus_per_node` matters to formats
-    that count a virtual cluster's GPUs. Jobs also renew the derived throughput table. Raises BadInputError
-    (or NotFoundError, UnknownNameError) for an input that cannot be used as a whole; single bad rows are
-    quarantined.
+    that count a virtual cluster's GPUs. Jobs also renew the derived throughput table, in bins of `bin_s`
+    seconds, which divide a day. Raises BadInputError (or NotFoundError, UnknownNameError) for an input that
+    cannot be used as a whole; single bad rows are quarantined.
     """
     reader = load_reader(source_format)
     lake = Lake(lake_uri)
     options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node)
     report = progress or silent
     window = _window(start, end, load_zone(time_zone or reader.time_zone))
+    if not 1 <= bin_s <= DAY_S or DAY_S % bin_s:
+        raise BadInputError(f"A bin of {bin_s} s does not divide a day.", remedy="Choose for example 600 s.")
     if reader.table == "jobs":
-        return _ingest_jobs(reader, input_uri, options, lake, report, window)
+        return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s)
     if start is not None or end is not None:
         raise BadInputError(
             f"A window was given, but format {source_format!r} holds no jobs.", remedy="Leave it out."
@@ -176,7 +179,13 @@ def _inside(rows: pa.Table, window: Window) -> pa.Table:
 
 
 def _ingest_jobs(
-    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress, window: Window
+    reader: Reader,
+    uri: str,
+    options: ReadOptions,
+    lake: Lake,
+    progress: Progress,
+    window: Window,
+    bin_s: int,
 ) -> IngestReport:
     with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
         spool = DaySpool(Path(scratch), JOB_ROWS_SCHEMA, "submit_time")
@@ -203,7 +212,7 @@ def _ingest_jobs(
     tables = _write_quarantine(reader, uri, options, lake, refused)
     if days:
         progress(len(days), len(days), "counting throughput")
-        bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS))
+        bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS), bin_s)
         lake.replace_derived_throughput(options.cluster, bins)
         written = tuple(lake.table_uri(table, options.cluster) for table in ("jobs", "throughput"))
         tables = (*written, *tables)

@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 
 from cluster_logs.job_table import THROUGHPUT_SCHEMA
 
+DAY_S = 86_400
 DEFAULT_BIN_S = 600
 # One job with a wrong year must not make a million empty bins: a silence this long is left out of the series.
-LONGEST_SILENCE_S = 366 * 86_400
+LONGEST_SILENCE_S = 366 * DAY_S
 
 COLUMNS = ("submit_time", "start_time", "end_time", "gpus")
 SERIES_SCHEMA = pa.schema([column for column in THROUGHPUT_SCHEMA if column.name != "cluster"])

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import NotFoundError
+from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from lucid_models.forecasting import SERIES, ThroughputScorer
 from lucid_models.throughput import binned_series
@@ -77,11 +77,20 @@ class SeriesForecast:
 
 
 def forecast_series(forecaster: Forecaster, throughput: pd.DataFrame) -> dict[str, SeriesForecast]:
-    """Forecast every bin of a throughput table from those before it, by series."""
+    """Forecast every bin of a throughput table from those before it, by series.
+
+    Raises BadInputError when the model was trained on bins of another length.
+    """
     found = {}
     for series in SERIES:
         scorer = forecaster.scorer(series)
         bins = binned_series(throughput, series)
+        if bins.bin_s != scorer.features.bin_s:
+            raise BadInputError(
+                f"The throughput table has bins of {bins.bin_s} s, the model was trained on "
+                f"{scorer.features.bin_s} s.",
+                remedy="Train the throughput model on this table.",
+            )
         found[series] = SeriesForecast(
             bins.first_bin_s,
             bins.bin_s,

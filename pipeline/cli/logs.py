@@ -28,6 +28,9 @@ def ingest(
         typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster's size, kept in the lake."),
     ] = None,
     gpus_per_node: GpusPerNodeOption = 8,
+    bin_s: Annotated[
+        int, typer.Option("--bin-s", min=1, help="Seconds of a bin of the throughput counted from jobs.")
+    ] = 600,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a cluster's log into the lake.
@@ -50,6 +53,7 @@ def ingest(
             gpus_per_node=gpus_per_node,
             start=parse_time(start, "--start"),
             end=parse_time(end, "--end"),
+            bin_s=bin_s,
             progress=progress,
         )
     if sizes is not None:

@@ -187,6 +187,23 @@ def test_published_throughput_is_not_overwritten_by_jobs(tmp_path: Path) -> None
     assert set(throughput["origin"]) == {"published", "derived"}
 
 
+def test_bins_have_the_length_that_was_asked_for(tmp_path: Path) -> None:
+    asked = {
+        "source_format": "helios",
+        "input_uri": str(write_log(tmp_path / "log.csv", [helios_row(number) for number in range(9)])),
+        "cluster": "venus",
+        "lake_uri": str(tmp_path / "lake"),
+    }
+    for bin_s in (600, 3_600):
+        ingest_log(**asked, bin_s=bin_s)
+        bins = Lake(str(tmp_path / "lake")).read_throughput("venus")
+        assert set(bins["bin_s"]) == {bin_s}
+        assert set(bins["bin_start"].diff().dropna().dt.total_seconds()) == {bin_s}
+        assert bins["submitted_jobs"].sum() == 9
+    with pytest.raises(BadInputError, match="A bin of 7000 s does not divide a day"):
+        ingest_log(**asked, bin_s=7_000)
+
+
 def test_doubled_bins_are_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     names = [f"{e}_{w}" for w in ("job_all", "gpu_job", "gpu_num") for e in ("submit", "start", "end")]
