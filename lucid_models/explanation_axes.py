@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lucid_models.amounts import human_duration
 from lucid_models.duration_features import LEVELS
-from lucid_models.reasons import human_duration
 from lucid_models.throughput_features import LEVEL
 
 _STATISTICS = {

@@ -9,9 +9,9 @@ from typing import Any
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from cluster_logs.errors import BadInputError
+from lucid_models.amounts import human_duration, time_unit
 from lucid_models.explanation_axes import FeatureAxis, feature_axis, feature_words
 from lucid_models.figures import new_figure, save_figure
-from lucid_models.reasons import human_duration, time_unit
 from lucid_models.tree_plots import draw_tree
 
 _BLUE, _RED, _GREY, _PALE = "#2c6fbb", "#c0392b", "#888888", "#c9dcf0"

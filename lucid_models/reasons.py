@@ -9,12 +9,13 @@ sentence says adds up too.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
 from lucid_models.additive_scorer import AdditiveScorer
+from lucid_models.amounts import Scale, counted, human_duration, logarithmic_mean, moves, time_ago
 from lucid_models.duration_features import LEVELS, DurationFeatureState
 from lucid_models.job_keys import KEY_SEPARATOR, UNNAMED, number_or_nan, text_or_none
 
@@ -27,7 +28,6 @@ _IN_FLIGHT = ("log_running", "log_oldest_age", "log_since_submission")
 _NAME_LEVELS = ("name", "family", "bucket")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TIMES_OF_DAY = ("night", "morning", "afternoon", "evening")
-_UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,19 @@ class DurationAccount:
             return f"{human_duration(self.estimate_s)}: no finished job is known yet."
         named = [part for part in self.parts if abs(part.seconds) >= _WORTH_NAMING * self.estimate_s]
         named = sorted(named, key=lambda part: -abs(part.seconds))[:_MOST_NAMED]
-        scale = _Scale.of(self.estimate_s, [history.usual_s, *(part.seconds for part in named)])
+        scale = Scale.of(self.estimate_s, [history.usual_s, *(part.seconds for part in named)])
         usual = scale.steps(history.usual_s)
         left = scale.steps(self.estimate_s) - usual
         clauses = []
         for part in named:
             steps = scale.steps(part.seconds)
             left -= steps
-            clauses.append(_clause(part.subject, part.plural, steps, scale))
-        clauses.append(_clause("the rest", False, left, scale))
+            clauses.append(moves(part.subject, part.plural, steps, scale))
+        clauses.append(moves("the rest", False, left, scale))
         verb = ("run" if history.plural else "runs") if history.jobs > 1 else "ran"
         often = "usually " if history.jobs > 1 else ""
         seen = f"{history.jobs:,} jobs, the last" if history.jobs > 1 else "1 job,"
-        because = f"{history.subject} {often}{verb} {scale.text(usual)} ({seen} {_ago(history.ago_s)})"
+        because = f"{history.subject} {often}{verb} {scale.text(usual)} ({seen} {time_ago(history.ago_s)})"
         if self.new:
             because = f"{' and '.join(self.new)} {'is' if len(self.new) == 1 else 'are'} new and {because}"
         estimate = scale.text(scale.steps(self.estimate_s))
@@ -120,7 +120,7 @@ def account_for_duration(
     effects = _effects(state, log_head, row, without=_shared(history.level))
     total = math.log(p50_s / history.usual_s)
     effects.append(("other similar jobs", True, total - sum(effect for _, _, effect in effects)))
-    per_effect_s = _logarithmic_mean(p50_s, history.usual_s)
+    per_effect_s = logarithmic_mean(p50_s, history.usual_s)
     parts = tuple(Part(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects)
     return DurationAccount(p50_s, history, new, parts)
 
@@ -135,12 +135,6 @@ def duration_reason(
 ) -> str:
     """`account_for_duration` as one sentence."""
     return account_for_duration(state, log_head, job, row, p50_s, at_s).sentence()
-
-
-def human_duration(seconds: float) -> str:
-    """A run time for people: `45 s`, `12 min`, `3.4 h`, `2.1 days`."""
-    unit_s, unit = time_unit(seconds)
-    return f"{seconds / unit_s:.3g} {unit}"
 
 
 # -- what is known of jobs like it
@@ -224,8 +218,8 @@ def _key_words(part: str, value: str) -> str:
 def _size_words(key: str) -> str:
     if key.startswith("cpu"):
         cores = key.removeprefix("cpu")
-        return f"{_count(float(cores), 'CPU core')} and no GPU" if cores else "no GPU"
-    return _count(float(key), "GPU")
+        return f"{counted(float(cores), 'CPU core')} and no GPU" if cores else "no GPU"
+    return counted(float(key), "GPU")
 
 
 # -- what moves the estimate
@@ -298,7 +292,7 @@ def _describe(group: str, facts: Mapping[str, float]) -> tuple[str, bool]:
         case "size":
             asked = [("log_gpus", "GPU"), ("log_cpus", "CPU core"), ("nodes", "node")]
             words = [
-                _count(value[name] if name == "nodes" else math.expm1(value[name]), noun)
+                counted(value[name] if name == "nodes" else math.expm1(value[name]), noun)
                 for name, noun in asked
                 if name in known
             ]
@@ -331,70 +325,3 @@ _GROUP_OF_FACT = {
     "hour": "submission",
     "day_of_week": "submission",
 }
-
-
-# -- numbers in words
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """The unit of a sentence and its smallest step: amounts are whole steps, so they add up as printed."""
-
-    unit: str
-    step_s: float
-    decimals: int
-    unit_s: float
-
-    @classmethod
-    def of(cls, estimate_s: float, amounts_s: Iterable[float]) -> "_Scale":
-        """The estimate's unit, or a larger one when an amount would be unreadable in it; three digits of the
-        largest amount and two of the estimate.
-        """
-        largest = max(estimate_s, *(abs(amount) for amount in amounts_s))
-        unit_s, unit = max(time_unit(estimate_s), time_unit(largest / 5.0))
-        digits = min(
-            math.floor(math.log10(largest / unit_s)) - 2, math.floor(math.log10(estimate_s / unit_s)) - 1
-        )
-        decimals = max(-digits, 0)
-        return cls(unit, unit_s * 10.0**-decimals, decimals, unit_s)
-
-    def steps(self, seconds: float) -> int:
-        return round(seconds / self.step_s)
-
-    def text(self, steps: int) -> str:
-        number = f"{steps / 10**self.decimals:,.{self.decimals}f}"
-        number = number.rstrip("0").rstrip(".") if "." in number else number
-        return f"{number} {'day' if (number, self.unit) == ('1', 'days') else self.unit}"
-
-
-def _clause(subject: str, plural: bool, steps: int, scale: _Scale) -> str:
-    if not steps:
-        return ""
-    verb = ("add" if plural else "adds") if steps > 0 else ("take off" if plural else "takes off")
-    return f"{subject} {verb} {scale.text(abs(steps))}"
-
-
-def _logarithmic_mean(one: float, other: float) -> float:
-    """(one - other) / ln(one / other), which is `one` where both are equal; both > 0."""
-    ratio = one / other
-    if abs(ratio - 1.0) < 1e-6:
-        return 0.5 * (one + other)
-    return (one - other) / math.log(ratio)
-
-
-def time_unit(seconds: float) -> tuple[float, str]:
-    """The unit in which people would say this time: its length in seconds and its name."""
-    return next((unit_s, unit) for limit, unit_s, unit in _UNITS if abs(seconds) < limit or limit == math.inf)
-
-
-def _ago(seconds: float) -> str:
-    if seconds < 1.0:
-        return "just now"
-    unit_s, unit = time_unit(seconds)
-    return f"{seconds / unit_s:.0f} {unit} ago"
-
-
-def _count(number: float, noun: str) -> str:
-    if number <= 0:
-        return f"no {noun}"
-    return f"{number:.4g} {noun}{'' if f'{number:.4g}' == '1' else 's'}"

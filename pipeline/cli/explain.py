@@ -96,8 +96,8 @@ def _print(
 
 def prediction_tables(local: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     """(title, rows) of what one prediction is made of: its account, its features or its decisions."""
+    from lucid_models.amounts import time_unit
     from lucid_models.explanation_axes import feature_axis, feature_words
-    from lucid_models.reasons import time_unit
 
     tables: list[tuple[str, list[dict[str, Any]]]] = []
     account = local.get("account", {})

@@ -1,0 +1,82 @@
+"""Times and numbers in words, and amounts that add up as they are printed; standard library only."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
+
+
+def human_duration(seconds: float) -> str:
+    """A run time for people: `45 s`, `12 min`, `3.4 h`, `2.1 days`."""
+    unit_s, unit = time_unit(seconds)
+    return f"{seconds / unit_s:.3g} {unit}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The unit of a sentence and its smallest step: amounts are whole steps, so they add up as printed."""
+
+    unit: str
+    step_s: float
+    decimals: int
+    unit_s: float
+
+    @classmethod
+    def of(cls, estimate_s: float, amounts_s: Iterable[float]) -> "Scale":
+        """The estimate's unit, or a larger one when an amount would be unreadable in it; three digits of the
+        largest amount and two of the estimate.
+        """
+        largest = max(estimate_s, *(abs(amount) for amount in amounts_s))
+        unit_s, unit = max(time_unit(estimate_s), time_unit(largest / 5.0))
+        digits = min(
+            math.floor(math.log10(largest / unit_s)) - 2, math.floor(math.log10(estimate_s / unit_s)) - 1
+        )
+        decimals = max(-digits, 0)
+        return cls(unit, unit_s * 10.0**-decimals, decimals, unit_s)
+
+    def steps(self, seconds: float) -> int:
+        """An amount in steps, rounded."""
+        return round(seconds / self.step_s)
+
+    def text(self, steps: int) -> str:
+        """Steps in words, without trailing zeros."""
+        number = f"{steps / 10**self.decimals:,.{self.decimals}f}"
+        number = number.rstrip("0").rstrip(".") if "." in number else number
+        return f"{number} {'day' if (number, self.unit) == ('1', 'days') else self.unit}"
+
+
+def moves(subject: str, plural: bool, steps: int, scale: Scale) -> str:
+    """`8 GPUs add 0.9 h`, `submission on a Monday night takes off 5 min`; empty when nothing moves."""
+    if not steps:
+        return ""
+    verb = ("add" if plural else "adds") if steps > 0 else ("take off" if plural else "takes off")
+    return f"{subject} {verb} {scale.text(abs(steps))}"
+
+
+def logarithmic_mean(one: float, other: float) -> float:
+    """(one - other) / ln(one / other), which is `one` where both are equal; both > 0."""
+    ratio = one / other
+    if abs(ratio - 1.0) < 1e-6:
+        return 0.5 * (one + other)
+    return (one - other) / math.log(ratio)
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """The unit in which people would say this time: its length in seconds and its name."""
+    return next((unit_s, unit) for limit, unit_s, unit in _UNITS if abs(seconds) < limit or limit == math.inf)
+
+
+def time_ago(seconds: float) -> str:
+    """`3 h ago`, `just now`."""
+    if seconds < 1.0:
+        return "just now"
+    unit_s, unit = time_unit(seconds)
+    return f"{seconds / unit_s:.0f} {unit} ago"
+
+
+def counted(number: float, noun: str) -> str:
+    """`8 GPUs`, `1 GPU`, `no GPU`."""
+    if number <= 0:
+        return f"no {noun}"
+    return f"{number:.4g} {noun}{'' if f'{number:.4g}' == '1' else 's'}"
