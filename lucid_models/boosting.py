@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cluster_logs.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.bin_finder import BinFinder
+from lucid_models.boosting_checks import check_scores, check_table, diverged
 
 # The losses, and the targets that each is defined for.
 OBJECTIVES: Mapping[str, str] = {
@@ -30,7 +31,6 @@ OBJECTIVES: Mapping[str, str] = {
     "gamma_deviance": "positive",
 }
 _LINKS = {loss: "identity" if loss in ("rmse", "pseudo_huber") else "log" for loss in OBJECTIVES}
-MAX_TARGET = 1e15
 # Beyond the largest cut that a saved model may hold nothing is told apart.
 MAX_FEATURE = 1e300
 # More bags than two steady a small table; on a larger one they only cost time in proportion.
@@ -46,8 +46,6 @@ _PAIR_BINS = 32
 # Below this many numbers threads wait for one another longer than they work.
 _THREADED_CELLS = 400_000
 _CHUNK_ROWS = 1 << 14
-# A prediction of a training row lies within the targets, widened by so many times their width.
-_LEEWAY = 10.0
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,8 @@ def boost(
     validate on and when training diverged.
     """
     matrix, target = np.asarray(features), np.asarray(target, dtype=np.float64)
-    _check_table(matrix, target, feature_names, blocks, weights, settings)
+    domain = OBJECTIVES[settings.loss]
+    check_table(matrix, target, feature_names, blocks, weights, settings.pairs, settings.objective, domain)
     bags = min(settings.bags, np.unique(blocks).size)
     if bags < 2:
         raise BadInputError(
@@ -202,8 +201,8 @@ def boost(
     scorer = AdditiveScorer(scorer.feature_names, scorer.terms, scorer.intercept + start, scorer.link)
     tables = [np.asarray(scores, dtype=np.float64) for scores in model.bagged_scores_]
     counts, scores, held_out = _read_all(scorer, tables, intercepts, matrix, bag_of_row, weights)
-    _check_scores(scores, target, scorer.link)
-    _check_scores(held_out, target, scorer.link)
+    check_scores(scores, target, scorer.link)
+    check_scores(held_out, target, scorer.link)
     if not whole:
         terms = [replace(term, weights=count) for term, count in zip(scorer.terms, counts, strict=True)]
         moved = _intercept_shift(settings.loss, target, scores, weights)
@@ -243,7 +242,7 @@ def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:
         )
     intercept = float(np.ravel(model.intercept_)[0])
     if not np.isfinite(intercept) or not all(np.isfinite(term.scores).all() for term in terms):
-        raise _diverged("to infinite scores")
+        raise diverged("to infinite scores")
     return AdditiveScorer(list(feature_names), terms, intercept, link)
 
 
@@ -380,76 +379,3 @@ def _intercept_shift(
         total = np.average(target, weights=weights)
         return float(np.log(total / np.average(np.exp(scores), weights=weights))) if total > 0 else 0.0
     return 0.0
-
-
-def _check_table(
-    matrix: NDArray[Any],
-    target: NDArray[np.float64],
-    feature_names: Sequence[str],
-    blocks: NDArray[np.intp],
-    weights: NDArray[np.float64] | None,
-    settings: BoostingSettings,
-) -> None:
-    for pair in settings.pairs:
-        if len(set(pair)) != 2 or not all(0 <= position < len(feature_names) for position in pair):
-            raise BadInputError(
-                f"The pair of features {pair} does not name two of {len(feature_names)} features.",
-                remedy="Give two positions, counted from 0.",
-            )
-    shapes = {"target": target.shape, "blocks": np.shape(blocks)}
-    if weights is not None:
-        shapes["weights"] = np.shape(weights)
-    if matrix.ndim != 2 or not matrix.size or matrix.shape[1] != len(feature_names):
-        raise BadInputError(
-            f"Features of shape {matrix.shape} do not fit {len(feature_names)} names.",
-            remedy="Give a matrix of rows x features with at least one row.",
-        )
-    for name, shape in shapes.items():
-        if shape != matrix.shape[:1]:
-            raise BadInputError(
-                f"{name} has shape {shape} for {len(matrix)} rows of features.",
-                remedy="Give one value a row.",
-            )
-    domain = OBJECTIVES[settings.loss]
-    with np.errstate(invalid="ignore"):
-        wrong = ~(np.abs(target) <= MAX_TARGET)
-        if domain == "positive":
-            wrong |= target <= 0
-        elif domain == "not negative":
-            wrong |= target < 0
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        kind = "finite" if domain == "any" else domain
-        raise BadInputError(
-            f"{int(wrong.sum())} of {len(target)} targets cannot be learned with {settings.objective}: row "
-            f"{row} holds {float(target[row])!r}.",
-            remedy=f"Give targets that are {kind} and at most {MAX_TARGET:g}; leave unknown ones out.",
-        )
-    if weights is not None and not ((weights > 0) & np.isfinite(weights)).all():
-        row = int(np.argmin((weights > 0) & np.isfinite(weights)))
-        raise BadInputError(
-            f"The weight of row {row} is {float(weights[row])!r}.", remedy="Give finite weights above zero."
-        )
-
-
-def _check_scores(scores: NDArray[np.float64], target: NDArray[np.float64], link: str) -> None:
-    """Refuse scores of training rows that are not finite, or far outside of the targets."""
-    if not np.isfinite(scores).all():
-        raise _diverged("to infinite scores")
-    if link == "log":
-        known = target[target > 0]
-        # Without any positive target every score says "next to nothing".
-        low, high = (np.log(known.min()), np.log(known.max())) if known.size else (-np.inf, 0.0)
-        low = low if known.size == target.size else -np.inf
-    else:
-        low, high = float(target.min()), float(target.max())
-    room = _LEEWAY * max(high - low, 1.0, abs(high) * 1e-6) if np.isfinite(low) else 10 * _LEEWAY
-    if scores.min() < low - room or scores.max() > high + room:
-        found = f"to scores from {scores.min():.3g} to {scores.max():.3g}"
-        raise _diverged(f"{found} for targets from {low:.3g} to {high:.3g}")
-
-
-def _diverged(how: str) -> BadInputError:
-    return BadInputError(
-        f"Training diverged {how}.", remedy="Scale the target, lower the learning rate or change the loss."
-    )
