@@ -15,7 +15,6 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError
 from lucid_models.job_keys import (
-    KEY_SEPARATOR,
     UNNAMED,
     join_key,
     limit_key,
@@ -316,18 +315,6 @@ class DurationFeatureState:
             if self.tracks_flights[level]:
                 result += (0.0, _NAN, _NAN) if statistics is None else statistics.flight(job_id, time_s)
         return result
-
-    def evidence(self, keys: Sequence[str | None]) -> list[tuple[str, str, int, float]]:
-        """(level, key, jobs seen, mean log run time) of the levels that have seen the job's key, coarsest
-        first.
-        """
-        found = []
-        for level, key, table in zip(self.levels, keys, self.tables, strict=True):
-            statistics = None if key is None else table.get(key)
-            if key is not None and statistics is not None and statistics.count:
-                mean = statistics.log_sum / statistics.weight if statistics.weight > 0 else statistics.last
-                found.append((level, key.replace(KEY_SEPARATOR, " x "), statistics.count, mean))
-        return found
 
     # -- saving
     # ---------------------------------------------------------------------------------------------------
