@@ -282,13 +282,14 @@ class DurationFeatureState:
         means: list[float] = []
         raw_means: list[float] = []
         result: list[float] = []
-        for level, key in enumerate(keys):
-            statistics = None if key is None else self.tables[level].get(key)
-            parent = self.parents[level]
+        log, log1p = math.log, math.log1p
+        levels = zip(keys, self.tables, self.parents, self.coarse, self.tracks_flights, strict=True)
+        for key, table, parent, coarse, tracks_flights in levels:
+            statistics = None if key is None else table.get(key)
             mean = means[parent] if parent >= 0 else _NAN
             raw = raw_means[parent] if parent >= 0 else _NAN
-            weight = 0.0
-            if statistics is not None and statistics.count:
+            ended = statistics is not None and statistics.count > 0
+            if statistics is not None and ended:
                 decay = math.exp2(min(statistics.time_s - time_s, 0.0) / half_life)
                 weight = statistics.weight * decay
                 own = max(weight + (prior if mean == mean else 0.0), _LEAST_WEIGHT)
@@ -296,23 +297,24 @@ class DurationFeatureState:
                 raw = (statistics.raw_sum * decay + (prior * raw if raw == raw else 0.0)) / own
             means.append(mean)
             raw_means.append(raw)
-            result.append(mean)
-            result.append(math.log(raw) if raw > 0 else _NAN)
-            if self.coarse[level]:
-                result.append(statistics.soft_mean if statistics is not None and statistics.count else _NAN)
+            log_raw = log(raw) if raw > 0 else _NAN
+            if coarse:
+                result += (mean, log_raw, statistics.soft_mean if statistics is not None and ended else _NAN)
             else:
-                if statistics is None or not statistics.count:
-                    result += (_NAN, _NAN, _NAN, _NAN, _NAN, 0.0)
+                if statistics is None or not ended:
+                    result += (mean, log_raw, _NAN, _NAN, _NAN, _NAN, _NAN, 0.0)
                 else:
                     result += (
+                        mean,
+                        log_raw,
                         statistics.soft_mean,
                         statistics.last,
                         statistics.last_two(),
                         statistics.median(),
                         statistics.spread(),
-                        math.log1p(statistics.count),
+                        log1p(statistics.count),
                     )
-            if self.tracks_flights[level]:
+            if tracks_flights:
                 result += (0.0, _NAN, _NAN) if statistics is None else statistics.flight(job_id, time_s)
         return result
 

@@ -90,7 +90,8 @@ class KeyStatistics:
     def median(self) -> float:
         """Median of the last RECENT run times (logarithms); only after a job ended."""
         ordered = sorted(self.recent)
-        return 0.5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2])
+        middle, odd = divmod(len(ordered), 2)
+        return ordered[middle] if odd else 0.5 * (ordered[middle - 1] + ordered[middle])
 
     def spread(self) -> float:
         """Standard deviation of log run time; NaN below two jobs."""

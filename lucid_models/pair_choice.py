@@ -5,6 +5,7 @@ most important features by how much each explains of what is left, in blocks of 
 not learn from.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -59,17 +60,20 @@ def choose_pairs(
     candidates = [(one, other) for i, one in enumerate(allowed) for other in allowed[i + 1 :]]
     if not candidates:
         return ()
-    ranked = measure_interactions(
-        matrix,
-        values,
-        interactions=candidates,
-        init_score=first.held_out_scores,
-        feature_names=list(feature_names),
-        feature_types=["continuous"] * len(feature_names),
-        objective="rmse",
-        max_interaction_bins=_BINS,
-        min_samples_leaf=settings.min_samples_leaf,
-    )
+    with warnings.catch_warnings():
+        # Missing values are meant to be there, as in `boost`.
+        warnings.filterwarnings("ignore", message="Missing values detected")
+        ranked = measure_interactions(
+            matrix,
+            values,
+            interactions=candidates,
+            init_score=first.held_out_scores,
+            feature_names=list(feature_names),
+            feature_types=["continuous"] * len(feature_names),
+            objective="rmse",
+            max_interaction_bins=_BINS,
+            min_samples_leaf=settings.min_samples_leaf,
+        )
     used: Counter[int] = Counter()
     chosen: list[Pair] = []
     for (one, other), strength in ranked:
