@@ -105,6 +105,7 @@ class Replayer:
         self.settings = settings
         self.packing = packing
         self._read = partial(read_block, inputs_uri, cluster, job_types=job_types, seed=seed)
+        self._colocation: MeasuredPairs | None = None  # the same in every block
         self._blocks: dict[str, BlockInputs] = {}
         self._scores: dict[tuple[str, float, float], Floats] = {}
         self._models: dict[Thresholds, PackingAnalyzeModel] = {}
@@ -123,8 +124,11 @@ class Replayer:
             inputs.forecast,
             believed_pairs(model),
         )
-        colocation = MeasuredPairs(inputs.replay.measured.pairs)
-        result = replay_contender(contender, inputs.replay, inputs.replay.cluster, colocation, recorder=queue)
+        if self._colocation is None:
+            self._colocation = MeasuredPairs(inputs.replay.measured.pairs)
+        result = replay_contender(
+            contender, inputs.replay, inputs.replay.cluster, self._colocation, recorder=queue
+        )
         return Replay(result, tuple(queue.waits_s), inputs)
 
     def run(self, identity: str, values: Values) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
 from lucid_models.duration import DurationSettings
 from lucid_models.packing_tree import PackingSettings
+from pipeline.profile_store import write_profile_set
 from pipeline.tuning.local import run_study
 from pipeline.tuning.proposal import propose, read_proposal
 from pipeline.tuning.report import write_report
@@ -26,9 +27,11 @@ from pipeline.tuning.rounds import ask_round, best_trial, evaluate_trials, trial
 from pipeline.tuning.search import importances, next_trials
 from pipeline.tuning.space import SearchSpace, search_space, thresholds_rise
 from pipeline.tuning.study import Study, TuningSpec, load_study, plan_study
+from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
+from tests.conftest import small_profiles
 from tests.pipeline.conftest import Lucid
-from tests.pipeline.test_release_validation import CLUSTER, FAST, fill_lake, make_jobs
+from tests.pipeline.test_release_validation import CLUSTER, FAST, make_jobs
 
 FEW = {
     "profiling_limit_s": [60.0, 200.0, 600.0],
@@ -46,7 +49,12 @@ SLOW_PROFILER = {"profiling_in_place": False, "profiling_scales": False, "profil
 
 def lake_at(folder: Path, jobs: pd.DataFrame | None = None) -> str:
     """A lake with few jobs a day, so that history is too short for a model and estimates are rolling."""
-    fill_lake(str(folder), make_jobs(jobs=500) if jobs is None else jobs, nodes=7)
+    lake = Lake(str(folder))
+    lake.write_jobs(CLUSTER, make_jobs(jobs=500) if jobs is None else jobs)
+    names = ["vc0", "vc1", "vc2"]
+    lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": 7, "gpus_per_node": 4}))
+    solo, pairs = small_profiles()
+    write_profile_set(str(folder), CLUSTER, ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
     return str(folder)
 
 
@@ -74,6 +82,7 @@ def files(study: Study, folder: str) -> dict[str, Any]:
 
 RUN = """
 import sys
+from pipeline.profile_store import write_profile_set
 from pipeline.tuning.local import run_study
 from pipeline.tuning.study import load_study
 run_study(load_study(sys.argv[1]), trials=3)
@@ -212,9 +221,9 @@ def test_the_frozen_lake_ends_where_training_ends(lake: str, tmp_path: Path) -> 
 
 
 def test_estimates_are_those_of_a_model_that_learned_before_the_first_block(tmp_path: Path) -> None:
-    fill_lake(str(tmp_path / "lake"), make_jobs(jobs=1_800))
+    lake = lake_at(tmp_path / "lake", make_jobs(jobs=1_800))
     fast = DurationSettings(log_boosting=FAST, mean_boosting=FAST)
-    study = plan_study(lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, spec=SPEC, duration=fast)
+    study = plan_study(lake_uri=lake, cluster=CLUSTER, spec=SPEC, duration=fast)
     assert not any("rolling" in remark for remark in study.remarks)
     frozen = Lake(study.inputs_uri).read_jobs(CLUSTER)
     fresh = frozen[frozen["submit_time"] >= study.windows.start]
