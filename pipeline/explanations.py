@@ -101,13 +101,19 @@ def explain_predictions(
     return [_estimate(model.parts[""], jobs, row) for row in rows]
 
 
+def explain_model(model: RegisteredModel) -> dict[str, Mapping[str, Any]]:
+    """The global explanation of each part, and of a pairwise packing model's heads, by name."""
+    explained = {part: fitted.explain_global() for part, fitted in model.parts.items()}
+    packing = model.parts.get("")
+    return explained | packing.explain_pairs() if isinstance(packing, PackingAnalyzeModel) else explained
+
+
 def draw_model(
     model: RegisteredModel, predictions: Sequence[ExplainedPrediction], out_dir: Path
 ) -> list[Path]:
     """Pictures of the model, and of each prediction in a folder of its own; returns their paths."""
     drawn: list[Path] = []
-    for part, fitted in model.parts.items():
-        explained = fitted.explain_global()
+    for part, explained in explain_model(model).items():
         drawn += draw_explanations(explained, out_dir / part)
         for prediction in predictions:
             if prediction.part == part:

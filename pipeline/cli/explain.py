@@ -42,7 +42,7 @@ def explain(
     as_json: JsonFlag = False,
 ) -> None:
     """Say why a model answers as it does: the whole model, or single predictions of it."""
-    from pipeline.explanations import draw_model, explain_predictions, load_registered_model
+    from pipeline.explanations import draw_model, explain_model, explain_predictions, load_registered_model
 
     if job and cluster is None:
         raise BadInputError("Jobs are looked up in a cluster's lake.", remedy="Name it with --cluster.")
@@ -54,7 +54,7 @@ def explain(
         lake_uri = lake_or_default(lake)
         predictions = explain_predictions(found, lake_uri=lake_uri, cluster=cluster, job_ids=job or ())
     figures = [str(path) for path in draw_model(found, predictions, out)] if out else []
-    explained = {part: fitted.explain_global() for part, fitted in found.parts.items()}
+    explained = explain_model(found)
     document = {
         "model": found.kind,
         "name": found.name,
