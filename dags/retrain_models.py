@@ -53,6 +53,12 @@ with DAG(
             title="As of",
             description="As if the log ended here (UTC). Empty: as announced.",
         ),
+        "packing_kind": Param(
+            "tree",
+            enum=["tree", "pairwise"],
+            title="Packing model",
+            description="Pairwise: beside the tree a model of the speeds of pairs.",
+        ),
     },
 ) as dag:
     resolve_inputs = ResolveInputsOperator(
@@ -64,7 +70,11 @@ with DAG(
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri", "training_until")}
     train_packing = TrainModelOperator(
-        task_id="train_packing", model="packing", outlets=[PACKING_MODEL], **inputs
+        task_id="train_packing",
+        model="packing",
+        packing_kind=dag.param("packing_kind"),
+        outlets=[PACKING_MODEL],
+        **inputs,
     )
     train_throughput = TrainModelOperator(
         task_id="train_throughput", model="throughput", outlets=[THROUGHPUT_MODEL], **inputs

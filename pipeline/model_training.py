@@ -19,23 +19,31 @@ def train_model(
     seed: int = 0,
     lead_bins: int | None = None,
     utc_offset_s: int = 0,
+    packing_kind: str = "tree",
 ) -> dict[str, Any]:
     """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
 
-    The packing model learns from the cluster's profile tables, which have no time. `lead_bins` (None: the
-    default) and `utc_offset_s`, the cluster's local time minus UTC, are the throughput model's.
+    The packing model, of `packing_kind`, learns from the cluster's profile tables, which have no time.
+    `lead_bins` (None: the default) and `utc_offset_s`, the cluster's local time minus UTC, are the throughput
+    model's.
 
-    Raises UnknownNameError for another model, NotFoundError when the lake lacks a table.
+    Raises UnknownNameError for another model or kind, NotFoundError when the lake lacks a table.
     """
     from lucid_models import training
 
     until = datetime.fromisoformat(training_until)
     if model == "packing":
+        from lucid_models.packing_tree import packing_settings
         from pipeline.profile_store import read_profile_set
 
+        packing = packing_settings(packing_kind)
         profiles = read_profile_set(lake_uri, cluster)
         report: Any = training.train_packing(
-            solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri, seed=seed
+            solo=profiles.solo,
+            pairs=profiles.pairs,
+            tracking_uri=tracking_uri,
+            seed=seed,
+            settings=packing,
         )
     elif model == "throughput":
         from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputSettings

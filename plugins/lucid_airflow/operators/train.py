@@ -88,14 +88,22 @@ def _cluster_of_the_champion() -> str | None:
 class TrainModelOperator(LucidOperator):
     """Train one of the three models on what was known before `training_until` and register a version."""
 
-    template_fields: Sequence[str] = ("model", "cluster", "lake_uri", "training_until")
+    template_fields: Sequence[str] = ("model", "cluster", "lake_uri", "training_until", "packing_kind")
     operator_extra_links = (MlflowLink(),)
 
     def __init__(
-        self, *, model: str, cluster: Any, lake_uri: Any, training_until: Any, **kwargs: Any
+        self,
+        *,
+        model: str,
+        cluster: Any,
+        lake_uri: Any,
+        training_until: Any,
+        packing_kind: Any = "tree",
+        **kwargs: Any,
     ) -> None:
         super().__init__(multiple_outputs=True, **kwargs)
         self.model = model
+        self.packing_kind = packing_kind
         self.cluster = cluster
         self.lake_uri = lake_uri
         self.training_until = training_until
@@ -111,6 +119,7 @@ class TrainModelOperator(LucidOperator):
             lake_uri=self.lake_uri,
             training_until=self.training_until,
             tracking_uri=settings.tracking_uri(),
+            packing_kind=self.packing_kind,
         )
         self.mlflow_path = model_version_path(report["name"], report["version"])
         self.log.info(
