@@ -51,8 +51,8 @@ def throughput_features(table: pd.DataFrame) -> Floats:
         time.day,
         time.hour,
         time.minute,
-        time.dayofweek,
-        time.dayofyear,
+        time.day_of_week,
+        time.day_of_year,
         time.isocalendar().week,
     ]
     known = [np.asarray(column, dtype=np.float64) for column in columns]
@@ -100,7 +100,7 @@ def raw_columns(train: pd.DataFrame, test: pd.DataFrame) -> RawColumns:
     parts += [(_numbers(train, name), _numbers(test, name), "continuous") for name in told]
     parts += [
         (_time_part(train, part), _time_part(test, part), "continuous")
-        for part in ("month", "day", "hour", "dayofweek")
+        for part in ("month", "day", "hour", "day_of_week")
     ]
     return RawColumns(
         np.stack([before for before, _, _ in parts], axis=1),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
 from lucid_models import authors_recipes, black_boxes, rival_estimates
-from lucid_models.duration import WorkloadEstimateModel, epoch_seconds
+from lucid_models.duration import DurationSettings, WorkloadEstimateModel, epoch_seconds
 from lucid_models.estimating import DurationScorer
 from lucid_models.evaluation_measures import (
     Floats,
@@ -53,14 +53,24 @@ class DurationComparison:
 
 
 def evaluate_duration(
-    jobs: pd.DataFrame, train_days: float, *, rivals: bool = True, progress: Progress = silent
+    jobs: pd.DataFrame,
+    train_days: float,
+    *,
+    rivals: bool = True,
+    settings: DurationSettings | None = None,
+    progress: Progress = silent,
 ) -> list[Row]:
     """The rows of `compare_durations`."""
-    return compare_durations(jobs, train_days, rivals=rivals, progress=progress).rows
+    return compare_durations(jobs, train_days, rivals=rivals, settings=settings, progress=progress).rows
 
 
 def compare_durations(
-    jobs: pd.DataFrame, train_days: float, *, rivals: bool = True, progress: Progress = silent
+    jobs: pd.DataFrame,
+    train_days: float,
+    *,
+    rivals: bool = True,
+    settings: DurationSettings | None = None,
+    progress: Progress = silent,
 ) -> DurationComparison:
     """Every model on the jobs submitted after the first `train_days` days.
 
@@ -76,7 +86,7 @@ def compare_durations(
     """
     test = _Test(jobs, train_days)
     progress(0, None, "duration: the model")
-    model, features = _add_model(test, progress)
+    model, features = _add_model(test, settings, progress)
     _add_naive(test)
     if rivals:
         _add_causal_boxes(test, model, features, progress)
@@ -190,8 +200,10 @@ class _Test:
         return [(split, group, inside) for split, group, inside in found if inside.any()]
 
 
-def _add_model(test: _Test, progress: Progress) -> tuple[WorkloadEstimateModel, pd.DataFrame]:
-    model, fit_s = cpu_timed(lambda: WorkloadEstimateModel().fit(test.train, progress=progress))
+def _add_model(
+    test: _Test, settings: DurationSettings | None, progress: Progress
+) -> tuple[WorkloadEstimateModel, pd.DataFrame]:
+    model, fit_s = cpu_timed(lambda: WorkloadEstimateModel(settings).fit(test.train, progress=progress))
     features = model.features_causal(test.test, earlier=test.train, progress=progress)
     rows = features.to_numpy()
     scorers = {"ebm": model.scorer}

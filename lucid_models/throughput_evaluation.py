@@ -19,7 +19,12 @@ from cluster_logs.ingest import read_throughput_file
 from cluster_logs.progress import Progress, silent
 from lucid_models import authors_recipes, baselines, black_boxes
 from lucid_models.evaluation_measures import Floats, Row, compared, cpu_timed, predict_timed
-from lucid_models.throughput import BinnedSeries, ThroughputPredictModel, binned_series
+from lucid_models.throughput import (
+    BinnedSeries,
+    ThroughputPredictModel,
+    ThroughputSettings,
+    binned_series,
+)
 from lucid_models.throughput_features import WEEK_S
 
 SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}
@@ -44,11 +49,18 @@ def evaluate_throughput(
     published: Path | str | pd.DataFrame | None = None,
     leads: tuple[str, ...] = LEADS,
     rivals: bool = True,
+    settings: ThroughputSettings | None = None,
     progress: Progress = silent,
 ) -> list[Row]:
     """The rows of `compare_throughput`."""
     return compare_throughput(
-        source, test_days=test_days, published=published, leads=leads, rivals=rivals, progress=progress
+        source,
+        test_days=test_days,
+        published=published,
+        leads=leads,
+        rivals=rivals,
+        settings=settings,
+        progress=progress,
     ).rows
 
 
@@ -60,6 +72,7 @@ def compare_throughput(
     leads: tuple[str, ...] = LEADS,
     series: tuple[str, ...] = tuple(SERIES),
     rivals: bool = True,
+    settings: ThroughputSettings | None = None,
     progress: Progress = silent,
 ) -> ThroughputComparison:
     """Every model on the last `test_days` days of a throughput table, by series and lead.
@@ -81,7 +94,7 @@ def compare_throughput(
     work = [(name, lead) for name in series for lead in leads]
     for done, (name, lead) in enumerate(work):
         progress(done, len(work), f"throughput: {name} at lead {lead}")
-        test = _Test(table, name, lead, test_days)
+        test = _Test(table, name, lead, test_days, settings)
         model = _add_model(test)
         naive = baselines.throughput_baselines(test.data.counts, test.lead_bins, test.data.bin_s)
         for rival, values in naive.items():
@@ -141,8 +154,15 @@ def covers(published: pd.DataFrame, table: pd.DataFrame, test_days: int = TEST_D
 class _Test:
     """One series at one lead: its table, its test bins and what the models said of them."""
 
-    def __init__(self, table: pd.DataFrame, series: str, lead: str, test_days: int) -> None:
-        self.table, self.series, self.lead = table, series, lead
+    def __init__(
+        self,
+        table: pd.DataFrame,
+        series: str,
+        lead: str,
+        test_days: int,
+        settings: ThroughputSettings | None,
+    ) -> None:
+        self.table, self.series, self.lead, self.settings = table, series, lead, settings
         self.column, self.lead_bins = SERIES[series], lead_bins_of(lead)
         self.data: BinnedSeries = binned_series(table, self.column)
         self.rows = (table["bin_start"] >= _test_start(table, test_days)).to_numpy()
@@ -192,7 +212,9 @@ def _test_start(table: pd.DataFrame, test_days: int) -> pd.Timestamp:
 
 
 def _add_model(test: _Test) -> ThroughputPredictModel:
-    model, fit_s = cpu_timed(partial(ThroughputPredictModel().fit, test.history, test.column, test.lead_bins))
+    model, fit_s = cpu_timed(
+        partial(ThroughputPredictModel(test.settings).fit, test.history, test.column, test.lead_bins)
+    )
     features = model.features_of(test.table).to_numpy()[test.rows]
     forecast, took_ms = predict_timed(partial(model.scorer.predict_rows, features))
     test.add("ebm", forecast, fit_s, took_ms)
@@ -215,7 +237,7 @@ def _add_weekly(test: _Test) -> None:
         first = test.forecasts["bin_start"][inside].min()
         known = starts <= first - pd.Timedelta(seconds=test.lead_bins * test.data.bin_s)
         model, took_s = cpu_timed(
-            partial(ThroughputPredictModel().fit, test.table[known], test.column, test.lead_bins)
+            partial(ThroughputPredictModel(test.settings).fit, test.table[known], test.column, test.lead_bins)
         )
         fit_s += took_s
         forecast[inside] = model.predict(test.table)[test.rows][inside]

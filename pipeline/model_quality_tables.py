@@ -177,7 +177,7 @@ def _duration(rows: Sequence[Row]) -> str:
 
 
 def _groups(compared: DurationComparison, splits: Sequence[str]) -> str:
-    models = [name for name in _GROUP_MODELS if any(row["model"] == name for row in compared.rows)]
+    models = [name for name in _GROUP_MODELS if any(row["model"] == name for row in compared.by_group)]
     frame = pd.DataFrame(compared.by_group)
     shown = []
     for (split, group), rows in frame[frame["split"].isin(splits)].groupby(["split", "group"], sort=False):
