@@ -12,11 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.bucket_learning import learn_buckets
 from lucid_models.duration_features import DurationFeatureSettings, DurationFeatureState
 from lucid_models.duration_tables import choose_facts, choose_levels, job_stream
 from lucid_models.job_keys import name_family
 from lucid_models.job_replay import replay
-from lucid_models.name_buckets import NameBuckets, learn_buckets
+from lucid_models.name_buckets import NameBuckets
 
 TRIAL_JOBS = 20_000
 LEAST_JOBS = 1_000
