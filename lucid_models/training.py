@@ -16,12 +16,14 @@ import pandas as pd
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
 from lucid_models.duration import DurationSettings, WorkloadEstimateModel, job_mappings
-from lucid_models.evaluation import evaluate_duration, evaluate_packing, evaluate_throughput
+from lucid_models.duration_evaluation import evaluate_duration
 from lucid_models.forecasting import SERIES
 from lucid_models.model_card import CardFacts
 from lucid_models.packing import FEATURES, PackingAnalyzeModel, PackingSettings
+from lucid_models.packing_evaluation import evaluate_packing
 from lucid_models.serving_frames import INPUT_COLUMNS
 from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput_evaluation import evaluate_throughput
 from lucid_models.throughput_forecasts import ThroughputForecasts
 from lucid_models.training_data import (
     TrainingTable,
@@ -149,7 +151,7 @@ def train_throughput(
     chosen = replace(base, boosting=replace(base.boosting, seed=seed))
     data = read_training_throughput(lake_uri, cluster, train_until)
     progress(0, 3, "validation fit")
-    metrics, baselines = _throughput_metrics(data, chosen.lead_bins)
+    metrics, baselines = _throughput_metrics(data, chosen)
     progress(1, 3, "final fit")
     models = {series: ThroughputPredictModel(chosen).fit(data.table, series) for series in SERIES}
     progress(2, 3, "logging")
@@ -198,7 +200,7 @@ def train_duration(
         mean_boosting=replace(base.mean_boosting, seed=seed),
     )
     data = read_training_jobs(lake_uri, cluster, train_until, max_jobs=max_jobs)
-    metrics, baselines, unconstrained = _duration_metrics(data, progress)
+    metrics, baselines, unconstrained = _duration_metrics(data, chosen, progress)
     model = WorkloadEstimateModel(chosen).fit(data.table, known_until=data.until, progress=progress)
     progress(0, None, "logging")
     trained = TrainedModel(
@@ -224,9 +226,13 @@ def train_duration(
 # Measuring ---------------------------------------------------------------------------------------------
 
 
-def _throughput_metrics(data: TrainingTable, lead_bins: int) -> tuple[Metrics, dict[str, Metrics]]:
+def _throughput_metrics(
+    data: TrainingTable, settings: ThroughputSettings
+) -> tuple[Metrics, dict[str, Metrics]]:
     table, tail_days = data.table, max(1, round(data.tail_days))
-    rows = evaluate_throughput(table, test_days=tail_days, leads=(f"g{lead_bins}",), rivals=False)
+    rows = evaluate_throughput(
+        table, test_days=tail_days, leads=(f"g{settings.lead_bins}",), rivals=False, settings=settings
+    )
     metrics: Metrics = {}
     baselines: dict[str, Metrics] = {}
     for row in rows:
@@ -237,7 +243,9 @@ def _throughput_metrics(data: TrainingTable, lead_bins: int) -> tuple[Metrics, d
     return metrics, baselines
 
 
-def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics, dict[str, Metrics], Metrics]:
+def _duration_metrics(
+    data: TrainingTable, settings: DurationSettings, progress: Progress
+) -> tuple[Metrics, dict[str, Metrics], Metrics]:
     """On the test window: the model's metrics, its rivals', and its own before the monotone constraints."""
     known = data.table["duration_s"].notna()
     train_days = (data.tail_start - data.start) / timedelta(days=1)
@@ -246,7 +254,11 @@ def _duration_metrics(data: TrainingTable, progress: Progress) -> tuple[Metrics,
         data.table["submit_time"] + pd.to_timedelta(data.table["duration_s"], unit="s")
     )
     rows = evaluate_duration(
-        data.table[known & (ended <= data.until)], train_days, rivals=False, progress=progress
+        data.table[known & (ended <= data.until)],
+        train_days,
+        rivals=False,
+        settings=settings,
+        progress=progress,
     )
     metrics: Metrics = {}
     free: Metrics = {}

@@ -18,7 +18,7 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
 from lucid_models.duration import WorkloadEstimateModel, job_mappings
-from lucid_models.evaluation import evaluate_duration
+from lucid_models.duration_evaluation import evaluate_duration
 from lucid_models.explanation_plots import draw_prediction, draw_shape
 from lucid_models.forecasting import SERIES
 from lucid_models.packing import PackingAnalyzeModel

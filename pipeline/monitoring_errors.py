@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lucid_models.baselines import duration_baselines, throughput_baselines
 from lucid_models.duration import WorkloadEstimateModel, epoch_seconds
-from lucid_models.evaluation import duration_metrics
+from lucid_models.evaluation_measures import duration_metrics
 from lucid_models.packing import PackingAnalyzeModel, PackingSettings, label_configurations
 from lucid_models.rival_estimates import known_from_s
 from lucid_models.throughput import binned_series

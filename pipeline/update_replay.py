@@ -18,7 +18,7 @@ from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.progress import Progress, silent
 from lucid_models.baselines import throughput_baselines
 from lucid_models.duration import MIN_JOBS, DurationSettings, epoch_seconds
-from lucid_models.evaluation import duration_metrics
+from lucid_models.evaluation_measures import duration_metrics
 from lucid_models.rival_estimates import known_from_s
 from lucid_models.throughput import (
     DEFAULT_LEAD_BINS,

@@ -85,7 +85,7 @@ def replay_updates(
             document |= {"updates": list(found.rows), "over_time": list(found.over_time)}
             document["remarks"] += [*remarks, *found.remarks]
         if throughput is not None:
-            from lucid_models.evaluation import read_throughput_csv
+            from lucid_models.throughput_evaluation import read_throughput_csv
 
             table = read_throughput_csv(existing_file(throughput, "--throughput"))
             document["throughput"] = list(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from cluster_logs.progress import Progress, silent
 from lucid_models.duration import epoch_seconds
-from lucid_models.evaluation import duration_metrics
+from lucid_models.evaluation_measures import duration_metrics
 from pipeline.reproduction.beliefs import why_no_model
 from pipeline.reproduction.processes import over_processes
 from pipeline.reproduction.runs import Outcome, Run

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from lucid_models.baselines import throughput_baselines
-from lucid_models.evaluation import read_throughput_csv
 from lucid_models.throughput import ThroughputPredictModel, binned_series
+from lucid_models.throughput_evaluation import read_throughput_csv
 
 TEST_DAYS = 28
 SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}

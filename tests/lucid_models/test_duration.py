@@ -12,7 +12,7 @@ from lucid_models.duration import (
     epoch_seconds,
     job_mappings,
 )
-from lucid_models.evaluation import evaluate_duration
+from lucid_models.duration_evaluation import evaluate_duration
 from lucid_models.scoring import DurationScorer
 
 

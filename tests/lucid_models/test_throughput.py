@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
-from lucid_models.evaluation import evaluate_throughput
 from lucid_models.model_format import FormatVersionError
 from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings, binned_series
+from lucid_models.throughput_evaluation import evaluate_throughput
 from lucid_models.throughput_features import DAY_S, ThroughputFeatures, filled
 
 FAST = ThroughputSettings(

@@ -16,7 +16,7 @@ from cluster_logs.throughput import derive_throughput
 from lucid_models.baselines import throughput_baselines
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration import DurationSettings, WorkloadEstimateModel
-from lucid_models.evaluation import duration_metrics
+from lucid_models.evaluation_measures import duration_metrics
 from lucid_models.forecasting import SERIES
 from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput_forecasts import ThroughputForecasts
