@@ -99,8 +99,8 @@ class AdditiveScorer:
         return result
 
     def score_one(self, values: Sequence[float]) -> float:
-        """Score of one row on the scale of the link."""
-        return self.intercept + sum(self.contributions_one(values))
+        """Score of one row on the scale of the link; added up as `score` does, so equal to the last bit."""
+        return sum(self.contributions_one(values), start=self.intercept)
 
     def importances(self) -> NDArray[np.float64]:
         """Mean absolute score of each term over the training rows (the usual global importance)."""
