@@ -270,8 +270,8 @@ def _contenders(
             reference = "champion"
         else:
             said.append(
-                f"The champion (release {champion.version}) gives unusable predictions on this window and was "
-                "not replayed."
+                f"The champion (release {champion.version}) gives unusable predictions on this window and "
+                "was not replayed."
             )
     return [*contenders, *rivals], estimates, reference
 

@@ -1,7 +1,7 @@
 """`lucid train`: data in, a registered model version out."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -120,7 +120,7 @@ def _train_on_lake(
     as_of: str | None,
     tracking_uri: str | None,
     as_json: bool,
-    **chosen: int,
+    **chosen: Any,
 ) -> None:
     """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
     from pipeline.model_training import train_model
