@@ -62,7 +62,7 @@ def throughput_features(table: pd.DataFrame) -> Floats:
     return np.nan_to_num(np.stack(known, axis=1))
 
 
-def fit_throughput(rows: Floats, target: Floats, *, seed: int = 0) -> BlackBox:
+def fit_throughput(rows: Floats, target: Floats) -> BlackBox:
     """Their model: an EBM with squared error, random bags and ten pairs, otherwise the library's defaults."""
     from interpret.glassbox import ExplainableBoostingRegressor
 
@@ -70,7 +70,6 @@ def fit_throughput(rows: Floats, target: Floats, *, seed: int = 0) -> BlackBox:
         learning_rate=THROUGHPUT_LEARNING_RATE,
         interactions=THROUGHPUT_INTERACTIONS,
         n_jobs=1,
-        random_state=seed,
     )
     return BlackBox("ebm", model.fit(rows, target))
 
