@@ -59,6 +59,22 @@ with DAG(
             title="Packing model",
             description="Pairwise: beside the tree a model of the speeds of pairs.",
         ),
+        "lead_bins": Param(
+            5,
+            type="integer",
+            minimum=1,
+            maximum=1_008,
+            title="Lead of forecasts",
+            description="How many bins of throughput lie between the newest known one and the forecast one.",
+        ),
+        "utc_offset_hours": Param(
+            0,
+            type="number",
+            minimum=-12,
+            maximum=14,
+            title="Local time minus UTC",
+            description="Hours. Daily and weekly patterns of throughput follow the users' clocks.",
+        ),
     },
 ) as dag:
     resolve_inputs = ResolveInputsOperator(
@@ -72,12 +88,19 @@ with DAG(
     train_packing = TrainModelOperator(
         task_id="train_packing",
         model="packing",
-        packing_kind=dag.param("packing_kind"),
+        options={"packing_kind": dag.param("packing_kind")},
         outlets=[PACKING_MODEL],
         **inputs,
     )
     train_throughput = TrainModelOperator(
-        task_id="train_throughput", model="throughput", outlets=[THROUGHPUT_MODEL], **inputs
+        task_id="train_throughput",
+        model="throughput",
+        options={
+            "lead_bins": dag.param("lead_bins"),
+            "utc_offset_hours": dag.param("utc_offset_hours"),
+        },
+        outlets=[THROUGHPUT_MODEL],
+        **inputs,
     )
     train_duration = TrainModelOperator(
         task_id="train_duration", model="duration", outlets=[DURATION_MODEL], **inputs

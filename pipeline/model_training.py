@@ -18,14 +18,14 @@ def train_model(
     tracking_uri: str,
     seed: int = 0,
     lead_bins: int | None = None,
-    utc_offset_s: int = 0,
+    utc_offset_hours: float = 0.0,
     packing_kind: str = "tree",
 ) -> dict[str, Any]:
     """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
 
     The packing model, of `packing_kind`, learns from the cluster's profile tables, which have no time.
-    `lead_bins` (None: the default) and `utc_offset_s`, the cluster's local time minus UTC, are the throughput
-    model's.
+    `lead_bins` (None: the default) and `utc_offset_hours`, the cluster's local time minus UTC, are the
+    throughput model's.
 
     Raises UnknownNameError for another model or kind, NotFoundError when the lake lacks a table.
     """
@@ -54,7 +54,8 @@ def train_model(
             tracking_uri=tracking_uri,
             train_until=until,
             settings=ThroughputSettings(
-                lead_bins=DEFAULT_LEAD_BINS if lead_bins is None else lead_bins, utc_offset_s=utc_offset_s
+                lead_bins=DEFAULT_LEAD_BINS if lead_bins is None else lead_bins,
+                utc_offset_s=round(utc_offset_hours * 3_600),
             ),
         )
     elif model == "duration":

@@ -95,7 +95,7 @@ def throughput(
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Throughput Predict Model on a cluster's throughput table."""
-    chosen = {"lead_bins": lead, "utc_offset_s": round(utc_offset_hours * 3_600)}
+    chosen = {"lead_bins": lead, "utc_offset_hours": utc_offset_hours}
     _train_on_lake("throughput", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
 
 

@@ -86,9 +86,12 @@ def _cluster_of_the_champion() -> str | None:
 
 
 class TrainModelOperator(LucidOperator):
-    """Train one of the three models on what was known before `training_until` and register a version."""
+    """Train one of the three models on what was known before `training_until` and register a version.
 
-    template_fields: Sequence[str] = ("model", "cluster", "lake_uri", "training_until", "packing_kind")
+    `options`: settings of this model by name, as `pipeline.model_training.train_model` has them.
+    """
+
+    template_fields: Sequence[str] = ("model", "cluster", "lake_uri", "training_until", "options")
     operator_extra_links = (MlflowLink(),)
 
     def __init__(
@@ -98,12 +101,12 @@ class TrainModelOperator(LucidOperator):
         cluster: Any,
         lake_uri: Any,
         training_until: Any,
-        packing_kind: Any = "tree",
+        options: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(multiple_outputs=True, **kwargs)
         self.model = model
-        self.packing_kind = packing_kind
+        self.options = options
         self.cluster = cluster
         self.lake_uri = lake_uri
         self.training_until = training_until
@@ -119,7 +122,7 @@ class TrainModelOperator(LucidOperator):
             lake_uri=self.lake_uri,
             training_until=self.training_until,
             tracking_uri=settings.tracking_uri(),
-            packing_kind=self.packing_kind,
+            **(self.options or {}),
         )
         self.mlflow_path = model_version_path(report["name"], report["version"])
         self.log.info(
