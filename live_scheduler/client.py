@@ -20,8 +20,8 @@ from cluster_logs.errors import BadInputError, LucidError, ReleaseRefusedError
 from live_scheduler.release import FallbackRelease, LiveRelease, Release
 from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore
-from lucid_models.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, RELEASE_NAME, parse_manifest
-from lucid_models.release_files import check_size, load_release_scorers
+from lucid_models.releases.files import check_size, load_release_scorers
+from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, RELEASE_NAME, parse_manifest
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 # A refused release is tried again after this long: the fault may have been on the way.

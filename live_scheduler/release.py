@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from lucid_models.manifest import ReleaseManifest
-from lucid_models.release_files import ReleaseScorers
+from lucid_models.releases.files import ReleaseScorers
+from lucid_models.releases.manifest import ReleaseManifest
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import httpx
 
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
-from lucid_models.manifest import RELEASE_NAME
+from lucid_models.releases.manifest import RELEASE_NAME
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from typing import Any
 
 from cluster_logs.errors import ReleaseRefusedError
 from live_scheduler.release import LiveRelease
-from lucid_models.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest
-from lucid_models.release_files import check_size, load_release_scorers
+from lucid_models.releases.files import check_size, load_release_scorers
+from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest
 
 POINTER_VERSION = 1
 _MAX_POINTER_BYTES = 64 * 1024

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from cluster_logs.errors import UnknownNameError
-from lucid_models.duration import WorkloadEstimateModel
-from lucid_models.packing import PackingAnalyzeModel
-from lucid_models.throughput import ThroughputPredictModel
+from lucid_models.duration.model import WorkloadEstimateModel
+from lucid_models.packing.model import PackingAnalyzeModel
+from lucid_models.throughput.model import ThroughputPredictModel
 
 
 class LucidModel(Protocol):

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.estimating import DurationEstimate, DurationScorer
-from lucid_models.forecasting import ThroughputScorer
+from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 from lucid_models.model_format import CorruptModelError, Fields, load_model, make_document
-from lucid_models.packing_tree import (
+from lucid_models.packing.pairwise import PairwiseScorer, read_pairwise, require_pairwise
+from lucid_models.packing.tree import (
     PackingSettings,
     SharingScore,
     explain_path,
@@ -23,8 +23,8 @@ from lucid_models.packing_tree import (
     read_tree,
     stack_metrics,
 )
-from lucid_models.pairwise import PairwiseScorer, read_pairwise, require_pairwise
-from lucid_models.throughput_forecasts import ThroughputForecasts, holds_forecasts
+from lucid_models.throughput.forecasts import ThroughputForecasts, holds_forecasts
+from lucid_models.throughput.scorer import ThroughputScorer
 from lucid_models.tree_scorer import TreeScorer
 
 __all__ = [

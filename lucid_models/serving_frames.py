@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.errors import BadInputError
-from lucid_models.forecasting import SERIES
 from lucid_models.scoring import DurationScorer, PackingScorer, Scorer
-from lucid_models.throughput_forecasts import ThroughputForecasts
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.scorer import SERIES
 
 # Column -> (type in MLflow's words, whether it must be there).
 Columns = Mapping[str, tuple[str, bool]]

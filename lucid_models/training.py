@@ -15,16 +15,16 @@ import pandas as pd
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
-from lucid_models.duration import DurationSettings, WorkloadEstimateModel, job_mappings
-from lucid_models.duration_evaluation import evaluate_duration
-from lucid_models.forecasting import SERIES
-from lucid_models.model_card import CardFacts
-from lucid_models.packing import FEATURES, PackingAnalyzeModel, PackingSettings
-from lucid_models.packing_evaluation import evaluate_packing
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
+from lucid_models.evaluation.duration import evaluate_duration
+from lucid_models.evaluation.packing import evaluate_packing
+from lucid_models.evaluation.throughput import evaluate_throughput
+from lucid_models.explanation.model_card import CardFacts
+from lucid_models.packing.model import FEATURES, PackingAnalyzeModel, PackingSettings
 from lucid_models.serving_frames import INPUT_COLUMNS
-from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput_evaluation import evaluate_throughput
-from lucid_models.throughput_forecasts import ThroughputForecasts
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import (
     TrainingTable,
     profile_dataset,

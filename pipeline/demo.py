@@ -176,7 +176,7 @@ def print_outcome(airflow: AirflowClient, outcome: Outcome, config: StackConfig)
         print_table(verdict["constraints"], title="Constraints")
     print(f"Verdict on release {verdict.get('version')}. {verdict.get('sentence')}")
     if outcome.published:
-        from lucid_models.releases import show_release
+        from lucid_models.releases.lifecycle import show_release
 
         champion = show_release(tracking_uri=config.mlflow_url, alias="champion")
         page = f"{config.mlflow_url}/#/models/{champion.name}"

@@ -17,13 +17,13 @@ from cluster_logs.errors import LucidError
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
-from lucid_models.duration import WorkloadEstimateModel, job_mappings
-from lucid_models.duration_evaluation import evaluate_duration
-from lucid_models.explanation_plots import draw_prediction, draw_shape
-from lucid_models.forecasting import SERIES
-from lucid_models.packing import PackingAnalyzeModel
-from lucid_models.throughput import ThroughputPredictModel
-from lucid_models.tree_plots import draw_tree
+from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
+from lucid_models.evaluation.duration import evaluate_duration
+from lucid_models.explanation.plots import draw_prediction, draw_shape
+from lucid_models.explanation.tree_plots import draw_tree
+from lucid_models.packing.model import PackingAnalyzeModel
+from lucid_models.throughput.model import ThroughputPredictModel
+from lucid_models.throughput.scorer import SERIES
 from pipeline.cli.explain import prediction_tables
 from pipeline.explanations import ExplainedPrediction, RegisteredModel, explain_predictions, scorer_as_of
 from profiler_jobs.devices.simulated import measure_simulated_profiles

@@ -13,18 +13,18 @@ import pandas as pd
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from lucid_models.catalogue import load_catalogue_entry
-from lucid_models.duration import WorkloadEstimateModel, job_mappings, job_stream
-from lucid_models.estimating import DurationScorer
-from lucid_models.explanation_plots import draw_explanations, draw_prediction
-from lucid_models.job_keys import number_or_nan
-from lucid_models.job_replay import replay
+from lucid_models.duration.job_keys import number_or_nan
+from lucid_models.duration.job_replay import replay
+from lucid_models.duration.model import WorkloadEstimateModel, job_mappings, job_stream
+from lucid_models.duration.scorer import DurationScorer
+from lucid_models.explanation.plots import draw_explanations, draw_prediction
 from lucid_models.model_format import parse_model
-from lucid_models.packing import FEATURES, PackingAnalyzeModel
+from lucid_models.packing.model import FEATURES, PackingAnalyzeModel
 from lucid_models.registry import Registry
-from lucid_models.release_building import MODEL_NAMES
-from lucid_models.release_store import find_by_alias, read_manifest
-from lucid_models.throughput import ThroughputPredictModel
-from lucid_models.throughput_forecasts import ThroughputForecasts
+from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.store import find_by_alias, read_manifest
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.model import ThroughputPredictModel
 
 # What `--json` prints is bounded by what a person asks about.
 MOST_JOBS = 100

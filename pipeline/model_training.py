@@ -33,7 +33,7 @@ def train_model(
 
     until = datetime.fromisoformat(training_until)
     if model == "packing":
-        from lucid_models.packing_tree import packing_settings
+        from lucid_models.packing.tree import packing_settings
         from pipeline.profile_store import read_profile_set
 
         packing = packing_settings(packing_kind)
@@ -46,7 +46,7 @@ def train_model(
             settings=packing,
         )
     elif model == "throughput":
-        from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputSettings
+        from lucid_models.throughput.model import DEFAULT_LEAD_BINS, ThroughputSettings
 
         report = training.train_throughput(
             lake_uri=lake_uri,

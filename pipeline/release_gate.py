@@ -15,7 +15,7 @@ def read_verdict(*, tracking_uri: str, version: int | None = None) -> dict[str, 
 
     `summary` is Markdown for the person who approves. Raises NotFoundError when there is no such release.
     """
-    from lucid_models.releases import show_release
+    from lucid_models.releases.lifecycle import show_release
 
     if version is None:
         release = show_release(tracking_uri=tracking_uri, alias="challenger")

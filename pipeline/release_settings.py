@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast, get_args
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from lucid_models.release_store import ALLOW_SIMULATED
-from pipeline.replay_inputs import JobTypes
+from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.validation.replay_inputs import JobTypes
 from simulator.gate.rules import GateRules
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy

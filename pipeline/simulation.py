@@ -18,7 +18,7 @@ from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.registry import load_reader
 from pipeline.cluster_events import EVERYONE as EVERYONE
 from pipeline.cluster_events import ClusterEvents, lake_sizes, one_pool
-from pipeline.replay_inputs import profiles_by_type
+from pipeline.validation.replay_inputs import profiles_by_type
 from pipeline.watching import RunWatch, Watching
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder
 from simulator.artifact_rules.published_packing import (
@@ -220,8 +220,8 @@ def learned_pairs(singles_path: Path | None, pairs_path: Path | None, seed: int)
     """Return what a pairwise packing model predicts, trained on these measurements; None: there are none."""
     if singles_path is None or pairs_path is None:
         return None
-    from lucid_models.packing import PackingAnalyzeModel, PackingSettings
-    from pipeline.sharing_beliefs import believed_pairs
+    from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
+    from pipeline.validation.sharing_beliefs import believed_pairs
     from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
     solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
@@ -239,7 +239,7 @@ def measured_colocation(
         return None, None
     if rules.labelled_scores and has_labels(singles_path):
         return read_labelled_profiles(singles_path), PairsInOrder(read_published_pairs(pairs_path))
-    from lucid_models.packing import PackingAnalyzeModel, PackingSettings
+    from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
     from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
     solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))

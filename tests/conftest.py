@@ -190,12 +190,12 @@ def small_throughput(bins: int = 144 * 10, seed: int = 0) -> pd.DataFrame:
 def small_model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Kind -> two saved models that differ, fitted on small data once per session."""
     from lucid_models.boosting import BoostingSettings
-    from lucid_models.duration import DurationSettings, WorkloadEstimateModel
-    from lucid_models.forecasting import SERIES
+    from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
     from lucid_models.model_format import save_model
-    from lucid_models.packing import PackingAnalyzeModel, PackingSettings
-    from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
-    from lucid_models.throughput_forecasts import ThroughputForecasts
+    from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
+    from lucid_models.throughput.forecasts import ThroughputForecasts
+    from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
+    from lucid_models.throughput.scorer import SERIES
 
     fast = BoostingSettings(bags=2, max_rounds=40, max_bins=32)
     solo, pairs = small_profiles()
@@ -302,7 +302,7 @@ class ReleaseShop:
 
     def approved(self, number: int, *, settings: dict[str, object] | None = None) -> int:
         """Build and judge a release of the models' first (1) or second (2) versions; returns its version."""
-        from lucid_models.releases import build_release, record_verdict
+        from lucid_models.releases.lifecycle import build_release, record_verdict
 
         built = build_release(
             tracking_uri=self.uri,

@@ -55,8 +55,8 @@ def throughput(
     as_json: JsonFlag = False,
 ) -> None:
     """Forecast job submissions and GPU demand over the last four weeks of a throughput table."""
-    from lucid_models.throughput_evaluation import LEADS, compare_throughput
-    from pipeline.evaluation_inputs import published_for, read_throughput
+    from lucid_models.evaluation.throughput import LEADS, compare_throughput
+    from pipeline.quality.inputs import published_for, read_throughput
 
     with progress_reporter() as progress:
         table = read_throughput(
@@ -72,7 +72,7 @@ def throughput(
         )
     drawn: list[Path] = []
     if out is not None:
-        from lucid_models.evaluation_plots import draw_throughput
+        from lucid_models.evaluation.plots import draw_throughput
 
         drawn = draw_throughput(found, out)
     _present({"rows": found.rows}, f"Throughput forecasts on {source}", _THROUGHPUT_COLUMNS, drawn, as_json)
@@ -90,15 +90,15 @@ def duration(
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate run times of the jobs submitted after the training days."""
-    from lucid_models.duration_evaluation import compare_durations
-    from pipeline.evaluation_inputs import read_jobs
+    from lucid_models.evaluation.duration import compare_durations
+    from pipeline.quality.inputs import read_jobs
 
     with progress_reporter() as progress:
         jobs = read_jobs(source, source_format, cluster=cluster, time_zone=time_zone, progress=progress)
         found = compare_durations(jobs, train_days, rivals=rivals, progress=progress)
     drawn: list[Path] = []
     if out is not None:
-        from lucid_models.evaluation_plots import draw_durations
+        from lucid_models.evaluation.plots import draw_durations
 
         drawn = draw_durations(found, out)
     document = {"rows": found.rows, "by_group": found.by_group, "train_jobs": found.train_jobs}
@@ -113,7 +113,7 @@ def packing(
     as_json: JsonFlag = False,
 ) -> None:
     """Classify configurations and judge which pairs may share a GPU; without files, on the simulated GPU."""
-    from lucid_models.packing_evaluation import evaluate_packing
+    from lucid_models.evaluation.packing import evaluate_packing
     from pipeline.profile_store import read_profiles_or_measure
 
     profiles = read_profiles_or_measure(
@@ -140,8 +140,8 @@ def everything(
     as_json: JsonFlag = False,
 ) -> None:
     """Measure all three models on the public data and on a synthetic log: docs/model_quality.md."""
-    from pipeline.model_quality import measure
-    from pipeline.model_quality_tables import tables
+    from pipeline.quality.page import measure
+    from pipeline.quality.tables import tables
     from simulator.studies.pages import publish
 
     if data is None:
@@ -167,7 +167,7 @@ def _present(
     as_json: bool,
 ) -> None:
     """Print the document, or a table of its rows and where the pictures are."""
-    from lucid_models.evaluation_measures import verdict
+    from lucid_models.evaluation.measures import verdict
 
     if drawn:
         document = {**document, "pictures": [os.fspath(path) for path in drawn]}

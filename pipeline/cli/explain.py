@@ -72,7 +72,7 @@ def _print(
     predictions: "list[ExplainedPrediction]",
     figures: list[str],
 ) -> None:
-    from lucid_models.explanation_axes import feature_words
+    from lucid_models.explanation.axes import feature_words
 
     title = f"{model.name} version {model.version}"
     for prediction in predictions:
@@ -97,7 +97,7 @@ def _print(
 def prediction_tables(local: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     """(title, rows) of what one prediction is made of: its account, its features or its decisions."""
     from lucid_models.amounts import time_unit
-    from lucid_models.explanation_axes import feature_axis, feature_words
+    from lucid_models.explanation.axes import feature_axis, feature_words
 
     tables: list[tuple[str, list[dict[str, Any]]]] = []
     account = local.get("account", {})

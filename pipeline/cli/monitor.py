@@ -43,8 +43,8 @@ def monitor(
     Writes a page and report.json, and a run of MLflow. Requests nothing: the DAG monitor_live does.
     """
     from pipeline import settings as places
-    from pipeline.monitoring_records import PAGES, make_pass
-    from pipeline.monitoring_rules import monitor_settings
+    from pipeline.update_engine.records import PAGES, make_pass
+    from pipeline.update_engine.rules import monitor_settings
     from pipeline.windows import read_as_of
 
     values: dict[str, object] = {"window_days": window_days}

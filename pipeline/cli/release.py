@@ -85,7 +85,7 @@ def build(
     as_json: JsonFlag = False,
 ) -> None:
     """Pin model versions, digests and settings in a new release; it becomes the challenger."""
-    from lucid_models.releases import build_release
+    from lucid_models.releases.lifecycle import build_release
     from pipeline.release_settings import pinned_settings
     from pipeline.windows import read_as_of, training_window_end
 
@@ -134,7 +134,7 @@ def validate(
 ) -> None:
     """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
     from pipeline.release_settings import gate_settings
-    from pipeline.release_validation import validate_release
+    from pipeline.validation.release_validation import validate_release
     from pipeline.windows import read_as_of
 
     with progress_reporter() as progress:
@@ -171,7 +171,7 @@ def publish(
     as_json: JsonFlag = False,
 ) -> None:
     """Move `champion` to an approved release; schedulers pull it at their next poll."""
-    from lucid_models.releases import publish_release
+    from lucid_models.releases.lifecycle import publish_release
 
     published = publish_release(
         tracking_uri=tracking_or_default(tracking_uri), version=version, replace_cluster=replace_cluster
@@ -182,7 +182,7 @@ def publish(
 @app.command()
 def rollback(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
     """Move `champion` back to the previous release."""
-    from lucid_models.releases import rollback_release
+    from lucid_models.releases.lifecycle import rollback_release
 
     _present(rollback_release(tracking_uri=tracking_or_default(tracking_uri)), as_json)
 
@@ -194,7 +194,7 @@ def show_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what a release pins and what the gate said of it."""
-    from lucid_models.releases import show_release
+    from lucid_models.releases.lifecycle import show_release
 
     _present(show_release(tracking_uri=tracking_or_default(tracking_uri), alias=alias), as_json)
 
@@ -202,7 +202,7 @@ def show_command(
 @app.command(name="list")
 def list_command(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
     """List the releases, the newest first."""
-    from lucid_models.releases import list_releases
+    from lucid_models.releases.lifecycle import list_releases
 
     releases = plain(list_releases(tracking_uri=tracking_or_default(tracking_uri)))
     if not releases and not as_json:

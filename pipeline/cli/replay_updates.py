@@ -63,9 +63,9 @@ def replay_updates(
     Errors over time, with frozen and with live statistics, and what each is worth in queuing delay and JCT
     under Lucid (its paper, section 4.5).
     """
-    from pipeline.update_intervals import INTERVALS
-    from pipeline.update_replay import replay_throughput_updates
-    from pipeline.update_report import shown_throughput, shown_updates, write_updates
+    from pipeline.update_engine.update_intervals import INTERVALS
+    from pipeline.update_engine.update_replay import replay_throughput_updates
+    from pipeline.update_engine.update_report import shown_throughput, shown_updates, write_updates
 
     logs = (source is not None) + (synthetic is not None)
     if logs > 1 or (not logs and throughput is None):
@@ -85,7 +85,7 @@ def replay_updates(
             document |= {"updates": list(found.rows), "over_time": list(found.over_time)}
             document["remarks"] += [*remarks, *found.remarks]
         if throughput is not None:
-            from lucid_models.throughput_evaluation import read_throughput_csv
+            from lucid_models.evaluation.throughput import read_throughput_csv
 
             table = read_throughput_csv(existing_file(throughput, "--throughput"))
             document["throughput"] = list(
@@ -167,7 +167,7 @@ def _replay(
     progress: "Progress",
 ) -> Any:
     from pipeline.simulation import measured_colocation
-    from pipeline.update_replay import replay_updates as replay
+    from pipeline.update_engine.update_replay import replay_updates as replay
 
     if (singles is None) != (pairs is None):
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")

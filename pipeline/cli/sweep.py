@@ -26,7 +26,7 @@ from pipeline.cli.output import (
 from pipeline.cli.variadic import names_of, variadic
 
 if TYPE_CHECKING:
-    from pipeline.sweep_workers import SweepProgress, Watch
+    from pipeline.sweeps.workers import SweepProgress, Watch
 
 SHOWN_FIGURES = (
     "mean_jct_s",
@@ -112,9 +112,9 @@ def sweep(
     Run the same command again to go on after an interruption: what is done is not computed again. A run that
     fails is a row with its error, and the exit code is 1.
     """
-    from pipeline.sweep import collect_sweep, plan_sweep
-    from pipeline.sweep_spec import SweepSpec
-    from pipeline.sweep_workers import run_pending
+    from pipeline.sweeps.spec import SweepSpec
+    from pipeline.sweeps.sweep import collect_sweep, plan_sweep
+    from pipeline.sweeps.workers import run_pending
     from simulator.studies.sweep import axes_of, variants
 
     asked = SweepSpec() if spec is None else SweepSpec.from_toml(existing_file(spec, "--spec"))

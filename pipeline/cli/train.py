@@ -50,7 +50,7 @@ def packing(
     as_json: JsonFlag = False,
 ) -> None:
     """Train the Packing Analyze Model on solo profiles and colocated pairs."""
-    from lucid_models.packing_tree import packing_settings
+    from lucid_models.packing.tree import packing_settings
     from lucid_models.training import train_packing
     from pipeline.profile_store import read_profiles_or_measure, write_profile_set
 

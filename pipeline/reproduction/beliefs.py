@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.progress import Progress, silent
-from lucid_models.duration import MIN_JOBS, WorkloadEstimateModel
-from lucid_models.rival_estimates import helios_rolling_s, known_from_s
+from lucid_models.duration.model import MIN_JOBS, WorkloadEstimateModel
+from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s
 from pipeline.reproduction.trace import Trace
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload

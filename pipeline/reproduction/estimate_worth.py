@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from lucid_models.evaluation_measures import duration_metrics
+from lucid_models.evaluation.measures import duration_metrics
 from pipeline.reproduction.beliefs import WORDS
 from pipeline.reproduction.runs import Outcome, Run
 from pipeline.reproduction.sections import HOUR_S, Section, name_of, number

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lucid_models.duration import job_mappings
-from lucid_models.queue_scorer import QueueScorer
+from lucid_models.duration.model import job_mappings
+from lucid_models.duration.queue_scorer import QueueScorer
 from pipeline.reproduction import plots
 from pipeline.reproduction.runs import TRACE, Run
 from pipeline.reproduction.sections import NO_VALUE, Section, name_of, number

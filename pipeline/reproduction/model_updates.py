@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.progress import Progress, silent
-from lucid_models.duration import epoch_seconds
-from lucid_models.evaluation_measures import duration_metrics
+from lucid_models.duration.model import epoch_seconds
+from lucid_models.evaluation.measures import duration_metrics
 from pipeline.reproduction.beliefs import why_no_model
 from pipeline.reproduction.processes import over_processes
 from pipeline.reproduction.runs import Outcome, Run
 from pipeline.reproduction.sections import HOUR_S, Section, not_measured, number
 from pipeline.reproduction.study import LUCID, Study, figure_of
-from pipeline.update_intervals import DAY_S, INTERVALS, History, assemble, learn, lessons
+from pipeline.update_engine.update_intervals import DAY_S, INTERVALS, History, assemble, learn, lessons
 
 TITLE = "Model update intervals (section 4.5)"
 TRAINING_DAYS = 7

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cluster_logs.progress import Progress, silent
-from lucid_models.packing import PackingSettings
+from lucid_models.packing.model import PackingSettings
 from pipeline.reproduction import published
 from pipeline.reproduction.beliefs import WORDS, Beliefs, form_beliefs
 from pipeline.reproduction.runs import TRACE, Materials, Outcome, Run

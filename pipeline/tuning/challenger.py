@@ -11,18 +11,18 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.progress import Progress, silent
-from lucid_models.manifest import RELEASE_NAME
-from lucid_models.packing_tree import PackingSettings
+from lucid_models.packing.tree import PackingSettings
 from lucid_models.registry import Registry
-from lucid_models.release_store import ALLOW_SIMULATED
-from lucid_models.releases import ReleaseInfo, build_release, load_release_models, show_release
+from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
+from lucid_models.releases.manifest import RELEASE_NAME
+from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
-from pipeline.contenders import learned_until
 from pipeline.profile_store import read_profile_set
 from pipeline.release_settings import pinned_settings
 from pipeline.tuning.proposal import Proposal
 from pipeline.tuning.space import policy_part, thresholds_of, with_thresholds
 from pipeline.tuning.study import Study, TuningSpec, plan_study
+from pipeline.validation.contenders import learned_until
 from pipeline.windows import training_window_end
 
 SETTINGS_DATASET = "settings"  # in a manifest's training.datasets: the study that chose the settings

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cluster_logs.storage import locate, write_atomically
-from pipeline.sweep_inputs import read_bytes
+from pipeline.sweeps.inputs import read_bytes
 
 
 def write_json(uri: str, document: Mapping[str, Any]) -> None:

@@ -26,18 +26,18 @@ from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import locate, write_atomically
-from lucid_models.duration import DurationSettings, WorkloadEstimateModel
-from lucid_models.forecasting import SERIES
-from lucid_models.rival_estimates import helios_rolling_s
-from lucid_models.throughput import ThroughputPredictModel
-from lucid_models.throughput_forecasts import ThroughputForecasts
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.duration.rival_estimates import helios_rolling_s
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.model import ThroughputPredictModel
+from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import as_known_at
-from pipeline.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
 from pipeline.profile_store import read_profile_set, write_profile_set
-from pipeline.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, read_inputs
 from pipeline.run_manifest import frame_sha256
-from pipeline.sweep_inputs import read_bytes
+from pipeline.sweeps.inputs import read_bytes
 from pipeline.tuning.windows import TuningWindows
+from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
+from pipeline.validation.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, read_inputs
 from profiler_jobs.profile_table import ProfileSet
 from simulator.forecast import ThroughputForecast
 

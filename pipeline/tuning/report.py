@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cluster_logs.storage import locate, write_atomically
 from lucid_models.registry import Registry
-from pipeline.sweep_inputs import read_bytes
+from pipeline.sweeps.inputs import read_bytes
 from pipeline.tuning.files import write_json
 from pipeline.tuning.proposal import CURRENT, PROPOSAL_FILE, TUNED, Proposal
 from pipeline.tuning.rounds import Trial, best_trial, trials_of

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from lucid_models.packing_tree import PackingSettings
+from lucid_models.packing.tree import PackingSettings
 from simulator.policies.lucid import LucidSettings
 from simulator.stages.strategy import SHARING_CAPACITY
 

@@ -19,14 +19,14 @@ from typing import Any, get_args
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import check_cluster_name
 from cluster_logs.progress import Progress, silent
-from lucid_models.duration import DurationSettings
-from lucid_models.packing_tree import PackingSettings
-from pipeline.replay_inputs import JobTypes
+from lucid_models.duration.model import DurationSettings
+from lucid_models.packing.tree import PackingSettings
 from pipeline.tuning.files import read_json, write_json
 from pipeline.tuning.inputs import freeze, read_known_lake
 from pipeline.tuning.space import SearchSpace, Value, search_space
 from pipeline.tuning.trials import trial_id
 from pipeline.tuning.windows import TuningWindows, tuning_windows
+from pipeline.validation.replay_inputs import JobTypes
 from pipeline.windows import submission_span, training_window_end
 from simulator.gate.rules import OBJECTIVES
 from simulator.policies.lucid import LucidSettings

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import LucidError, ServiceUnavailableError
-from lucid_models.packing import PackingAnalyzeModel
-from lucid_models.packing_tree import PackingSettings
-from pipeline.contenders import Contender, replay_contender, sharing_scores
+from lucid_models.packing.model import PackingAnalyzeModel
+from lucid_models.packing.tree import PackingSettings
 from pipeline.plain_values import plain
-from pipeline.replay_inputs import JobTypes
-from pipeline.sharing_beliefs import believed_pairs
 from pipeline.tuning.inputs import BlockInputs, read_block
 from pipeline.tuning.space import Thresholds, Values, policy_part, thresholds_of, with_thresholds
 from pipeline.tuning.windows import TuningWindows
+from pipeline.validation.contenders import Contender, replay_contender, sharing_scores
+from pipeline.validation.replay_inputs import JobTypes
+from pipeline.validation.sharing_beliefs import believed_pairs
 from simulator.colocation import MeasuredPairs
 from simulator.gate.metrics import quantile
 from simulator.metrics import mean

@@ -21,8 +21,8 @@ import pandas as pd
 
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import scorer_of
-from lucid_models.duration import WorkloadEstimateModel, job_mappings
-from lucid_models.queue_scorer import QueueScorer
+from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
+from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.scoring import DurationScorer, scorer_from_document
 
 SEED = 20_200_401

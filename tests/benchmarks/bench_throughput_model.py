@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lucid_models.baselines import throughput_baselines
-from lucid_models.throughput import ThroughputPredictModel, binned_series
-from lucid_models.throughput_evaluation import read_throughput_csv
+from lucid_models.evaluation.baselines import throughput_baselines
+from lucid_models.evaluation.throughput import read_throughput_csv
+from lucid_models.throughput.model import ThroughputPredictModel, binned_series
 
 TEST_DAYS = 28
 SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from lucid_models.releases import publish_release
+from lucid_models.releases.lifecycle import publish_release
 from tests.conftest import ReleaseShop, forget_monitoring, small_jobs
 
 pytestmark = pytest.mark.usefixtures("metadata_database")

@@ -96,7 +96,7 @@ def event_of(run: Any) -> dict[str, Any] | None:
 def test_better_settings_become_a_challenger_and_the_champion_stays(
     dag_bag: Any, lake: Path, shop: ReleaseShop
 ) -> None:
-    from lucid_models.releases import load_release_models, publish_release, show_release
+    from lucid_models.releases.lifecycle import load_release_models, publish_release, show_release
     from pipeline.release_settings import pinned_settings
     from pipeline.tuning.proposal import read_proposal
     from pipeline.tuning.study import load_study
@@ -157,7 +157,7 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
 def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop: ReleaseShop) -> None:
     from dataclasses import replace
 
-    from lucid_models.releases import load_release_models, show_release
+    from lucid_models.releases.lifecycle import load_release_models, show_release
     from pipeline.release_settings import pinned_settings
     from pipeline.tuning.challenger import build_challenger, current_release, plan_around
     from pipeline.tuning.local import run_study
@@ -188,13 +188,13 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
 def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     lake: Path, shop: ReleaseShop
 ) -> None:
-    from lucid_models.releases import publish_release, show_release
+    from lucid_models.releases.lifecycle import publish_release, show_release
     from pipeline.release_settings import pinned_settings
-    from pipeline.release_validation import validate_release
     from pipeline.tuning.challenger import build_challenger, current_release, plan_around
     from pipeline.tuning.local import run_study
     from pipeline.tuning.proposal import propose
     from pipeline.tuning.study import TuningSpec
+    from pipeline.validation.release_validation import validate_release
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
     publish_release(tracking_uri=shop.uri, version=base)
@@ -218,7 +218,7 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
 def test_settings_that_are_no_better_end_well_and_build_nothing(
     dag_bag: Any, lake: Path, shop: ReleaseShop
 ) -> None:
-    from lucid_models.releases import list_releases
+    from lucid_models.releases.lifecycle import list_releases
     from pipeline.release_settings import pinned_settings
 
     shop.approved(1, settings=pinned_settings())

@@ -13,9 +13,9 @@ from cluster_logs.errors import BadInputError
 from live_scheduler.client import ReleaseClient
 from live_scheduler.ranking import rank_queue
 from live_scheduler.release import FallbackRelease, LiveRelease
-from lucid_models.manifest import RELEASE_NAME
 from lucid_models.registry import Registry
-from lucid_models.releases import publish_release, rollback_release
+from lucid_models.releases.lifecycle import publish_release, rollback_release
+from lucid_models.releases.manifest import RELEASE_NAME
 
 QUEUE = [
     {"job_id": "long", "gpus": 4, "submit_time": "2020-04-12T00:00:00", "user": "u5", "name": "train_u5"},

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration import DurationSettings, WorkloadEstimateModel
-from lucid_models.packing import PackingAnalyzeModel
-from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.packing.model import PackingAnalyzeModel
+from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
 

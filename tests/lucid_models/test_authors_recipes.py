@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lucid_models import authors_recipes
-from lucid_models.throughput_evaluation import compare_throughput
+from lucid_models.evaluation import authors_recipes
+from lucid_models.evaluation.throughput import compare_throughput
 
 
 def test_their_newest_input_is_five_bins_of_ten_minutes_back(throughput: pd.DataFrame) -> None:
@@ -44,7 +44,7 @@ def test_raw_columns_number_ids_as_they_appear(jobs: pd.DataFrame) -> None:
 def test_on_venus_their_black_box_gives_its_known_error(reference_data, monkeypatch) -> None:
     pytest.importorskip("lightgbm")
     monkeypatch.setattr(authors_recipes, "THROUGHPUT_INTERACTIONS", 0)
-    monkeypatch.setattr("lucid_models.black_boxes.available", lambda: ("lightgbm",))
+    monkeypatch.setattr("lucid_models.evaluation.black_boxes.available", lambda: ("lightgbm",))
     folder = reference_data / "venus"
     rows = compare_throughput(
         folder / "cluster_throughput.csv.gz",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lucid_models.baselines import throughput_baselines
+from lucid_models.evaluation.baselines import throughput_baselines
 
 BIN_S = 600
 

@@ -11,8 +11,8 @@ import pytest
 
 from cluster_logs.errors import UnknownNameError
 from lucid_models.catalogue import CATALOGUE, load_catalogue_entry
-from lucid_models.explanation_plots import draw_explanations
-from lucid_models.model_card import CardFacts, build_model_card
+from lucid_models.explanation.model_card import CardFacts, build_model_card
+from lucid_models.explanation.plots import draw_explanations
 from lucid_models.scoring import scorer_from_document
 
 

@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 
 from cluster_logs.errors import BadInputError
-from lucid_models.duration import (
+from lucid_models.duration.model import (
     WorkloadEstimateModel,
     choose_facts,
     choose_levels,
     epoch_seconds,
     job_mappings,
 )
-from lucid_models.duration_evaluation import evaluate_duration
+from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.scoring import DurationScorer
 
 

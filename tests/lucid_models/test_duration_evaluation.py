@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from cluster_logs.errors import BadInputError
-from lucid_models.duration import DurationSettings
-from lucid_models.duration_evaluation import HELIOS_LAMBDA, DurationComparison, compare_durations
-from lucid_models.evaluation_plots import coverage_by_estimate, draw_durations
+from lucid_models.duration.model import DurationSettings
+from lucid_models.evaluation.duration import HELIOS_LAMBDA, DurationComparison, compare_durations
+from lucid_models.evaluation.plots import coverage_by_estimate, draw_durations
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, LucidError
-from lucid_models.duration_features import (
+from lucid_models.duration.features import (
     DurationFeatureSettings,
     DurationFeatureState,
 )
-from lucid_models.job_keys import name_family, size_key
+from lucid_models.duration.job_keys import name_family, size_key
+from lucid_models.duration.name_buckets import NameBuckets
 from lucid_models.model_format import FormatVersionError
-from lucid_models.name_buckets import NameBuckets
 
 LEVELS = ("all", "size", "user", "user_size", "name", "family", "user_family", "user_name")
 HOUR = 3_600.0

@@ -1,6 +1,6 @@
 import pytest
 
-from lucid_models.explanation_axes import feature_axis, feature_words
+from lucid_models.explanation.axes import feature_axis, feature_words
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ HEAVY = ("pandas", "sklearn", "interpret", "mlflow", "pyarrow", "scipy", "lightg
 PROGRAM = """
 import json, sys
 from lucid_models.scoring import load_scorer
-import lucid_models.duration_features, lucid_models.model_format
+import lucid_models.duration.features, lucid_models.model_format
 kinds = ("packing", "throughput", "duration")
 packing, throughput, duration = (load_scorer(f"{sys.argv[1]}/{kind}.json") for kind in kinds)
 job = {"job_id": "q1", "gpus": 2, "user": "u1", "name": "net1_lr2", "virtual_cluster": "vc1"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucid_models.manifest import (
+from lucid_models.releases.manifest import (
     CorruptManifestError,
     ManifestVersionError,
     ModelPin,

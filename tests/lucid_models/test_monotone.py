@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, Term
-from lucid_models.duration import DurationSettings, WorkloadEstimateModel
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.monotone import constrain, monotone_scores
 
 numbers = st.floats(-5, 5, allow_nan=False)

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucid_models.boosting import BoostingSettings
-from lucid_models.bucket_choice import choose_buckets
-from lucid_models.bucket_learning import BucketSettings, learn_buckets
-from lucid_models.duration_features import DurationFeatureSettings
-from lucid_models.job_keys import name_family
+from lucid_models.duration.bucket_choice import choose_buckets
+from lucid_models.duration.bucket_learning import BucketSettings, learn_buckets
+from lucid_models.duration.features import DurationFeatureSettings
+from lucid_models.duration.job_keys import name_family
+from lucid_models.duration.name_buckets import NameBuckets, levenshtein
 from lucid_models.model_format import CorruptModelError
-from lucid_models.name_buckets import NameBuckets, levenshtein
 
 STEMS = ("resnet", "bert", "gpt", "yolo", "unet", "lstm", "vgg", "swin", "dcgan", "wavenet")
 words = st.text(alphabet="abcde_#-é", max_size=40)

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from cluster_logs.errors import BadInputError
-from lucid_models.packing import (
+from lucid_models.evaluation.packing import evaluate_packing
+from lucid_models.evaluation.packing_rivals import CONTENDERS, Judge, Known
+from lucid_models.packing.model import (
     FEATURES,
     PackingAnalyzeModel,
     PackingSettings,
@@ -14,8 +16,6 @@ from lucid_models.packing import (
     mean_partner_speeds,
     score_of_speed,
 )
-from lucid_models.packing_evaluation import evaluate_packing
-from lucid_models.packing_rivals import CONTENDERS, Judge, Known
 
 
 def test_a_label_is_the_mean_speed_left_to_partners() -> None:
@@ -135,7 +135,7 @@ def test_nothing_that_takes_part_in_a_left_out_pair_is_learned_from(profiles) ->
 
     spy = replace(CONTENDERS["majority_class"], fit=fit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lucid_models.packing_evaluation.CONTENDERS", {"spy": spy})
+        patch.setattr("lucid_models.evaluation.packing.CONTENDERS", {"spy": spy})
         evaluate_packing(solo, pairs, models=("spy",), protocols=("leave_model_out",))
     for left_out, known in zip(sorted(set(solo["model"][:24])), seen, strict=False):
         assert left_out not in set(known.solo["model"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucid_models.packing_reasons import packing_reason
+from lucid_models.packing.reasons import packing_reason
 
 
 def step(feature: str, value: float | None, threshold: float, at_most: bool) -> dict:

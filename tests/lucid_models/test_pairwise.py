@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from lucid_models.explanation_plots import draw_explanations
+from lucid_models.evaluation.packing import evaluate_packing
+from lucid_models.explanation.plots import draw_explanations
 from lucid_models.model_format import CorruptModelError
-from lucid_models.packing import PackingAnalyzeModel, PackingSettings, feature_matrix
-from lucid_models.packing_evaluation import evaluate_packing
-from lucid_models.pairwise import NOBODY, PAIR_FEATURES, pair_features
-from lucid_models.pairwise_training import fit_pairwise, model_bags, sharing_threshold
+from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, feature_matrix
+from lucid_models.packing.pairwise import NOBODY, PAIR_FEATURES, pair_features
+from lucid_models.packing.pairwise_training import fit_pairwise, model_bags, sharing_threshold
 from lucid_models.scoring import PackingScorer, scorer_from_document
 
 METRIC = st.floats(0, 100) | st.just(float("nan"))

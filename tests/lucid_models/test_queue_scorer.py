@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, NotFoundError
-from lucid_models.estimating import DurationScorer
-from lucid_models.queue_scorer import QueueScorer
+from lucid_models.duration.queue_scorer import QueueScorer
+from lucid_models.duration.scorer import DurationScorer
 from lucid_models.scoring import scorer_from_document
 
 DAY_S = 86_400.0

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.amounts import human_duration
-from lucid_models.duration import job_mappings
-from lucid_models.duration_features import FACTS, LEVELS, DurationFeatureState
-from lucid_models.reasons import account_for_duration
+from lucid_models.duration.features import FACTS, LEVELS, DurationFeatureState
+from lucid_models.duration.model import job_mappings
+from lucid_models.duration.reasons import account_for_duration
 
 HOUR = 3_600.0
 FRIDAY_EVENING = 1_585_940_400.0  # 2020-04-03, 19:00 UTC

@@ -3,9 +3,9 @@
 import pytest
 
 from cluster_logs.errors import ReleaseRefusedError
-from lucid_models.manifest import Provenance, ReleaseManifest
 from lucid_models.registry import RegisteredVersion
-from lucid_models.release_store import check_same_cluster
+from lucid_models.releases.manifest import Provenance, ReleaseManifest
+from lucid_models.releases.store import check_same_cluster
 
 
 def champion(cluster: str, synthetic: str = "false") -> RegisteredVersion:

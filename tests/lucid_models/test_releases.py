@@ -8,9 +8,8 @@ import httpx
 import pytest
 
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
-from lucid_models.manifest import RELEASE_NAME
 from lucid_models.registry import Registry
-from lucid_models.releases import (
+from lucid_models.releases.lifecycle import (
     build_release,
     list_releases,
     load_release_models,
@@ -19,6 +18,7 @@ from lucid_models.releases import (
     rollback_release,
     show_release,
 )
+from lucid_models.releases.manifest import RELEASE_NAME
 
 
 class KilledError(Exception):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.rival_estimates import UNKNOWN_S, helios_rolling_s, known_from_s
+from lucid_models.duration.rival_estimates import UNKNOWN_S, helios_rolling_s, known_from_s
 
 START = pd.Timestamp("2020-04-01", tz="UTC")
 

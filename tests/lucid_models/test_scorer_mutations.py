@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.model_format import CorruptModelError
-from lucid_models.packing import tree_of
+from lucid_models.packing.model import tree_of
 from lucid_models.tree_scorer import TreeScorer
 
 NAMES = ["a", "b"]

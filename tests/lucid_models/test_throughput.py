@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
+from lucid_models.evaluation.throughput import evaluate_throughput
 from lucid_models.model_format import FormatVersionError
-from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings, binned_series
-from lucid_models.throughput_evaluation import evaluate_throughput
-from lucid_models.throughput_features import DAY_S, ThroughputFeatures, filled
+from lucid_models.throughput.features import DAY_S, ThroughputFeatures, filled
+from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
 
 FAST = ThroughputSettings(
     boosting=BoostingSettings(objective="pseudo_huber:delta=1.0", bags=2, max_rounds=40, max_bins=32)

@@ -5,16 +5,16 @@ import pandas as pd
 import pytest
 
 from cluster_logs.errors import BadInputError
-from lucid_models import authors_recipes
 from lucid_models.boosting import BoostingSettings
-from lucid_models.throughput import ThroughputSettings
-from lucid_models.throughput_evaluation import (
+from lucid_models.evaluation import authors_recipes
+from lucid_models.evaluation.throughput import (
     ThroughputComparison,
     compare_throughput,
     covers,
     evaluate_throughput,
     read_published,
 )
+from lucid_models.throughput.model import ThroughputSettings
 
 TEST_DAYS = 8
 FAST = ThroughputSettings(

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
-from lucid_models.throughput import binned_series
-from lucid_models.throughput_features import DAY_S
-from lucid_models.throughput_reasons import account_for_forecast
+from lucid_models.throughput.features import DAY_S
+from lucid_models.throughput.model import binned_series
+from lucid_models.throughput.reasons import account_for_forecast
 
 
 def test_a_forecast_is_said_in_words_that_add_up() -> None:

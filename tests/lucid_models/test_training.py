@@ -12,8 +12,8 @@ import pytest
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration import DurationSettings
-from lucid_models.packing import PackingSettings
+from lucid_models.duration.model import DurationSettings
+from lucid_models.packing.model import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.training import TrainReport, train_duration, train_packing, train_throughput
 from lucid_models.training_data import read_training_jobs, read_training_throughput, table_digest

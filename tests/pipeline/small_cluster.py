@@ -13,15 +13,15 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from cluster_logs.throughput import derive_throughput
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration import DurationSettings, WorkloadEstimateModel
-from lucid_models.forecasting import SERIES
-from lucid_models.manifest import MODEL_KINDS, ModelPin, Provenance, ReleaseManifest, Training
-from lucid_models.packing import PackingAnalyzeModel
-from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput_forecasts import ThroughputForecasts
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.packing.model import PackingAnalyzeModel
+from lucid_models.releases.manifest import MODEL_KINDS, ModelPin, Provenance, ReleaseManifest, Training
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput.scorer import SERIES
 from pipeline.profile_store import write_profile_set
 from pipeline.release_settings import GateSettings
-from pipeline.release_validation import Candidate, prove
+from pipeline.validation.release_validation import Candidate, prove
 from pipeline.windows import training_window_end
 from profiler_jobs.devices.simulated import measure_simulated_profiles
 from simulator.gate.rules import GateRules

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cluster_logs.lake import Lake
-from lucid_models.duration import job_mappings
+from lucid_models.duration.model import job_mappings
 from pipeline.explanations import scorer_as_of
 
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_explained_is_said_in_one_line(ask, arguments, says: str)
 
 
 def test_a_releases_models_are_found_by_its_alias(ask, shop) -> None:
-    from lucid_models.releases import build_release
+    from lucid_models.releases.lifecycle import build_release
 
     release = build_release(tracking_uri=shop.uri, cluster="small")
     said = ask("--model", "duration", "--release", "challenger", "--json")

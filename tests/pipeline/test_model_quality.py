@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lucid_models.duration_evaluation import DurationComparison
-from lucid_models.throughput_evaluation import ThroughputComparison
-from pipeline.model_quality import COMMAND, FILES, ModelQuality, measure
-from pipeline.model_quality_tables import MODELS, tables
+from lucid_models.evaluation.duration import DurationComparison
+from lucid_models.evaluation.throughput import ThroughputComparison
+from pipeline.quality.page import COMMAND, FILES, ModelQuality, measure
+from pipeline.quality.tables import MODELS, tables
 from simulator.studies.pages import written
 
 PAGE = Path(__file__).parents[2] / "docs" / "model_quality.md"

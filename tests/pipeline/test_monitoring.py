@@ -11,10 +11,10 @@ import pytest
 from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.lake import Lake
 from lucid_models.drift import LEAST_ROWS
-from pipeline.monitoring import MonitorReport, monitor_release, write_monitor_report
-from pipeline.monitoring_page import monitoring_page
-from pipeline.monitoring_records import metric_part, metrics_of
-from pipeline.monitoring_rules import Level, MonitorSettings, monitor_settings
+from pipeline.update_engine.monitor import MonitorReport, monitor_release, write_monitor_report
+from pipeline.update_engine.page import monitoring_page
+from pipeline.update_engine.records import metric_part, metrics_of
+from pipeline.update_engine.rules import Level, MonitorSettings, monitor_settings
 from tests.pipeline.watched_cluster import (
     CLUSTER,
     END,

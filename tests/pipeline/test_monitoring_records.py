@@ -10,8 +10,8 @@ import pytest
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
-from lucid_models.releases import publish_release
-from pipeline.monitoring_records import EXPERIMENT, MonitoringPass, make_pass
+from lucid_models.releases.lifecycle import publish_release
+from pipeline.update_engine.records import EXPERIMENT, MonitoringPass, make_pass
 from tests.conftest import ReleaseShop, forget_monitoring, small_jobs, small_throughput
 
 TRAINED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)

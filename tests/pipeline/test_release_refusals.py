@@ -12,10 +12,10 @@ import pytest
 from cluster_logs.errors import ReleaseRefusedError
 from cluster_logs.lake import Lake
 from cluster_logs.throughput import derive_throughput
-from lucid_models.duration import DurationSettings, WorkloadEstimateModel
-from lucid_models.packing import PackingAnalyzeModel, feature_matrix, label_configurations
-from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput_forecasts import ThroughputForecasts
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, label_configurations
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from profiler_jobs.devices.simulated import measure_simulated_profiles
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
@@ -116,7 +116,9 @@ def test_unusable_forecasts_are_refused_by_name(world: World, tmp_path: Path, ba
 
 def test_a_score_that_does_not_exist_is_refused(world: World, tmp_path: Path) -> None:
     packing = SimpleNamespace(
-        settings=world.release.packing.settings, predict=lambda *metrics: np.full(np.size(metrics[0]), 3)
+        settings=world.release.packing.settings,
+        pairwise=None,
+        predict=lambda *metrics: np.full(np.size(metrics[0]), 3),
     )
     verdict = validate(world, tmp_path, replace(world.release, packing=packing))
     assert "sharing_scores_usable" in failed(verdict)
@@ -141,10 +143,10 @@ def test_without_throughput_in_the_lake_no_forecast_takes_part_and_that_is_said(
 def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
     world: World, mlflow_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lucid_models import releases
-    from lucid_models.releases import build_release, publish_release, show_release
+    from lucid_models.releases import lifecycle as releases
+    from lucid_models.releases.lifecycle import build_release, publish_release, show_release
     from lucid_models.training import train_duration, train_packing, train_throughput
-    from pipeline.release_validation import validate_release
+    from pipeline.validation.release_validation import validate_release
 
     profiles = measure_simulated_profiles(0)
     train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=mlflow_server)

@@ -12,9 +12,9 @@ import pytest
 
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
-from lucid_models.duration import DurationSettings
-from lucid_models.manifest import Training
-from lucid_models.throughput import ThroughputSettings
+from lucid_models.duration.model import DurationSettings
+from lucid_models.releases.manifest import Training
+from lucid_models.throughput.model import ThroughputSettings
 from pipeline.release_settings import GateSettings
 from profiler_jobs.devices.simulated import measure_simulated_profiles
 from simulator.gate.verdict import LATENCY, Verdict
@@ -203,9 +203,9 @@ def test_settings_out_of_range_are_named() -> None:
 def test_from_training_to_a_published_release_in_a_real_registry(
     world: World, mlflow_server: str, tmp_path: Path
 ) -> None:
-    from lucid_models.releases import build_release, publish_release, show_release
+    from lucid_models.releases.lifecycle import build_release, publish_release, show_release
     from lucid_models.training import train_duration, train_packing, train_throughput
-    from pipeline.release_validation import validate_release
+    from pipeline.validation.release_validation import validate_release
 
     profiles = measure_simulated_profiles(0)
     train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=mlflow_server)

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from pipeline.contenders import Contender, replay_contender
-from pipeline.replay_inputs import HeldOutWindow, read_inputs
+from pipeline.validation.contenders import Contender, replay_contender
+from pipeline.validation.replay_inputs import HeldOutWindow, read_inputs
 from simulator.cluster_changes import SizeChange
 from simulator.colocation import MeasuredPairs
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.progress import silent
-from lucid_models.packing import PackingSettings
+from lucid_models.packing.model import PackingSettings
 from pipeline.reproduction import published
 from pipeline.reproduction.ablations import missing_settings
 from pipeline.reproduction.documents import write_documents, write_index, write_page

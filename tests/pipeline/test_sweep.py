@@ -19,11 +19,11 @@ from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
 from pipeline.cluster_events import one_pool
-from pipeline.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
-from pipeline.sweep_inputs import SweepInputs, load_inputs, store_inputs
-from pipeline.sweep_run import Replayer, execute_run, noisy_estimates_s, scaled_sizes
-from pipeline.sweep_spec import SweepSpec
-from pipeline.sweep_workers import SweepProgress, run_pending
+from pipeline.sweeps.inputs import SweepInputs, load_inputs, store_inputs
+from pipeline.sweeps.run import Replayer, execute_run, noisy_estimates_s, scaled_sizes
+from pipeline.sweeps.spec import SweepSpec
+from pipeline.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
+from pipeline.sweeps.workers import SweepProgress, run_pending
 from simulator.studies.sweep import SweepRun, expand
 from simulator.workload import Job, Workload
 from tests.conftest import small_jobs, small_profiles

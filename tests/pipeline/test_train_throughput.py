@@ -7,7 +7,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from lucid_models import training
-from lucid_models.throughput import DEFAULT_LEAD_BINS, ThroughputSettings
+from lucid_models.throughput.model import DEFAULT_LEAD_BINS, ThroughputSettings
 from lucid_models.training import TrainReport
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
-from lucid_models.duration import DurationSettings
-from lucid_models.packing_tree import PackingSettings
+from lucid_models.duration.model import DurationSettings
+from lucid_models.packing.tree import PackingSettings
 from pipeline.profile_store import write_profile_set
 from pipeline.tuning.local import run_study
 from pipeline.tuning.proposal import propose, read_proposal
@@ -31,7 +31,7 @@ from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.conftest import small_profiles
 from tests.pipeline.conftest import Lucid
-from tests.pipeline.test_release_validation import CLUSTER, FAST, make_jobs
+from tests.pipeline.small_cluster import CLUSTER, FAST, make_jobs
 
 FEW = {
     "profiling_limit_s": [60.0, 200.0, 600.0],

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.errors import BadInputError, UnknownNameError
-from pipeline.update_replay import (
+from pipeline.update_engine.update_replay import (
     ORACLE,
     Replay,
     check_intervals,

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
-from pipeline.replay_inputs import held_out_window
+from pipeline.validation.replay_inputs import held_out_window
 from pipeline.windows import read_as_of, submission_span, training_window_end
 
 FIRST = datetime(2020, 5, 1, 23, 59, 59, 250_000, tzinfo=UTC)

@@ -13,14 +13,14 @@ import pyarrow as pa
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import FIRST_DAY, synthesize
 from cluster_logs.throughput import derive_throughput
-from lucid_models.baselines import throughput_baselines
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration import DurationSettings, WorkloadEstimateModel
-from lucid_models.evaluation_measures import duration_metrics
-from lucid_models.forecasting import SERIES
-from lucid_models.throughput import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput_forecasts import ThroughputForecasts
-from pipeline.monitoring import WatchedRelease
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.evaluation.baselines import throughput_baselines
+from lucid_models.evaluation.measures import duration_metrics
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput.scorer import SERIES
+from pipeline.update_engine.monitor import WatchedRelease
 
 CLUSTER = "watched"
 TRAINED_DAYS, TAIL_DAYS, LIVE_DAYS = 21, 5, 7

@@ -46,9 +46,9 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         from airflow.sdk.exceptions import AirflowSkipException
 
         from cluster_logs.errors import NotFoundError
-        from lucid_models.releases import show_release
-        from pipeline.monitoring_records import make_pass
-        from pipeline.monitoring_rules import monitor_settings
+        from lucid_models.releases.lifecycle import show_release
+        from pipeline.update_engine.records import make_pass
+        from pipeline.update_engine.rules import monitor_settings
         from pipeline.windows import read_as_of
 
         tracking_uri, lake_uri = settings.tracking_uri(), settings.lake_uri()

@@ -48,7 +48,7 @@ class BuildReleaseOperator(LucidOperator):
         """Build; returns the release's name and version."""
         from datetime import datetime
 
-        from lucid_models.releases import build_release
+        from lucid_models.releases.lifecycle import build_release
         from pipeline.release_settings import pinned_settings
 
         release = build_release(
@@ -98,9 +98,9 @@ class ValidateReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
-        from lucid_models.releases import show_release
+        from lucid_models.releases.lifecycle import show_release
         from pipeline.release_gate import summarise_verdict
-        from pipeline.release_validation import validate_release
+        from pipeline.validation.release_validation import validate_release
         from pipeline.windows import read_as_of
 
         tracking_uri = settings.tracking_uri()
@@ -169,7 +169,7 @@ class PublishReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Publish; returns the champion's name and version."""
-        from lucid_models.releases import publish_release
+        from lucid_models.releases.lifecycle import publish_release
 
         release = publish_release(tracking_uri=settings.tracking_uri(), version=int(self.version))
         self.mlflow_path = model_version_path(release.name, release.version)
@@ -186,7 +186,7 @@ class ReadChampionOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Return the champion's name and version."""
-        from lucid_models.releases import show_release
+        from lucid_models.releases.lifecycle import show_release
 
         champion = show_release(tracking_uri=settings.tracking_uri(), alias="champion")
         return {"name": champion.name, "version": champion.version}
@@ -206,7 +206,7 @@ class RollbackReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Roll back; returns the champion's name and version."""
-        from lucid_models.releases import rollback_release
+        from lucid_models.releases.lifecycle import rollback_release
 
         release = rollback_release(tracking_uri=settings.tracking_uri(), from_version=int(self.from_version))
         self.log.warning("Rolled back from %s to %s: %s", self.from_version, release.version, self.reason)

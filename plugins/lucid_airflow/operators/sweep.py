@@ -90,7 +90,7 @@ class PlanSweepOperator(LucidOperator):
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Plan; returns the arguments of each mapped task."""
-        from pipeline.sweep_evaluation import plan_evaluation
+        from pipeline.sweeps.evaluation import plan_evaluation
 
         plan = plan_evaluation(
             lake_uri=self.lake_uri or settings.lake_uri(),
@@ -142,7 +142,7 @@ class SimulateRunsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, int]:
         """Simulate; returns how many runs were done and failed, and how many jobs they replayed."""
-        from pipeline.sweep_evaluation import simulate_chunk
+        from pipeline.sweeps.evaluation import simulate_chunk
 
         done = simulate_chunk(sweep_uri=self.sweep_uri, run_ids=self.run_ids, progress=self.log_progress())
         self.log.info("%(runs)d runs done, %(failed)d of them failed; %(jobs)d jobs replayed", done)
@@ -163,7 +163,7 @@ class CollectSweepOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Collect; returns where the table is, and the best variants."""
-        from pipeline.sweep_evaluation import collect_evaluation
+        from pipeline.sweeps.evaluation import collect_evaluation
 
         result = collect_evaluation(
             sweep_uri=self.sweep_uri, cluster=self.cluster, tracking_uri=settings.tracking_uri()

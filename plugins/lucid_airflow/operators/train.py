@@ -77,7 +77,7 @@ class ResolveInputsOperator(LucidOperator):
 
 def _cluster_of_the_champion() -> str | None:
     from cluster_logs.errors import NotFoundError
-    from lucid_models.releases import show_release
+    from lucid_models.releases.lifecycle import show_release
 
     try:
         return show_release(tracking_uri=settings.tracking_uri(), alias="champion").cluster

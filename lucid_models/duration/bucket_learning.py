@@ -1,0 +1,97 @@
+"""Finds the buckets of the names of past jobs: Levenshtein distance and affinity propagation, as in Lucid.
+
+Learning reads names alone, never run times. Affinity propagation costs the square of the number of names, so
+it sees at most `most_at_once` families, the most frequent first; every other family goes to the nearest
+exemplar, and those that are near none are learned from in the next round. With up to `most_at_once` families
+this is affinity propagation itself.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
+from sklearn.cluster import AffinityPropagation
+from sklearn.exceptions import ConvergenceWarning
+
+from lucid_models.duration.job_keys import UNNAMED, name_family
+from lucid_models.duration.name_buckets import LONGEST, MOST_EXEMPLARS, NameBuckets
+
+_ROUNDS = 4
+# A sample's buckets are at most this many times as fine as its own affinity propagation would make them.
+FINEST = 4.0
+
+
+@dataclass(frozen=True)
+class BucketSettings:
+    """`most_distance`: share of the longer name's letters that may differ; `damping` of the propagation."""
+
+    most_at_once: int = 1_000
+    most_distance: float = 0.5
+    damping: float = 0.9
+    iterations: int = 400
+
+
+def learn_buckets(names: Iterable[str], settings: BucketSettings | None = None) -> NameBuckets:
+    """Buckets of the names of past jobs (an entry a job or a name); their order does not matter."""
+    chosen = settings or BucketSettings()
+    frequency = Counter(name_family(name)[:LONGEST] for name in names if name and name != UNNAMED)
+    left = sorted(frequency, key=lambda family: (-frequency[family], family))
+    exemplars: list[str] = []
+    for _ in range(_ROUNDS):
+        if not left or len(exemplars) >= MOST_EXEMPLARS:
+            break
+        found = affinity_exemplars(left[: chosen.most_at_once], chosen, stand_for=len(left))
+        exemplars += found[: MOST_EXEMPLARS - len(exemplars)]
+        left = _far_from_all(left[chosen.most_at_once :], found, chosen.most_distance)
+    return NameBuckets(exemplars, chosen.most_distance)
+
+
+def affinity_exemplars(
+    families: Sequence[str], settings: BucketSettings, *, stand_for: int | None = None
+) -> list[str]:
+    """Exemplars of distinct names by affinity propagation (Frey and Dueck, 2007), in the order of `families`.
+
+    The preference is the median similarity. When the names are a sample that stands for `stand_for` names, it
+    is weighed down in proportion (up to FINEST): each of them then speaks for so many, and the buckets come
+    out as fine as those of all names would. A name that is near none of the exemplars found becomes one.
+    """
+    if len(families) <= 2:
+        return list(families)
+    similarity = -cdist(families, families, scorer=Levenshtein.normalized_distance, workers=1).astype(
+        np.float64
+    )
+    others = similarity[~np.eye(len(families), dtype=np.bool_)]
+    weight = min(max((stand_for or 0) / len(families), 1.0), FINEST)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clustering = AffinityPropagation(
+            affinity="precomputed",
+            preference=float(np.median(others)) / weight,
+            damping=settings.damping,
+            max_iter=settings.iterations,
+            random_state=0,
+        ).fit(similarity)
+    found = [families[i] for i in sorted(np.ravel(clustering.cluster_centers_indices_).tolist())]
+    return [*found, *_far_from_all(families, found, settings.most_distance)]
+
+
+def _far_from_all(families: Sequence[str], exemplars: Sequence[str], most_distance: float) -> list[str]:
+    """The families that no exemplar is near to."""
+    if not exemplars:
+        return list(families)
+    far: list[str] = []
+    for first in range(0, len(families), 4_096):
+        chunk = families[first : first + 4_096]
+        nearest = cdist(
+            chunk, exemplars, scorer=Levenshtein.normalized_distance, score_cutoff=most_distance, workers=1
+        ).min(axis=1)
+        far += [
+            family
+            for family, distance in zip(chunk, nearest.tolist(), strict=True)
+            if distance > most_distance
+        ]
+    return far

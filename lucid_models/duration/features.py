@@ -1,0 +1,451 @@
+"""Causal statistics of run times, kept up to date job by job, with the standard library alone.
+
+What a new job will do is read off what jobs like it did: of the same user, name, name family, size, virtual
+cluster and combinations of these (*levels*). Each key of a level carries a time-decayed mean of log run time
+that is shrunk towards the level above it, a fast moving average, the last run times, their spread, and which
+jobs are running now and for how long. A run time enters the statistics when the job ends and never before, so
+features of a job depend only on what was known at its submission. The same object computes the features for
+training and on a live scheduler.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_logs.errors import BadInputError
+from lucid_models.duration.job_keys import (
+    UNNAMED,
+    join_key,
+    limit_key,
+    log_duration,
+    name_family,
+    number_or_nan,
+    size_key,
+    text_or_none,
+)
+from lucid_models.duration.key_statistics import (
+    KeyStatistics,
+    LevelTable,
+    forget_oldest,
+    read_level,
+    write_level,
+)
+from lucid_models.duration.name_buckets import NameBuckets
+from lucid_models.model_format import Fields, FormatVersionError
+
+# Of the saved state; raised when a reader of the older layout would not know what it reads.
+LAYOUT = 2
+_DAY_S = 86_400.0
+_EPOCH_DAY_OF_WEEK = 3
+_NAN = math.nan
+# Below this weight a key's own history has faded; it keeps the division defined.
+_LEAST_WEIGHT = 1e-12
+
+# level -> the parts of its key, and the level towards which its mean is shrunk.
+LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
+    "all": ((), None),
+    "size": (("size",), "all"),
+    "virtual_cluster": (("virtual_cluster",), "all"),
+    "virtual_cluster_size": (("virtual_cluster", "size"), "size"),
+    "job_type": (("job_type",), "all"),
+    "time_limit": (("time_limit",), "all"),
+    "bucket": (("bucket",), "all"),
+    "family": (("family",), "bucket"),
+    "name": (("name",), "family"),
+    "user": (("user",), "all"),
+    "user_size": (("user", "size"), "user"),
+    "user_time_limit": (("user", "time_limit"), "user"),
+    "user_size_time_limit": (("user", "size", "time_limit"), "user_time_limit"),
+    "user_bucket": (("user", "bucket"), "user"),
+    "user_family": (("user", "family"), "user_bucket"),
+    "user_family_size": (("user", "family", "size"), "user_family"),
+    "user_name": (("user", "name"), "user_family"),
+    "user_name_size": (("user", "name", "size"), "user_name"),
+}
+_COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type", "time_limit", "bucket")
+_COARSE_STATISTICS = ("mean", "raw_mean", "soft_mean")
+_FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "median", "spread", "log_count")
+_FLIGHT_STATISTICS = ("log_running", "log_oldest_age", "log_since_submission")
+_FLIGHT_LEVELS = ("user", "user_name", "name", "virtual_cluster")
+
+# Plain facts of a job that may serve as features, with the key of the job mapping that holds them.
+FACTS = (
+    "log_gpus",
+    "log_cpus",
+    "nodes",
+    "log_time_limit",
+    "gpu_util_pct",
+    "gpu_mem_util_pct",
+    "log_gpu_mem_mib",
+    "hour",
+    "day_of_week",
+)
+
+
+@dataclass(frozen=True)
+class DurationFeatureSettings:
+    """Constants of the statistics (times in seconds).
+
+    `prior_jobs`: how many jobs' worth of the level above a key's mean contains; `soft_weight`: weight of the
+    newest job in the fast moving average; `max_keys`: the most keys a level remembers, the least recently
+    seen go first.
+    """
+
+    half_life_s: float = 7 * _DAY_S
+    prior_jobs: float = 1.0
+    soft_weight: float = 0.3
+    max_keys: int = 200_000
+    utc_offset_s: int = 0
+
+
+class DurationFeatureState:
+    """The statistics of all levels at one moment (`now_s`, Unix time) and the jobs in flight.
+
+    A job is a mapping with any of: job_id, gpus, cpus, nodes, virtual_cluster, user, name, job_type,
+    submit_time_s (Unix time), time_limit_s, gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib. What is missing
+    counts as unknown.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[str],
+        facts: Sequence[str],
+        settings: DurationFeatureSettings | None = None,
+        buckets: NameBuckets | None = None,
+    ) -> None:
+        for name in levels:
+            if name not in LEVELS:
+                raise BadInputError(f"Unknown level {name!r}.", remedy=f"Choose from: {', '.join(LEVELS)}.")
+        # In the order of LEVELS a parent always comes before its children.
+        self.levels = tuple(name for name in LEVELS if name in levels or name == "all")
+        self.facts = tuple(name for name in FACTS if name in facts)
+        self.settings = settings or DurationFeatureSettings()
+        self.buckets = buckets
+        self.now_s = -math.inf
+        self.tables: tuple[LevelTable, ...] = tuple({} for _ in self.levels)
+        self.flights: dict[str, _Flight] = {}
+        self._started: dict[str, None] = {}  # the running jobs, in the order in which they were seen to start
+        self.parents = tuple(self._parent_position(name) for name in self.levels)
+        self.coarse = tuple(name in _COARSE for name in self.levels)
+        self.tracks_flights = tuple(name in _FLIGHT_LEVELS for name in self.levels)
+        self.names = self._feature_names()
+        self._watchers: list[tuple[set[str], ...]] = []
+
+    def watch(self) -> tuple[set[str], ...]:
+        """Return sets, one a level, to which every key is added from now on whose statistics change.
+
+        Whoever watches empties them.
+        """
+        changes: tuple[set[str], ...] = tuple(set() for _ in self.levels)
+        self._watchers.append(changes)
+        return changes
+
+    # -- what happens in the cluster
+    # ------------------------------------------------------------------------------
+
+    def observe_submit(self, job: Mapping[str, Any]) -> None:
+        """A job was submitted (it may be scored before or after)."""
+        self.submit(str(job.get("job_id")), self.keys_of(job), self._time_of(job))
+
+    def observe_start(self, job_id: str, start_s: float) -> None:
+        """A job that was observed at its submission started; unknown ids are ignored."""
+        self.start(job_id, start_s)
+
+    def observe_end(self, job: Mapping[str, Any]) -> None:
+        """A job ended: needs job_id, end_time_s and duration_s, and the job's facts unless it was observed
+        before.
+
+        Raises BadInputError for a run time that is missing, negative or not finite.
+        """
+        duration, end = number_or_nan(job.get("duration_s")), number_or_nan(job.get("end_time_s"))
+        if not duration >= 0 or math.isnan(end):
+            raise BadInputError(
+                f"Job {job.get('job_id')!r} ended at {job.get('end_time_s')!r} after "
+                f"{job.get('duration_s')!r} s.",
+                remedy="Give the end as Unix time and a run time of at least 0 s.",
+            )
+        job_id = str(job.get("job_id"))
+        flight = self.flights.get(job_id)
+        self.end(job_id, self.keys_of(job) if flight is None else flight.keys, end, duration)
+
+    # -- the same on keys that are known already (replay of a log)
+    # --------------------------------------------------
+
+    def submit(self, job_id: str, keys: Sequence[str | None], time_s: float) -> None:
+        """`observe_submit` with the job's keys, one per level (None: unknown)."""
+        self.now_s = max(self.now_s, time_s)
+        earlier = self.flights.get(job_id)
+        if earlier is not None:  # requeued: it waits again
+            self._started.pop(job_id, None)
+            for tracked, key, table in zip(self.tracks_flights, earlier.keys, self.tables, strict=True):
+                if tracked and key is not None and key in table:
+                    table[key].running.pop(job_id, None)
+        self.flights[job_id] = _Flight(tuple(keys))
+        for tracked, key, table in zip(self.tracks_flights, keys, self.tables, strict=True):
+            if tracked and key is not None:
+                statistics = table.get(key)
+                if statistics is None:
+                    statistics = table[key] = KeyStatistics()
+                statistics.submitted(job_id, time_s)
+        if self._watchers:
+            self._note(keys, self.tracks_flights)
+            if earlier is not None:
+                self._note(earlier.keys, self.tracks_flights)
+
+    def start(self, job_id: str, time_s: float) -> None:
+        """`observe_start`."""
+        self.now_s = max(self.now_s, time_s)
+        flight = self.flights.get(job_id)
+        if flight is None:
+            return
+        flight.start_s = time_s
+        self._started.pop(job_id, None)
+        self._started[job_id] = None
+        for tracked, key, table in zip(self.tracks_flights, flight.keys, self.tables, strict=True):
+            if tracked and key is not None:
+                # A key may have been forgotten while the job waited. A job that starts again is the youngest.
+                running = table.setdefault(key, KeyStatistics()).running
+                running.pop(job_id, None)
+                running[job_id] = time_s
+        if self._watchers:
+            self._note(flight.keys, self.tracks_flights)
+
+    def end(self, job_id: str, keys: Sequence[str | None], time_s: float, duration_s: float) -> None:
+        """`observe_end` with the job's keys."""
+        self.now_s = max(self.now_s, time_s)
+        self.flights.pop(job_id, None)
+        self._started.pop(job_id, None)
+        logarithm = log_duration(duration_s)
+        half_life, weight = self.settings.half_life_s, self.settings.soft_weight
+        for position, (key, table) in enumerate(zip(keys, self.tables, strict=True)):
+            if key is None:
+                continue
+            statistics = table.get(key)
+            if statistics is None:
+                statistics = table[key] = KeyStatistics()
+            statistics.ended(job_id, time_s, duration_s, logarithm, half_life, weight)
+            if len(table) > 2 * self.settings.max_keys:
+                dropped = forget_oldest(table, self.settings.max_keys)
+                for changes in self._watchers:
+                    changes[position].update(dropped)
+        if self._watchers:
+            self._note(keys, (True,) * len(keys))
+
+    def _note(self, keys: Sequence[str | None], levels: Sequence[bool]) -> None:
+        """Tell the watchers which keys' statistics have changed, at the levels concerned."""
+        for changes in self._watchers:
+            for changed, key, concerned in zip(changes, keys, levels, strict=True):
+                if concerned and key is not None:
+                    changed.add(key)
+
+    # -- features
+    # -------------------------------------------------------------------------------------------------
+
+    def keys_of(self, job: Mapping[str, Any]) -> tuple[str | None, ...]:
+        """The job's key in each level; None where a part of the key is unknown."""
+        # Jobs without a name are alike in that: they share one.
+        name = text_or_none(job.get("name")) or UNNAMED
+        cpus = number_or_nan(job.get("cpus"))
+        gpus = number_or_nan(job.get("gpus"))
+        parts = {
+            "size": size_key(0.0 if math.isnan(gpus) else gpus, None if math.isnan(cpus) else cpus),
+            "time_limit": limit_key(number_or_nan(job.get("time_limit_s"))),
+            "virtual_cluster": text_or_none(job.get("virtual_cluster")),
+            "job_type": text_or_none(job.get("job_type")),
+            "name": name,
+            "family": name_family(name),
+            "bucket": self.buckets.bucket_of(name) if self.buckets is not None else None,
+            "user": text_or_none(job.get("user")),
+        }
+        return tuple(join_key([parts[part] for part in LEVELS[level][0]]) for level in self.levels)
+
+    def facts_of(self, job: Mapping[str, Any]) -> list[float]:
+        """The job's plain facts, in the order of `self.facts`; NaN where unknown."""
+        values = {
+            "log_gpus": _log1p(number_or_nan(job.get("gpus"))),
+            "log_cpus": _log1p(number_or_nan(job.get("cpus"))),
+            "nodes": number_or_nan(job.get("nodes")),
+            "log_time_limit": _log1p(number_or_nan(job.get("time_limit_s"))),
+            "gpu_util_pct": number_or_nan(job.get("gpu_util_pct")),
+            "gpu_mem_util_pct": number_or_nan(job.get("gpu_mem_util_pct")),
+            "log_gpu_mem_mib": _log1p(number_or_nan(job.get("gpu_mem_mib"))),
+        }
+        local = self._time_of(job) + self.settings.utc_offset_s
+        if math.isfinite(local):
+            values["hour"] = (local % _DAY_S) / 3_600.0
+            values["day_of_week"] = float((local // _DAY_S + _EPOCH_DAY_OF_WEEK) % 7)
+        return [values.get(name, _NAN) for name in self.facts]
+
+    def features(self, job: Mapping[str, Any], at_s: float | None = None) -> list[float]:
+        """Features of one job in the order of `names`, as known at `at_s` (default: the job's submission)."""
+        time_s = self._time_of(job) if at_s is None else at_s
+        return self.statistics_at(str(job.get("job_id")), self.keys_of(job), time_s) + self.facts_of(job)
+
+    def statistics_at(self, job_id: str, keys: Sequence[str | None], time_s: float) -> list[float]:
+        """The statistics of a job's keys at a moment, level by level."""
+        half_life, prior = self.settings.half_life_s, self.settings.prior_jobs
+        means: list[float] = []
+        raw_means: list[float] = []
+        result: list[float] = []
+        log, log1p = math.log, math.log1p
+        levels = zip(keys, self.tables, self.parents, self.coarse, self.tracks_flights, strict=True)
+        for key, table, parent, coarse, tracks_flights in levels:
+            statistics = None if key is None else table.get(key)
+            mean = means[parent] if parent >= 0 else _NAN
+            raw = raw_means[parent] if parent >= 0 else _NAN
+            ended = statistics is not None and statistics.count > 0
+            if statistics is not None and ended:
+                decay = math.exp2(min(statistics.time_s - time_s, 0.0) / half_life)
+                weight = statistics.weight * decay
+                own = max(weight + (prior if mean == mean else 0.0), _LEAST_WEIGHT)
+                mean = (statistics.log_sum * decay + (prior * mean if mean == mean else 0.0)) / own
+                raw = (statistics.raw_sum * decay + (prior * raw if raw == raw else 0.0)) / own
+            means.append(mean)
+            raw_means.append(raw)
+            log_raw = log(raw) if raw > 0 else _NAN
+            if coarse:
+                result += (mean, log_raw, statistics.soft_mean if statistics is not None and ended else _NAN)
+            else:
+                if statistics is None or not ended:
+                    result += (mean, log_raw, _NAN, _NAN, _NAN, _NAN, _NAN, 0.0)
+                else:
+                    result += (
+                        mean,
+                        log_raw,
+                        statistics.soft_mean,
+                        statistics.last,
+                        statistics.last_two(),
+                        statistics.median(),
+                        statistics.spread(),
+                        log1p(statistics.count),
+                    )
+            if tracks_flights:
+                result += (0.0, _NAN, _NAN) if statistics is None else statistics.flight(job_id, time_s)
+        return result
+
+    # -- saving
+    # ---------------------------------------------------------------------------------------------------
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON; nothing that a later estimate reads is lost, beyond `max_keys` keys a
+        level.
+        """
+        settings = self.settings
+        for table in self.tables:
+            forget_oldest(table, settings.max_keys)
+        return {
+            "layout": LAYOUT,
+            "levels": list(self.levels),
+            "facts": list(self.facts),
+            "half_life_s": settings.half_life_s,
+            "prior_jobs": settings.prior_jobs,
+            "soft_weight": settings.soft_weight,
+            "max_keys": settings.max_keys,
+            "utc_offset_s": settings.utc_offset_s,
+            "buckets": None if self.buckets is None else self.buckets.to_data(),
+            "now_s": self.now_s if math.isfinite(self.now_s) else None,
+            "tables": [write_level(table) for table in self.tables],
+            "flights": [
+                {"job_id": job_id, "start_s": flight.start_s, "keys": list(flight.keys)}
+                for job_id, flight in (
+                    *((job_id, self.flights[job_id]) for job_id in self._started),
+                    *(item for item in self.flights.items() if item[1].start_s is None),
+                )
+            ],
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any] | Fields) -> "DurationFeatureState":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        fields = data if isinstance(data, Fields) else Fields(data, "state")
+        layout = fields.integer("layout", 1, 1_000_000) if fields.has("layout") else 1
+        if layout != LAYOUT:
+            raise FormatVersionError(
+                f"{fields.place} has layout {layout} of the statistics; this program reads {LAYOUT}.",
+                remedy="Train the duration model again with this version.",
+            )
+        levels = fields.texts("levels", most=len(LEVELS), unique=True)
+        facts = fields.texts("facts", most=len(FACTS), unique=True)
+        if any(name not in LEVELS for name in levels) or any(name not in FACTS for name in facts):
+            raise fields.fail("levels", "or facts name something unknown")
+        state = cls(
+            levels,
+            facts,
+            DurationFeatureSettings(
+                half_life_s=fields.number("half_life_s", 1.0, 1e12),
+                prior_jobs=fields.number("prior_jobs", 0.0, 1e9),
+                soft_weight=fields.number("soft_weight", 1e-9, 1.0),
+                max_keys=fields.integer("max_keys", 1, 10_000_000),
+                utc_offset_s=fields.integer("utc_offset_s", -86_400, 86_400),
+            ),
+            NameBuckets.from_data(fields.child("buckets")) if fields.has("buckets") else None,
+        )
+        if list(state.levels) != levels or list(state.facts) != facts:
+            raise fields.fail("levels", "or facts are not in their order")
+        if fields.has("now_s"):
+            state.now_s = fields.number("now_s", -1e15, 1e15)
+        tables = fields.children("tables", most=len(LEVELS))
+        if len(tables) != len(levels):
+            raise fields.fail("tables", f"has {len(tables)} entries for {len(levels)} levels")
+        state.tables = tuple(read_level(table, state.settings.max_keys) for table in tables)
+        for item in fields.children("flights", most=10_000_000):
+            state._restore_flight(item)
+        # They are saved in the order in which they were seen to start: the oldest running job comes first.
+        for job_id, flight in list(state.flights.items()):
+            if flight.start_s is not None:
+                state.start(job_id, flight.start_s)
+        return state
+
+    def _restore_flight(self, item: Fields) -> None:
+        keys = item.items("keys", most=len(LEVELS))
+        if len(keys) != len(self.levels) or any(key is not None and not isinstance(key, str) for key in keys):
+            raise item.fail("keys", "does not hold one key a level")
+        flight = _Flight(tuple(keys))
+        job_id = item.text("job_id")
+        self.flights[job_id] = flight
+        if item.has("start_s"):
+            flight.start_s = item.number("start_s", -1e15, 1e15)
+
+    def copy(self) -> "DurationFeatureState":
+        """An independent copy."""
+        twin = DurationFeatureState(self.levels, self.facts, self.settings, self.buckets)
+        twin.now_s = self.now_s
+        twin.tables = tuple({key: value.copy() for key, value in table.items()} for table in self.tables)
+        twin.flights = {
+            job_id: _Flight(flight.keys, flight.start_s) for job_id, flight in self.flights.items()
+        }
+        twin._started = dict(self._started)
+        return twin
+
+    # -- details
+    # --------------------------------------------------------------------------------------------------
+
+    def _time_of(self, job: Mapping[str, Any]) -> float:
+        time_s = number_or_nan(job.get("submit_time_s"))
+        return self.now_s if math.isnan(time_s) else time_s
+
+    def _parent_position(self, level: str) -> int:
+        parent = LEVELS[level][1]
+        while parent is not None and parent not in self.levels:
+            parent = LEVELS[parent][1]
+        return -1 if parent is None else self.levels.index(parent)
+
+    def _feature_names(self) -> tuple[str, ...]:
+        names: list[str] = []
+        for position, level in enumerate(self.levels):
+            statistics = _COARSE_STATISTICS if self.coarse[position] else _FINE_STATISTICS
+            if self.tracks_flights[position]:
+                statistics = (*statistics, *_FLIGHT_STATISTICS)
+            names += [f"{level}:{statistic}" for statistic in statistics]
+        return (*names, *self.facts)
+
+
+@dataclass
+class _Flight:
+    keys: tuple[str | None, ...]
+    start_s: float | None = None
+
+
+def _log1p(value: float) -> float:
+    return math.log1p(value) if value >= 0 else _NAN

@@ -1,0 +1,124 @@
+"""Replays a log in the order of time, so that each job's features hold exactly what was known at its
+submission.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_logs.progress import Progress, silent
+from lucid_models.duration.features import DurationFeatureState
+
+_START, _END = 0, 1
+
+
+@dataclass(frozen=True)
+class JobStream:
+    """Jobs in the order of submission. Times are Unix seconds; NaN for a start or an end that did not
+    happen.
+    """
+
+    job_ids: Sequence[str]
+    keys: Sequence[tuple[str | None, ...]]  # one per level of the state
+    facts: NDArray[np.float64]  # (jobs, facts)
+    submit_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    duration_s: NDArray[np.float64]
+
+
+def replay(
+    state: DurationFeatureState,
+    stream: JobStream,
+    *,
+    scored: NDArray[np.bool_] | None = None,
+    submitted: NDArray[np.bool_] | None = None,
+    until_s: float = np.inf,
+    progress: Progress = silent,
+) -> NDArray[np.float64]:
+    """Features of the scored jobs (all by default), shape (scored, features), while `state` lives through the
+    log.
+
+    An event at the very moment of a submission is known to it. `submitted` marks the jobs that the state has
+    not seen being submitted (default: all); the others only start and end. Events after `until_s` do not
+    happen.
+    """
+    jobs = len(stream.job_ids)
+    wanted = np.ones(jobs, dtype=np.bool_) if scored is None else scored
+    fresh = np.ones(jobs, dtype=np.bool_) if submitted is None else submitted
+    times, kinds, whose = _events(stream, until_s)
+    statistics = len(state.names) - len(state.facts)
+    matrix = np.empty((int((wanted & fresh).sum()), statistics + len(state.facts)))
+    matrix[:, statistics:] = stream.facts[wanted & fresh]
+    row = 0
+    event = 0
+    events = len(times)
+    submit_s, duration_s = stream.submit_s.tolist(), stream.duration_s.tolist()
+    wanted_list, fresh_list = wanted.tolist(), fresh.tolist()
+    for job in range(jobs):
+        now = submit_s[job]
+        if not fresh_list[job]:
+            continue
+        # A job that starts at its very submission does so after it.
+        while event < events and times[event] <= now and whose[event] < job:
+            _happen(state, stream, duration_s, kinds[event], whose[event], times[event])
+            event += 1
+        job_id, keys = stream.job_ids[job], stream.keys[job]
+        if wanted_list[job]:
+            matrix[row, :statistics] = state.statistics_at(job_id, keys, now)
+            row += 1
+        if now <= until_s:
+            state.submit(job_id, keys, now)
+        if job % 5_000 == 0:
+            progress(job, jobs, "reading the log in the order of time")
+    while event < events:
+        _happen(state, stream, duration_s, kinds[event], whose[event], times[event])
+        event += 1
+    progress(jobs, jobs, "reading the log in the order of time")
+    return matrix
+
+
+def _happen(
+    state: DurationFeatureState,
+    stream: JobStream,
+    duration_s: list[float],
+    kind: int,
+    job: int,
+    time_s: float,
+) -> None:
+    if kind == _START:
+        state.start(stream.job_ids[job], time_s)
+    else:
+        state.end(stream.job_ids[job], stream.keys[job], time_s, duration_s[job])
+
+
+def _events(stream: JobStream, until_s: float) -> tuple[list[float], list[int], list[int]]:
+    """Starts and ends up to `until_s` by (time, order of submission, start before end)."""
+    # A job without a known start runs from its submission on, as far as anybody can see.
+    start = np.where(np.isnan(stream.start_s), stream.submit_s, stream.start_s)
+    start = np.where(np.isnan(stream.start_s) & np.isnan(stream.duration_s), np.nan, start)
+    # Clocks that disagree must not let a job start before its submission or end before its start.
+    start = np.maximum(start, stream.submit_s)
+    jobs = np.arange(len(stream.job_ids))
+    times = np.concatenate([start, np.fmax(stream.end_s, start)])
+    times[jobs.size :][np.isnan(stream.end_s)] = np.nan
+    kinds = np.concatenate([np.full(jobs.size, _START), np.full(jobs.size, _END)])
+    whose = np.concatenate([jobs, jobs])
+    usable = (times <= until_s) & ~np.isnan(times)
+    # An end without a run time teaches nothing.
+    usable &= (kinds == _START) | ~np.isnan(stream.duration_s[whose])
+    order = np.lexsort((kinds, whose, times))
+    order = order[usable[order]]
+    return times[order].tolist(), kinds[order].tolist(), whose[order].tolist()
+
+
+def stream_summary(stream: JobStream) -> dict[str, Any]:
+    """First and last submission and the number of jobs, for a model's record of its training data."""
+    return {
+        "jobs": len(stream.job_ids),
+        "first_submit_s": float(stream.submit_s.min()) if len(stream.job_ids) else None,
+        "last_submit_s": float(stream.submit_s.max()) if len(stream.job_ids) else None,
+    }

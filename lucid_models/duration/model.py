@@ -1,0 +1,306 @@
+"""Workload Estimate Model: how long a job will run, from what jobs like it did.
+
+Two additive models (GA2M, Lucid section 3.5.3) over the causal statistics of duration_features. Names become
+families instead of one category each; users and names that are new fall back on coarser levels.
+
+A run time is known at the job's end. A log without start and end times (the derived Philly CSV) is read as if
+each job started at its submission: its run time is then taken to be known at submit_time + duration_s,
+earlier than in truth by the time the job waited.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.progress import Progress, silent
+from lucid_models.additive_scorer import AdditiveScorer
+from lucid_models.boosting import BoostingSettings, affordable, boost
+from lucid_models.duration.bucket_choice import choose_buckets
+from lucid_models.duration.features import (
+    FACTS,
+    DurationFeatureSettings,
+    DurationFeatureState,
+)
+from lucid_models.duration.job_replay import JobStream, replay, stream_summary
+from lucid_models.duration.scorer import MAX_DURATION_S, DurationScorer, ResidualQuantiles
+from lucid_models.duration.tables import (
+    by_submission,
+    choose_facts,
+    choose_levels,
+    epoch_seconds,
+    job_mappings,
+    job_stream,
+    submission_order,
+)
+from lucid_models.explanation.additive import explain_additive_global
+from lucid_models.monotone import check_directions, constrain
+from lucid_models.packing.pair_choice import choose_pairs
+
+__all__ = [
+    "MIN_JOBS",
+    "DurationSettings",
+    "WorkloadEstimateModel",
+    "choose_facts",
+    "choose_levels",
+    "epoch_seconds",
+    "job_mappings",
+    "job_stream",
+    "residual_quantiles",
+]
+
+MIN_JOBS = 100
+_RESIDUAL_KNOTS = 12
+
+
+@dataclass(frozen=True)
+class DurationSettings:
+    """How the model is trained.
+
+    `pairs`: the most pairs of features of the log head (`pair_choice`); `blocks`: the number of blocks of
+    time that the bags are made of. `monotone` holds shape functions of the log head to a direction
+    ("rising", "falling"), by feature; facts that a log does not have are passed over.
+    """
+
+    features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
+    log_boosting: BoostingSettings = field(
+        default_factory=lambda: BoostingSettings(
+            # Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
+            objective="pseudo_huber:delta=0.25",
+            bags=4,
+            max_rounds=1_500,
+            max_bins=128,
+            min_samples_leaf=8,
+        )
+    )
+    mean_boosting: BoostingSettings = field(
+        default_factory=lambda: BoostingSettings(
+            objective="poisson_deviance", bags=4, max_rounds=1_500, max_bins=64, min_samples_leaf=50
+        )
+    )
+    pairs: int = 16
+    blocks: int = 20
+    monotone: Mapping[str, str] = field(default_factory=lambda: {"log_gpus": "rising"})
+
+    def __post_init__(self) -> None:
+        check_directions(self.monotone)
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """The replayed training table: the state at its end, and the features of the jobs that ended
+    (`taught`).
+    """
+
+    state: DurationFeatureState
+    stream: JobStream
+    taught: NDArray[np.bool_]
+    rows: NDArray[np.float64]
+    until_s: float
+    buckets: dict[str, Any]
+
+
+class WorkloadEstimateModel:
+    """Run-time estimates for a scheduler: P50, P90 and mean."""
+
+    kind = "duration"
+
+    def __init__(self, settings: DurationSettings | None = None) -> None:
+        self.settings = settings or DurationSettings()
+        self._scorer: DurationScorer | None = None
+        # The scorer as it was before the monotone constraints, after `fit` with any.
+        self.unconstrained: DurationScorer | None = None
+
+    @property
+    def scorer(self) -> DurationScorer:
+        """What is saved and served; raises BadInputError before `fit`."""
+        if self._scorer is None:
+            raise BadInputError("The duration model has not been fitted.", remedy="Call fit(jobs) first.")
+        return self._scorer
+
+    def fit(
+        self, jobs: pd.DataFrame, *, known_until: datetime | None = None, progress: Progress = silent
+    ) -> "WorkloadEstimateModel":
+        """Learn from the jobs (JOB_SCHEMA) that ended by `known_until`, by default the last submission of the
+        table.
+
+        Jobs still running then count as running. Raises BadInputError when fewer than MIN_JOBS jobs ended.
+        """
+        known = None if known_until is None else known_until.timestamp()
+        lesson = self._lesson(jobs, known, progress)
+        state, rows, stream, taught = lesson.state, lesson.rows, lesson.stream, lesson.taught
+        duration = np.maximum(stream.duration_s[taught], 1.0)
+        logarithm = np.log(duration)
+        blocks = np.arange(rows.shape[0]) * self.settings.blocks // rows.shape[0]
+        progress(0, 3, "choosing pairs of features")
+        log_boosting = affordable(self.settings.log_boosting, *rows.shape)
+        pairs = choose_pairs(
+            rows,
+            logarithm,
+            state.names,
+            blocks,
+            log_boosting,
+            self.settings.pairs,
+            excluded=tuple(self.settings.monotone),
+        )
+        log_boosting = replace(log_boosting, pairs=pairs)
+        progress(1, 3, "boosting the log head")
+        log_head = boost(rows, logarithm, state.names, blocks, log_boosting)
+        progress(2, 3, "boosting the mean head")
+        scale = float(duration.mean())
+        mean_head = boost(
+            rows, duration / scale, state.names, blocks, affordable(self.settings.mean_boosting, *rows.shape)
+        )
+        progress(3, 3, "boosting done")
+        held = constrain(log_head.scorer, self.settings.monotone, FACTS)
+
+        def scorer_with(head: AdditiveScorer, held_out_scores: NDArray[np.float64]) -> DurationScorer:
+            return DurationScorer(
+                state,
+                head,
+                mean_head.scorer,
+                scale,
+                residual_quantiles(held_out_scores, logarithm),
+                float(min(2.0 * duration.max(), MAX_DURATION_S)),
+                {
+                    **stream_summary(stream),
+                    "rows": int(taught.sum()),
+                    "known_until_s": lesson.until_s,
+                    "log_boosting": log_boosting.to_data(),
+                    "mean_boosting": affordable(self.settings.mean_boosting, *rows.shape).to_data(),
+                    "monotone": dict(held.directions),
+                    "name_buckets": lesson.buckets,
+                },
+            )
+
+        self._scorer = scorer_with(held.scorer, log_head.held_out_scores + held.moved(rows))
+        self.unconstrained = scorer_with(held.before, log_head.held_out_scores) if held.directions else None
+        return self
+
+    def predict(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
+        """P50 in seconds of each job with the statistics as of the end of training, shape (rows,), finite, >
+        0.
+        """
+        return self.scorer.p50_of(self.scorer.log_head.score(self._rows(jobs)))
+
+    def estimate(self, jobs: pd.DataFrame) -> pd.DataFrame:
+        """Columns p50_s, p90_s, mean_s and reason, one row a job, with the statistics as of the end of
+        training.
+        """
+        rows = self._rows(jobs)
+        p50, p90, mean = self.scorer.estimate_rows(rows)
+        reasons = [
+            self.scorer.reason(job, row, float(value))
+            for job, row, value in zip(job_mappings(jobs), rows, p50, strict=True)
+        ]
+        return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean, "reason": reasons}, index=jobs.index)
+
+    def predict_causal(
+        self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
+    ) -> NDArray[np.float64]:
+        """P50 in seconds, shape (rows,), of jobs that arrive one after another.
+
+        Each is scored with what had ended by its submission, among these jobs and those that were running at
+        the end of training; `earlier` (rows of the training table) tells when the latter ended.
+        """
+        return self.estimate_causal(jobs, earlier=earlier, progress=progress)["p50_s"].to_numpy(
+            dtype=np.float64
+        )
+
+    def estimate_causal(
+        self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
+    ) -> pd.DataFrame:
+        """As `predict_causal`, with the columns p50_s, p90_s and mean_s."""
+        rows = self.features_causal(jobs, earlier=earlier, progress=progress)
+        p50, p90, mean = self.scorer.estimate_rows(rows.to_numpy())
+        return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean}, index=jobs.index)
+
+    def features_causal(
+        self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
+    ) -> pd.DataFrame:
+        """The features behind `predict_causal`, in the order of `jobs`."""
+        state = self.scorer.state.copy()
+        if earlier is not None:
+            running = earlier[earlier["job_id"].astype(str).isin(list(state.flights))]
+            table = pd.concat([by_submission(running), by_submission(jobs)], ignore_index=True)
+        else:
+            table = by_submission(jobs)
+        fresh = np.arange(len(table)) >= len(table) - len(jobs)
+        rows = replay(state, job_stream(table, state), scored=fresh, submitted=fresh, progress=progress)
+        order = submission_order(jobs)
+        back = np.empty_like(order)
+        back[order] = np.arange(order.size)
+        return pd.DataFrame(rows[back], columns=list(state.names), index=jobs.index)
+
+    def explain_global(self) -> dict[str, Any]:
+        """Importances and shape functions of the log head: what a feature's value adds to log run time."""
+        return explain_additive_global(self.scorer.log_head, self.kind, "log seconds")
+
+    def explain_local(self, row: "pd.Series[Any] | Mapping[str, Any]") -> dict[str, Any]:
+        """What each feature adds to one job's estimate; `row` of a job table (Figure 7 c)."""
+        return self.scorer.explain(next(iter(job_mappings(pd.DataFrame([dict(row)])))))
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return self.scorer.to_data()
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "WorkloadEstimateModel":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        model = cls()
+        model._scorer = DurationScorer.from_data(document)
+        return model
+
+    def training_rows(self, jobs: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Features and log run times that `fit(jobs)` learns from, for rivals that shall learn from the
+        same.
+        """
+        lesson = self._lesson(jobs, None, silent)
+        return lesson.rows, np.log(np.maximum(lesson.stream.duration_s[lesson.taught], 1.0))
+
+    def _lesson(self, jobs: pd.DataFrame, known_until_s: float | None, progress: Progress) -> "_Lesson":
+        if jobs.empty:
+            raise BadInputError("The job table is empty.", remedy="Ingest a log that covers the period.")
+        table = by_submission(jobs)
+        submit_s = epoch_seconds(table, "submit_time")
+        until_s = float(submit_s[-1]) if known_until_s is None else known_until_s
+        progress(0, None, "buckets of names")
+        choice = choose_buckets(
+            table[submit_s <= until_s], self.settings.features, self.settings.log_boosting
+        )
+        levels = choose_levels(table, buckets=choice.buckets is not None)
+        state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
+        stream = job_stream(table, state)
+        taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
+        if int(taught.sum()) < MIN_JOBS:
+            raise BadInputError(
+                f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
+                remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
+            )
+        rows = replay(state, stream, scored=taught, until_s=until_s, progress=progress)
+        return _Lesson(state, stream, taught, rows, until_s, choice.record)
+
+    def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
+        return self.scorer.features(job_mappings(jobs))
+
+
+def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float64]) -> ResidualQuantiles:
+    """Median and 90th percentile of held-out residuals in groups of jobs with similar scores."""
+    order = np.argsort(scores, kind="stable")
+    groups = min(_RESIDUAL_KNOTS, max(len(order) // 50, 1))
+    knots: list[float] = []
+    middle: list[float] = []
+    upper: list[float] = []
+    for group in np.array_split(order, groups):
+        residual = logarithm[group] - scores[group]
+        knot = float(scores[group].mean())
+        if not knots or knot > knots[-1]:
+            knots.append(knot)
+            middle.append(float(np.quantile(residual, 0.5)))
+            upper.append(float(np.quantile(residual, 0.9)))
+    return ResidualQuantiles(np.array(knots), np.array(middle), np.array(upper))

@@ -1,0 +1,201 @@
+"""Run time estimates by others' methods, each from what had ended when a job was submitted.
+
+The gate's rival policies and the evaluation of the duration model use them. They are made here, not from the
+model's features, so that a broken model cannot spoil what it is compared with.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lucid_models.duration.job_keys import UNNAMED, log_duration, name_family, number_or_nan, size_key
+from lucid_models.duration.model import epoch_seconds
+
+Floats = NDArray[np.float64]
+UNKNOWN_S = 3_600.0  # before any job of the log has ended: an hour, for lack of anything better
+SOFT_WEIGHT = 0.3  # of the newest job in a moving average of log run time
+NAMED_DECAY = 0.7  # weight of what was known when a similarly named job ends (newer jobs count more)
+
+SIZE_LEVELS = (("size",), ())
+NAME_LEVELS = (
+    ("user", "name"),
+    ("user", "size"),
+    ("name",),
+    ("virtual_cluster", "size"),
+    ("user",),
+    *SIZE_LEVELS,
+)
+
+
+def known_from_s(jobs: pd.DataFrame) -> Floats:
+    """When each job's run time was known, in Unix seconds: its end in the log; NaN where it has none.
+
+    Logs without ends tell when a job was submitted, how long it waited (0 where unknown) and how long it ran.
+    """
+    submit, end = epoch_seconds(jobs, "submit_time"), epoch_seconds(jobs, "end_time")
+    wait = np.zeros(len(jobs))
+    if "queuing_delay_s" in jobs.columns:
+        wait = np.nan_to_num(jobs["queuing_delay_s"].to_numpy(dtype=np.float64, na_value=np.nan), nan=0.0)
+    run = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.where(np.isnan(end), submit + np.maximum(wait, 0.0) + run, end)
+
+
+def helios_rolling_s(jobs: pd.DataFrame) -> Floats:
+    """Helios' rolling estimate P_R of every job (SC '21, section 4.2.2), shape (jobs,), finite and positive.
+
+    `jobs` are a job table's rows in order of submission, history first. A user's similarly named jobs (same
+    name but for digits): their exponentially decayed mean; else the user's mean at that GPU demand; else the
+    mean of all jobs with that demand. Where the log has no users, the virtual cluster stands for the user.
+    """
+    owner, gpus = _owners(jobs), jobs["gpus"].to_numpy(dtype=np.int64)
+    family = [None if name is None else name_family(name) for name in _texts(jobs, "name")]
+    decayed: dict[Hashable, float] = {}
+    sums: dict[Hashable, list[float]] = {}
+
+    def learn(row: int, duration_s: float) -> None:
+        if family[row] is not None:
+            key = (owner[row], family[row])
+            before = decayed.get(key)
+            decayed[key] = (
+                duration_s if before is None else NAMED_DECAY * before + (1 - NAMED_DECAY) * duration_s
+            )
+        for level in ((owner[row], gpus[row]), (gpus[row],), ()):
+            total = sums.setdefault(level, [0.0, 0.0])
+            total[0] += duration_s
+            total[1] += 1.0
+
+    def estimate(row: int) -> float:
+        named = decayed.get((owner[row], family[row]))
+        if named is not None:
+            return named
+        for level in ((owner[row], gpus[row]), (gpus[row],), ()):
+            total = sums.get(level)
+            if total is not None:
+                return total[0] / total[1]
+        return UNKNOWN_S
+
+    return _replay(jobs, learn, estimate)
+
+
+def moving_average_s(jobs: pd.DataFrame, levels: Sequence[Sequence[str]]) -> Floats:
+    """Exponential moving average of log run time by the first level whose key has ended jobs, shape (jobs,).
+
+    A level names the parts of its key: user, name, virtual_cluster, size (GPUs, or cores without a GPU). A
+    part that the log does not know for a job makes its key unknown; jobs without a name share one.
+    """
+    parts = _parts(jobs)
+    keys = [
+        [
+            None
+            if any(parts[part][row] is None for part in level)
+            else tuple(parts[part][row] for part in level)
+            for row in range(len(jobs))
+        ]
+        for level in levels
+    ]
+    averages: list[dict[Hashable, float]] = [{} for _ in levels]
+
+    def learn(row: int, duration_s: float) -> None:
+        logarithm = log_duration(duration_s)
+        for average, of_level in zip(averages, keys, strict=True):
+            key = of_level[row]
+            if key is not None:
+                before = average.get(key, logarithm)
+                average[key] = before + SOFT_WEIGHT * (logarithm - before)
+
+    def estimate(row: int) -> float:
+        for average, of_level in zip(averages, keys, strict=True):
+            known = average.get(of_level[row]) if of_level[row] is not None else None
+            if known is not None:
+                return math.exp(known)
+        return UNKNOWN_S
+
+    return _replay(jobs, learn, estimate)
+
+
+def size_alone_s(jobs: pd.DataFrame) -> Floats:
+    """The moving average of jobs of the same size: what can be said without users and names."""
+    return moving_average_s(jobs, SIZE_LEVELS)
+
+
+def user_name_s(jobs: pd.DataFrame) -> Floats:
+    """The moving average of the user's jobs of the same name, falling back on ever coarser keys."""
+    return moving_average_s(jobs, NAME_LEVELS)
+
+
+def user_history_s(jobs: pd.DataFrame) -> Floats:
+    """Mean of the last two run times of the user's jobs (Tsafrir et al., 2007, section 3), shape (jobs,).
+
+    They fall back on the user's own estimate; few logs hold one, so a user with fewer than two ended jobs
+    gets the mean of what there is, and a new one the moving average of jobs of that size.
+    """
+    users = _texts(jobs, "user")
+    unknown = size_alone_s(jobs).tolist()
+    last: dict[str, tuple[float, ...]] = {}
+
+    def learn(row: int, duration_s: float) -> None:
+        user = users[row]
+        if user is not None:
+            last[user] = (*last.get(user, ())[-1:], duration_s)
+
+    def estimate(row: int) -> float:
+        known = last.get(users[row] or "", ())
+        return sum(known) / len(known) if known else float(unknown[row])
+
+    return _replay(jobs, learn, estimate)
+
+
+def _parts(jobs: pd.DataFrame) -> dict[str, list[str | None]]:
+    """What the keys of levels are made of, one value a job."""
+    cpus = jobs["cpus"].tolist() if "cpus" in jobs.columns else [None] * len(jobs)
+    sizes: list[str | None] = []
+    for gpus, cores in zip(jobs["gpus"].tolist(), cpus, strict=True):
+        cores_or_nan = number_or_nan(None if cores is pd.NA else cores)
+        known_gpus = number_or_nan(None if gpus is pd.NA else gpus)
+        sizes.append(
+            size_key(
+                0.0 if math.isnan(known_gpus) else known_gpus,
+                None if math.isnan(cores_or_nan) else cores_or_nan,
+            )
+        )
+    return {
+        "user": list(_texts(jobs, "user")),
+        "name": [UNNAMED if name is None else name for name in _texts(jobs, "name")],
+        "virtual_cluster": list(_texts(jobs, "virtual_cluster")),
+        "size": sizes,
+    }
+
+
+def _owners(jobs: pd.DataFrame) -> list[Hashable]:
+    """Each job's user, or its virtual cluster where the log does not name one."""
+    pairs = zip(_texts(jobs, "user"), _texts(jobs, "virtual_cluster"), strict=True)
+    return [("user", user) if user is not None else ("virtual_cluster", group) for user, group in pairs]
+
+
+def _replay(
+    jobs: pd.DataFrame, learn: Callable[[int, float], None], estimate: Callable[[int], float]
+) -> Floats:
+    """Submissions in order; before each, learn the run times that were known by then."""
+    submit = epoch_seconds(jobs, "submit_time")
+    known = known_from_s(jobs)
+    duration = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
+    running: list[tuple[float, int]] = []
+    out = np.empty(len(jobs))
+    for row in np.argsort(submit, kind="stable").tolist():
+        while running and running[0][0] <= submit[row]:
+            _, ended = heapq.heappop(running)
+            learn(ended, float(duration[ended]))
+        out[row] = max(estimate(row), 1.0)
+        if np.isfinite(known[row]) and duration[row] >= 0:
+            heapq.heappush(running, (float(known[row]), row))
+    return out
+
+
+def _texts(jobs: pd.DataFrame, column: str) -> Sequence[str | None]:
+    if column not in jobs.columns:
+        return [None] * len(jobs)
+    return [None if pd.isna(value) or value == "" else str(value) for value in jobs[column]]

@@ -1,0 +1,189 @@
+"""Estimates run times of jobs with NumPy alone: what a live scheduler holds of the Workload Estimate Model.
+
+Two heads over the same features (duration_features): one learned on the logarithm of run time, which orders
+jobs well, and one on run time itself, which adds up to GPU-hours. P50 and P90 come from the first head and
+from how far held-out jobs lay from it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucid_models.additive_scorer import AdditiveScorer, require_features
+from lucid_models.duration.features import DurationFeatureState
+from lucid_models.duration.job_keys import MIN_DURATION_S
+from lucid_models.duration.reasons import account_for_duration, duration_reason
+from lucid_models.explanation.additive import explain_additive_row
+from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
+
+MAX_DURATION_S = 400 * 86_400.0
+# Up to here plain Python is faster than NumPy's calls, of which there are some for each shape function.
+FEW_JOBS = 16
+
+
+@dataclass(frozen=True)
+class DurationEstimate:
+    """Run time of one job in seconds: half of such jobs end within `p50_s`, nine in ten within `p90_s`."""
+
+    p50_s: float
+    p90_s: float
+    mean_s: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class ResidualQuantiles:
+    """How far held-out jobs lay from the log head, by its score: shifts of log run time at rising scores."""
+
+    scores: NDArray[np.float64]
+    p50: NDArray[np.float64]
+    p90: NDArray[np.float64]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {name: finite_list(getattr(self, name)) for name in ("scores", "p50", "p90")}
+
+    @classmethod
+    def from_data(cls, fields: Fields) -> "ResidualQuantiles":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        scores, p50, p90 = (fields.numbers(name, -1e3, 1e3, most=1_000) for name in ("scores", "p50", "p90"))
+        if not scores.size == p50.size == p90.size or not scores.size or (np.diff(scores) <= 0).any():
+            raise fields.fail("scores", "are not rising, or do not match their quantiles")
+        return cls(scores, p50, p90)
+
+
+class DurationScorer:
+    """Feature state, two additive heads and residual quantiles; estimates lie within [`floor_s`,
+    `ceiling_s`].
+    """
+
+    kind = "duration"
+
+    def __init__(
+        self,
+        state: DurationFeatureState,
+        log_head: AdditiveScorer,
+        mean_head: AdditiveScorer,
+        mean_scale_s: float,
+        residuals: ResidualQuantiles,
+        ceiling_s: float,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        require_features(log_head, state.names, "The log head of the duration model")
+        require_features(mean_head, state.names, "The mean head of the duration model")
+        self.state, self.log_head, self.mean_head = state, log_head, mean_head
+        self.mean_scale_s, self.residuals = mean_scale_s, residuals
+        self.floor_s, self.ceiling_s = MIN_DURATION_S, ceiling_s
+        self.training = dict(training or {})
+
+    def estimate(
+        self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
+    ) -> list[DurationEstimate]:
+        """Estimates of jobs as known at `at_s` (default: at each job's submission), with the reason of each.
+
+        A job is a mapping as in `DurationFeatureState`; unknown users and names are answered by coarser
+        statistics.
+        """
+        if not jobs:
+            return []
+        rows = self.features(jobs, at_s)
+        p50, p90, mean = self.estimate_rows(rows)
+        return [
+            DurationEstimate(
+                float(p50[i]),
+                float(p90[i]),
+                float(mean[i]),
+                self.reason(job, rows[i], float(p50[i]), at_s),
+            )
+            for i, job in enumerate(jobs)
+        ]
+
+    def predict(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
+        """P50 of each job in seconds, shape (jobs,); what a queue is ordered by."""
+        if len(jobs) <= FEW_JOBS:
+            state, head = self.state, self.log_head
+            return self.p50_of(np.array([head.score_one(state.features(job, at_s)) for job in jobs]))
+        return self.p50_of(self.log_head.score(self.features(jobs, at_s)))
+
+    def features(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
+        """Feature matrix, shape (jobs, features)."""
+        rows = [self.state.features(job, at_s) for job in jobs]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.state.names))
+
+    def estimate_rows(
+        self, rows: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """P50, P90 and mean in seconds from feature rows; P90 is never below P50."""
+        score = self.log_head.score(rows)
+        p50 = self.p50_of(score)
+        upper = score + np.interp(score, self.residuals.scores, self.residuals.p90)
+        p90 = np.maximum(self._seconds(upper), p50)
+        mean = np.clip(self.mean_head.predict(rows) * self.mean_scale_s, self.floor_s, self.ceiling_s)
+        return p50, p90, mean
+
+    def p50_of(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Median run time in seconds from scores of the log head."""
+        return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50))
+
+    def reason(
+        self, job: Mapping[str, Any], row: NDArray[np.float64], p50_s: float, at_s: float | None = None
+    ) -> str:
+        """One sentence: the estimate, the history that it rests on, and what moved it besides (`reasons`)."""
+        return duration_reason(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
+
+    def explain(self, job: Mapping[str, Any], at_s: float | None = None) -> dict[str, Any]:
+        """What each term adds to the logarithm of one job's run time, with its account (`reasons`) and
+        `reason`.
+        """
+        row = self.features([job], at_s)[0]
+        p50_s = float(self.p50_of(self.log_head.score(row[None, :]))[0])
+        explained = explain_additive_row(self.log_head, row.tolist(), p50_s)
+        account = account_for_duration(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
+        return {
+            "model": self.kind,
+            **explained,
+            "unit": "s",
+            "score_unit": "log seconds",
+            "account": account.to_data(),
+            "reason": account.sentence(),
+        }
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return make_document(
+            self.kind,
+            {
+                "state": self.state.to_data(),
+                "log_head": self.log_head.to_data(),
+                "mean_head": self.mean_head.to_data(),
+                "mean_scale_s": self.mean_scale_s,
+                "residuals": self.residuals.to_data(),
+                "ceiling_s": self.ceiling_s,
+                "training": self.training,
+            },
+        )
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "DurationScorer":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        fields = Fields(document, "model").child("model")
+        log_head = AdditiveScorer.from_data(fields.child("log_head"))
+        if log_head.link != "identity":
+            raise CorruptModelError("model.log_head.link is not identity.", remedy="Train the model again.")
+        return cls(
+            DurationFeatureState.from_data(fields.child("state")),
+            log_head,
+            AdditiveScorer.from_data(fields.child("mean_head")),
+            fields.number("mean_scale_s", 1e-9, 1e12),
+            ResidualQuantiles.from_data(fields.child("residuals")),
+            fields.number("ceiling_s", MIN_DURATION_S, MAX_DURATION_S),
+            fields.details("training"),
+        )
+
+    def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, high = math.log(self.floor_s), math.log(self.ceiling_s)
+        return np.exp(np.clip(logarithm, low, high))

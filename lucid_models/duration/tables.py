@@ -1,0 +1,130 @@
+"""Job tables as the duration model reads them: in the order of submission, as arrays and as mappings, and
+what a log's columns allow to be learned from.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cluster_logs.errors import BadInputError
+from lucid_models.duration.features import FACTS, LEVELS, DurationFeatureState
+from lucid_models.duration.job_keys import name_family
+from lucid_models.duration.job_replay import JobStream
+
+_TEXT = ("job_id", "virtual_cluster", "user", "name", "job_type")
+_NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+_FACT_COLUMN = {
+    "log_gpus": "gpus",
+    "log_cpus": "cpus",
+    "nodes": "nodes",
+    "log_time_limit": "time_limit_s",
+    "gpu_util_pct": "gpu_util_pct",
+    "gpu_mem_util_pct": "gpu_mem_util_pct",
+    "log_gpu_mem_mib": "gpu_mem_mib",
+}
+# A column is used when at least this share of its rows is known.
+_LEAST_KNOWN_SHARE = 0.02
+
+
+def choose_levels(jobs: pd.DataFrame, *, buckets: bool = False) -> list[str]:
+    """The levels that this log has the columns for, without those that repeat another one; those of name
+    buckets if asked for.
+    """
+    columns = ("virtual_cluster", "user", "name", "job_type", "time_limit_s")
+    known = (column for column in columns if _known_share(jobs, column) and jobs[column].nunique() > 1)
+    parts = {column.removesuffix("_s") for column in known}
+    if "name" in parts:
+        names = jobs["name"].dropna().astype(str).unique()
+        if 1 < len({name_family(name) for name in names}) < len(names):
+            parts.add("family")
+        if buckets:
+            parts.add("bucket")
+    return [level for level, (needed, _) in LEVELS.items() if parts.issuperset(set(needed) - {"size"})]
+
+
+def choose_facts(jobs: pd.DataFrame) -> list[str]:
+    """The plain facts that this log has the columns for."""
+    usable: dict[str, str] = {}
+    for fact, column in _FACT_COLUMN.items():
+        told = _known_share(jobs, column) and jobs[column].nunique() > 1
+        # A second column that says the same (SWF: processors as GPUs and as cores) only shares its score.
+        if told and not any(_same_numbers(jobs, column, other) for other in usable.values()):
+            usable[fact] = column
+    return [fact for fact in FACTS if fact in (*usable, "hour", "day_of_week")]
+
+
+def job_stream(jobs: pd.DataFrame, state: DurationFeatureState) -> JobStream:
+    """A job table in the order of submission as the arrays that a replay needs."""
+    submit = epoch_seconds(jobs, "submit_time")
+    if np.isnan(submit).any():
+        raise BadInputError("A job has no submission time.", remedy="Quarantine such rows at ingest.")
+    start, end = epoch_seconds(jobs, "start_time"), epoch_seconds(jobs, "end_time")
+    duration = _numbers(jobs, "duration_s")
+    duration = np.where(duration >= 0, duration, np.nan)
+    waited = np.nan_to_num(_numbers(jobs, "queuing_delay_s"), nan=0.0)
+    begun = np.where(np.isnan(start), submit + np.maximum(waited, 0.0), start)
+    mappings = job_mappings(jobs)
+    facts = np.array([state.facts_of(job) for job in mappings], dtype=np.float64)
+    return JobStream(
+        [str(job["job_id"]) for job in mappings],
+        [state.keys_of(job) for job in mappings],
+        facts.reshape(len(mappings), len(state.facts)),
+        submit,
+        start,
+        np.where(np.isnan(end), begun + duration, end),
+        duration,
+    )
+
+
+def job_mappings(jobs: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a job table as the mappings that the feature state reads."""
+    columns: dict[str, list[Any]] = {
+        name: jobs[name].astype(object).where(jobs[name].notna(), None).tolist()
+        for name in _TEXT
+        if name in jobs.columns
+    }
+    columns |= {name: _numbers(jobs, name).tolist() for name in _NUMBERS if name in jobs.columns}
+    columns["submit_time_s"] = epoch_seconds(jobs, "submit_time").tolist()
+    if "job_id" not in columns:
+        columns["job_id"] = [str(position) for position in range(len(jobs))]
+    names = list(columns)
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def epoch_seconds(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    """A column of times as Unix seconds; NaN where missing or where the table lacks the column."""
+    if column not in jobs.columns:
+        return np.full(len(jobs), np.nan)
+    times = pd.to_datetime(jobs[column], utc=True).astype("datetime64[us, UTC]")
+    seconds: NDArray[np.float64] = times.astype("int64").to_numpy(dtype=np.float64) / 1e6
+    seconds[times.isna().to_numpy()] = np.nan
+    return seconds
+
+
+def _numbers(jobs: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    if column not in jobs.columns:
+        return np.full(len(jobs), np.nan)
+    numbers = pd.to_numeric(jobs[column], errors="coerce").astype("Float64")
+    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def _same_numbers(jobs: pd.DataFrame, column: str, other: str) -> bool:
+    return bool(np.array_equal(_numbers(jobs, column), _numbers(jobs, other), equal_nan=True))
+
+
+def _known_share(jobs: pd.DataFrame, column: str) -> bool:
+    return column in jobs.columns and bool(jobs[column].notna().mean() >= _LEAST_KNOWN_SHARE)
+
+
+def submission_order(jobs: pd.DataFrame) -> NDArray[np.intp]:
+    """Positions of the rows in the order of submission; ties stay as they are."""
+    return np.argsort(epoch_seconds(jobs, "submit_time"), kind="stable")
+
+
+def by_submission(jobs: pd.DataFrame) -> pd.DataFrame:
+    """The rows in the order of submission, numbered anew."""
+    if jobs.empty:
+        return jobs
+    return jobs.iloc[submission_order(jobs)].reset_index(drop=True)

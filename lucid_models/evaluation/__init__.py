@@ -1,0 +1,1 @@
+"""Each model beside its rivals, by stated protocols."""

@@ -1,0 +1,93 @@
+"""Naive forecasts and pair rules that the models are measured beside: who does not beat them is not worth it.
+
+Run time estimates by simple methods are in rival_estimates.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from lucid_models.throughput.features import DAY_S, WEEK_S
+
+# Sum of the two jobs' GPU utilisations up to which sharing a GPU pays on the RTX 3090 data.
+UTILISATION_SUM_PCT = 117.7
+
+
+def throughput_baselines(
+    counts: NDArray[np.float64], lead_bins: int, bin_s: int
+) -> dict[str, NDArray[np.float64]]:
+    """Forecasts of every bin by the naive rivals, each from bins at least `lead_bins` before it (NaN before
+    that).
+    """
+    forecasts: dict[str, NDArray[np.float64]] = {"zero": np.zeros(counts.size)}
+    forecasts["last_value"] = _shifted(counts, lead_bins)
+    for window in (12, 18):
+        forecasts[f"rolling_median_{window}"] = _shifted(_rolling(counts, window, np.median), lead_bins)
+    forecasts["rolling_mean_6"] = _shifted(_rolling(counts, 6, np.mean), lead_bins)
+    for name, span in (("same_time_yesterday", DAY_S), ("same_time_last_week", WEEK_S)):
+        if span // bin_s >= lead_bins:
+            forecasts[name] = _shifted(counts, span // bin_s)
+    return forecasts
+
+
+def duration_baselines(features: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+    """Run times in seconds by the naive rivals, from the same causal statistics that the model reads.
+
+    `size_alone`: moving average of log run time per size. `ewma`: the same per user x name, falling back on
+    the user and the size. `tsafrir`: mean of the user's last two run times (Tsafrir et al., 2007).
+    `user_size_mean`: the user's decayed mean at that size. Rivals that need a column which the log lacks are
+    left out.
+    """
+    size = _first_known(features, ("size:soft_mean", "all:soft_mean"))
+    rivals = {"size_alone": np.exp(size)}
+    keys = ("user_name:soft_mean", "user_size:soft_mean", "name:soft_mean", "virtual_cluster_size:soft_mean")
+    if any(key in features for key in keys):
+        rivals["ewma"] = np.exp(
+            _first_known(features, (*keys, "user:soft_mean", "size:soft_mean", "all:soft_mean"))
+        )
+    if "user:last" in features:
+        last, pair = features["user:last"].to_numpy(), features["user:last_two"].to_numpy()
+        mean = 0.5 * (np.exp(last) + np.exp(2.0 * pair - last))
+        rivals["tsafrir"] = np.where(np.isnan(mean), np.exp(size), mean)
+        rivals["user_size_mean"] = np.exp(
+            _first_known(features, ("user_size:mean", "user:mean", "size:mean"))
+        )
+    return rivals
+
+
+def majority_class(scores: NDArray[np.intp]) -> int:
+    """The most frequent Sharing Score (the lighter one on ties)."""
+    return int(np.argmax(np.bincount(scores, minlength=3)))
+
+
+def utilisation_sum_rule(utilisation_pct: Mapping[str, float], pairs: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether each pair's summed solo GPU utilisation stays under UTILISATION_SUM_PCT."""
+    total = pairs["job_type_1"].map(utilisation_pct) + pairs["job_type_2"].map(utilisation_pct)
+    return np.asarray(total.to_numpy(dtype=np.float64) <= UTILISATION_SUM_PCT, dtype=np.bool_)
+
+
+def _shifted(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    result = np.full(values.size, np.nan)
+    result[bins:] = values[: max(0, values.size - bins)]
+    return result
+
+
+def _rolling(
+    values: NDArray[np.float64], window: int, statistic: Callable[..., NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    result = np.full(values.size, np.nan)
+    if values.size >= window:
+        result[window - 1 :] = statistic(sliding_window_view(values, window), axis=1)
+    return result
+
+
+def _first_known(features: pd.DataFrame, columns: tuple[str, ...]) -> NDArray[np.float64]:
+    """The first of the columns that is known, row by row; one minute where none is."""
+    result = np.full(len(features), np.nan)
+    for column in columns:
+        if column in features:
+            result = np.where(np.isnan(result), features[column].to_numpy(dtype=np.float64), result)
+    return np.where(np.isnan(result), np.log(60.0), result)

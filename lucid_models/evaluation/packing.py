@@ -1,0 +1,198 @@
+"""Measures the packing models: how well they judge configurations, and pairs, that they have not seen.
+
+Protocols: `loo` leaves out one configuration at a time, `leave_model_out` every configuration of one model.
+What is left out leaves training whole: no pair in which it takes part is learned from, neither as a row nor
+in the label of its partner. The test rows of a fold are the configurations that were left out, and all pairs
+in which one of them takes part; folds are pooled. So a pair of two models counts twice in leave_model_out,
+once as a pair with a new job of either model, and a pair of one model once. `fixed` rules are not trained:
+every pair counts once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cluster_logs.errors import UnknownNameError
+from cluster_logs.progress import Progress, silent
+from lucid_models.evaluation import baselines
+from lucid_models.evaluation.packing_rivals import CONTENDERS, Contender, Judge, Known
+from lucid_models.packing.model import PackingSettings, feature_matrix, label_configurations
+
+Row = dict[str, Any]
+Floats = NDArray[np.float64]
+PROTOCOLS = ("loo", "leave_model_out")
+_TIMED = 3
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Configurations that were measured in pairs, and the pairs, as arrays."""
+
+    table: pd.DataFrame
+    pairs: pd.DataFrame
+    scores: NDArray[np.intp]
+    sides: NDArray[np.intp]  # (pairs, 2): the rows of `table`
+    speeds: Floats  # (pairs, 2)
+
+    @property
+    def features(self) -> Floats:
+        return feature_matrix(self.table)
+
+
+def evaluate_packing(
+    solo: pd.DataFrame,
+    pairs: pd.DataFrame,
+    settings: PackingSettings | None = None,
+    *,
+    models: Sequence[str] | None = None,
+    protocols: Sequence[str] = PROTOCOLS,
+    progress: Progress = silent,
+) -> list[Row]:
+    """Rows {model, protocol, accuracy, severe_errors, precision_mean, recall_mean, precision_min, recall_min,
+    fit_s, predict_ms}, by the module's protocols; `models` None: all of packing_rivals.CONTENDERS.
+
+    `accuracy` is that of the Sharing Scores (None: the model gives none); severe errors call Tiny Jumbo or
+    the reverse. A pair is called good when its Sharing Scores sum to at most GSS, or, by pairwise models,
+    when its predicted mean speed reaches the threshold that the training folds chose. It truly is when its
+    mean (or lower) normalised speed is at least the medium threshold. `fit_s` and `predict_ms` are CPU time:
+    to learn from everything, and to judge all pairs. Configurations without measured pairs have no label and
+    take no part.
+    """
+    rules = settings or PackingSettings()
+    measured = _measured(solo, pairs, rules)
+    chosen = [_contender(name) for name in (models if models is not None else CONTENDERS)]
+    groups = {
+        "loo": measured.table["job_type"].to_numpy(dtype=str),
+        "leave_model_out": measured.table["model"].to_numpy(dtype=str),
+    }
+    runs = [
+        (contender, protocol)
+        for contender in chosen
+        for protocol in protocols
+        if contender.protocols is None or protocol in contender.protocols
+    ]
+    rows: list[Row] = []
+    for done, (contender, protocol) in enumerate(runs):
+        progress(done, len(runs), f"{contender.name}, {protocol}")
+        rows.append(_held_out_row(contender, protocol, measured, groups[protocol], rules))
+    progress(len(runs), len(runs), "measured")
+    utilisation = dict(zip(solo["job_type"].astype(str), solo["gpu_util_pct"].astype(float), strict=True))
+    good = baselines.utilisation_sum_rule(utilisation, measured.pairs)
+    rows.append(
+        {
+            "model": "utilisation_sum",
+            "protocol": "fixed",
+            "accuracy": None,
+            "severe_errors": None,
+            **_pair_metrics(measured.speeds, good, rules.medium_from),
+            "fit_s": 0.0,
+            "predict_ms": None,
+        }
+    )
+    return rows
+
+
+def _contender(name: str) -> Contender:
+    if name not in CONTENDERS:
+        raise UnknownNameError("packing model", name, CONTENDERS)
+    return CONTENDERS[name]
+
+
+def _measured(solo: pd.DataFrame, pairs: pd.DataFrame, rules: PackingSettings) -> _Measured:
+    profiled = set(solo["job_type"])
+    known = pairs[pairs["job_type_1"].isin(profiled) & pairs["job_type_2"].isin(profiled)]
+    labels = label_configurations(solo, known, rules)
+    place = {name: row for row, name in enumerate(labels.job_types)}
+    sides = np.stack(
+        [known[f"job_type_{side}"].map(place).to_numpy(dtype=np.intp) for side in (1, 2)], axis=1
+    )
+    return _Measured(
+        solo.set_index("job_type").loc[list(labels.job_types)].reset_index(),
+        known.reset_index(drop=True),
+        labels.scores,
+        sides.astype(np.intp),
+        known[["speed_1", "speed_2"]].to_numpy(dtype=np.float64),
+    )
+
+
+def _held_out_row(
+    contender: Contender,
+    protocol: str,
+    measured: _Measured,
+    group: NDArray[np.str_],
+    rules: PackingSettings,
+) -> Row:
+    """One contender, fitted without each group in turn, over the pooled test rows."""
+    features = contender.features(measured.table, measured.pairs)
+    predicted = np.full(len(measured.scores), -1, dtype=np.intp)
+    called, speeds = [], []
+    for left_out in np.unique(group):
+        new = group == left_out
+        test = new[measured.sides].any(axis=1)
+        judge = contender.fit(_known(measured, ~new, ~test, features, rules), rules)
+        scores = judge.scores(features[new])
+        if scores is not None:
+            predicted[new] = scores
+        first, second = (features[side] for side in measured.sides[test].T)
+        called.append(judge.may_share(first, second))
+        speeds.append(measured.speeds[test])
+    gives_scores = bool((predicted >= 0).all())
+    everything = _known(measured, group == group, np.full(len(measured.pairs), True), features, rules)
+    fit_s, judge = min(
+        (_timed_fit(contender, everything, rules) for _ in range(_TIMED)), key=lambda it: it[0]
+    )
+    wrong = np.abs(predicted - measured.scores)
+    return {
+        "model": contender.name,
+        "protocol": protocol,
+        "accuracy": float((wrong == 0).mean()) if gives_scores else None,
+        "severe_errors": float((wrong == 2).mean()) if gives_scores else None,
+        **_pair_metrics(np.concatenate(speeds), np.concatenate(called), rules.medium_from),
+        "fit_s": fit_s,
+        "predict_ms": _predict_ms(judge, features, measured.sides),
+    }
+
+
+def _known(
+    measured: _Measured,
+    configurations: NDArray[np.bool_],
+    pairs: NDArray[np.bool_],
+    features: Floats,
+    rules: PackingSettings,
+) -> Known:
+    """What may be learned from: labels are made anew, of the pairs that are left."""
+    table, left = measured.table[configurations], measured.pairs[pairs]
+    labels = label_configurations(table, left, rules)
+    labelled = table["job_type"].isin(labels.job_types).to_numpy()
+    return Known(table, left, features[configurations][labelled], labels.scores)
+
+
+def _timed_fit(contender: Contender, known: Known, rules: PackingSettings) -> tuple[float, Judge]:
+    began = process_time()
+    judge = contender.fit(known, rules)
+    return process_time() - began, judge
+
+
+def _predict_ms(judge: Judge, features: Floats, sides: NDArray[np.intp]) -> float:
+    first, second = (features[side] for side in sides.T)
+    spent = []
+    for _ in range(_TIMED):
+        began = process_time()
+        judge.may_share(first, second)
+        spent.append(process_time() - began)
+    return 1_000.0 * min(spent)
+
+
+def _pair_metrics(speeds: Floats, called_good: NDArray[np.bool_], at_least: float) -> dict[str, float | None]:
+    result: dict[str, float | None] = {}
+    for name, speed in (("mean", speeds.mean(axis=1)), ("min", speeds.min(axis=1))):
+        good = speed >= at_least
+        hits = int((called_good & good).sum())
+        result[f"precision_{name}"] = hits / int(called_good.sum()) if called_good.any() else None
+        result[f"recall_{name}"] = hits / int(good.sum()) if good.any() else None
+    return result

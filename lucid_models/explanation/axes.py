@@ -1,0 +1,132 @@
+"""How features read in a picture: their names in words, and their values in the unit that people know.
+
+Models take logarithms of sizes and run times; a picture shows GPUs, hours and jobs.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lucid_models.amounts import human_duration
+from lucid_models.duration.features import LEVELS
+from lucid_models.throughput.features import LEVEL
+
+_STATISTICS = {
+    "mean": "usual run time",
+    "raw_mean": "mean run time",
+    "soft_mean": "run time lately",
+    "median": "median run time",
+    "last": "last run time",
+    "last_two": "last two run times",
+    "spread": "spread of run times",
+    "log_count": "jobs seen",
+    "log_running": "jobs running",
+    "log_oldest_age": "age of the oldest running job",
+    "log_since_submission": "time since the last submission",
+}
+_RUN_TIMES = ("mean", "raw_mean", "soft_mean", "median", "last", "last_two")
+_WAITS = ("log_oldest_age", "log_since_submission")
+_FACTS = {
+    "log_gpus": "GPUs",
+    "log_cpus": "CPU cores",
+    "log_time_limit": "time limit",
+    "log_gpu_mem_mib": "GPU memory (MiB)",
+    "gpu_mem_mib": "GPU memory (MiB)",
+    "gpu_util_pct": "GPU utilisation (%)",
+    "gpu_mem_util_pct": "GPU memory utilisation (%)",
+    "amp": "mixed precision",
+    "hour": "hour of the day",
+    "day_of_week": "day of the week",
+}
+_THROUGHPUT = (
+    (r"lag_(\d+)", "{} bins before"),
+    (r"mean_(\d+)_bins", "mean of {} bins"),
+    (r"soft_mean_(\d+)_bins", "soft mean of {} bins"),
+    (r"same_time_last_(\w+)", "this time of the last {}"),
+    (r"level_over_days_(\d+)_bins", "last {} bins over those of the last days"),
+    (r"(days|weeks)_at_level_(\d+)_bins", "pattern of the {}, at the level of {} bins"),
+    (r"level", "level of the last day and week"),
+)
+_RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+_TIME_TICKS = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 172_800.0, 864_000.0, 8_640_000.0)
+_COUNT_TICKS = (0.0, *(2.0**power for power in range(11)), 1e4, 1e5, 1e6)
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+@dataclass(frozen=True)
+class FeatureAxis:
+    """A feature as people read it.
+
+    `value` turns the model's number into the shown one, `number` back; `text` writes a shown value. `limits`
+    are the ends of what a value can be (None: open). `ticks` are values worth naming on an axis (empty: any).
+    """
+
+    label: str
+    value: Callable[[float], float]
+    number: Callable[[float], float]
+    text: Callable[[float], str]
+    limits: tuple[float | None, float | None] = (None, None)
+    ticks: tuple[float, ...] = ()
+
+
+def feature_axis(name: str) -> FeatureAxis:
+    """How the feature `name` reads."""
+    level, _, statistic = name.rpartition(":")
+    label = _STATISTICS.get(statistic) or _FACTS.get(name) or _plain_words(statistic.removeprefix("log_"))
+    if level:
+        label = f"{label} of {_level_words(level)}"
+    if level and statistic in _RUN_TIMES:
+        return FeatureAxis(label, _exp, math.log, human_duration, (1.0, None), _TIME_TICKS)
+    if level and statistic == "spread":
+        return FeatureAxis(label, _exp, math.log, lambda factor: f"a factor of {factor:.3g}", (1.0, None))
+    if statistic in _WAITS or name == "log_time_limit":
+        return FeatureAxis(label, _expm1, math.log1p, human_duration, (0.0, None), _TIME_TICKS)
+    if level or name in _FACTS or name == LEVEL:
+        if statistic.startswith("log_"):
+            return FeatureAxis(label, _expm1, math.log1p, _number, (0.0, None), _COUNT_TICKS)
+    elif name.startswith("log_"):  # throughput: a count against the level
+        return FeatureAxis(label, _exp, math.log, lambda ratio: f"x {ratio:.3g}", ticks=_RATIO_TICKS)
+    if name == "hour":
+        return FeatureAxis(label, float, float, _number, (0.0, 24.0), tuple(map(float, range(0, 25, 3))))
+    if name == "day_of_week":
+        return FeatureAxis(label, float, float, _weekday, (-0.5, 6.5), tuple(map(float, range(7))))
+    if name == "amp":
+        return FeatureAxis(label, float, float, lambda value: "yes" if value > 0.5 else "no", (0.0, 1.0))
+    limits = (0.0, 100.0) if name.endswith("_pct") else (None, None)
+    return FeatureAxis(label, float, float, _number, limits)
+
+
+def feature_words(term: str) -> str:
+    """The name of a term (one feature, or two joined by ` x `) in words."""
+    return " x ".join(feature_axis(name).label for name in term.split(" x "))
+
+
+def _level_words(level: str) -> str:
+    parts = LEVELS[level][0] if level in LEVELS else (level,)
+    return " x ".join(part.replace("_", " ") for part in parts) or "all jobs"
+
+
+def _plain_words(name: str) -> str:
+    """The name of a throughput feature in words."""
+    for pattern, words in _THROUGHPUT:
+        found = re.fullmatch(pattern, name)
+        if found:
+            return words.format(*found.groups())
+    return name.replace("_", " ")
+
+
+def _exp(number: float) -> float:
+    return math.exp(min(number, 50.0))
+
+
+def _expm1(number: float) -> float:
+    return math.expm1(min(number, 50.0))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+def _weekday(value: float) -> str:
+    return _WEEKDAYS[int(value) % 7]

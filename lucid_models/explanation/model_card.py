@@ -1,0 +1,120 @@
+"""Writes a model card: what a model was trained on, how good it is beside rivals, how to read it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cluster_logs.errors import BadInputError
+from lucid_models.catalogue import load_catalogue_entry
+
+_LIMITS: Mapping[str, tuple[str, ...]] = {
+    "packing": (
+        "It knows the configurations that were measured in pairs; an unlike one gets the score of its leaf.",
+        "Speeds were measured for two jobs on one GPU of one model; other GPUs need their own measurements.",
+        "Configurations that were measured in no pair have no label and teach nothing.",
+        (
+            "Its metrics are of configurations and models that training did not see. The published 94.1 % "
+            "are not: the authors' script leaves what a label is cut from among the features "
+            "(docs/decisions/0008-pairwise-packing.md)."
+        ),
+    ),
+    "throughput": (
+        "A burst that neither the last hours nor the daily and weekly pattern announce is not forecast.",
+        "A few very large jobs dominate single bins of GPU demand: judge by mean absolute error, not R2.",
+    ),
+    "duration": (
+        "A job that is unlike all finished ones is answered by coarser statistics, and its reason says so.",
+        "P50 and P90 are calibrated on held-out jobs of the training window; a new workload shifts them.",
+        "Jobs still running when training ends are not learned from: the last days lean to short jobs.",
+    ),
+}
+_READING: Mapping[str, tuple[str, ...]] = {
+    "packing": (
+        "Follow the tree from its root: each box asks one metric, and the leaf gives the score",
+        "with the share of the measured configurations in it that have this score.",
+        "Gini importance is a metric's share of the tree's total gain.",
+        "The kind pairwise also predicts the speeds of two given jobs: an intercept plus one score a feature",
+        "of the pair, read off that feature's shape function.",
+    ),
+    "throughput": (
+        "A forecast is the present level times the sum of an intercept and one score per feature, read off",
+        "that feature's shape function.",
+        "Importance is the mean absolute score over the training bins.",
+        "`lucid explain --model throughput` says in words why the next bin is forecast as it is.",
+    ),
+    "duration": (
+        "The logarithm of the estimate is the intercept plus one score per feature, so scores multiply",
+        "run time: +0.69 doubles it, -0.69 halves it.",
+        "Importance is the mean absolute score over the training jobs.",
+        "A reason starts from what jobs like it usually run and says how much time each part adds or takes",
+        "off; the amounts add up (`lucid explain --model duration --job ID`, docs/explanations.md).",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What a card says. `metrics` and `baselines` are measured on the test window, baselines by the rival's
+    name. `monotone` names the features held to a direction; `unconstrained` are the metrics before that.
+    """
+
+    kind: str
+    data: str
+    training_window: str
+    test_window: str
+    split: str
+    metrics: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    rows: Mapping[str, int] = field(default_factory=dict)
+    simulated: bool = False
+    synthetic: bool = False
+    notes: Sequence[str] = ()
+    monotone: Mapping[str, str] = field(default_factory=dict)
+    unconstrained: Mapping[str, float] = field(default_factory=dict)
+
+
+def build_model_card(facts: CardFacts) -> str:
+    """The card as Markdown; raises UnknownNameError for an unknown kind and BadInputError without metrics."""
+    entry = load_catalogue_entry(facts.kind)
+    if not facts.metrics:
+        raise BadInputError("A model card needs the model's metrics.", remedy="Evaluate the model first.")
+    lines = [
+        f"# {entry.title}",
+        "",
+        f"Predicts {entry.predicts}.",
+        "",
+        "## Data",
+        "",
+        f"- Source: {facts.data}",
+        f"- Training window: {facts.training_window}",
+        f"- Test window: {facts.test_window}",
+        f"- Split: {facts.split}",
+        *(f"- {name.replace('_', ' ')}: {count}" for name, count in facts.rows.items()),
+    ]
+    if facts.simulated:
+        lines.append("- **The profiles were measured on a simulated device, not on a GPU.**")
+    if facts.synthetic:
+        lines.append("- **The log is synthetic; no real cluster wrote it.**")
+    lines += ["", "## Quality on the test window", ""]
+    lines += _table({"**this model**": facts.metrics, **facts.baselines})
+    if facts.monotone:
+        held = ", ".join(f"{feature} ({direction})" for feature, direction in facts.monotone.items())
+        before = {name: value for name, value in facts.unconstrained.items() if name in facts.metrics}
+        lines += ["", "## Monotone constraints", "", f"Shape functions held to a direction: {held}.", ""]
+        if before:
+            lines += _table(
+                {"before": before, "with the constraint": {name: facts.metrics[name] for name in before}}
+            )
+    lines += ["", "## Limits", ""]
+    lines += [f"- {text}" for text in (*_LIMITS[facts.kind], *facts.notes)]
+    lines += ["", "## How to read its explanation", "", *_READING[facts.kind], ""]
+    return "\n".join(lines)
+
+
+def _table(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Metrics by row as Markdown; the columns are all metrics that occur."""
+    names = list(dict.fromkeys(name for values in rows.values() for name in values))
+    lines = ["| model | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
+    for label, values in rows.items():
+        cells = [f"{values[name]:.4g}" if name in values else "" for name in names]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return lines

@@ -1,0 +1,1 @@
+"""Three models and the settings that were proven together, as one version."""

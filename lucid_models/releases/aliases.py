@@ -1,0 +1,102 @@
+"""Moves `champion` and `previous` together, so that a crash between the two leaves nothing wrong.
+
+MLflow sets one alias per call. The move is therefore written down first, as a tag of the registered model:
+
+    1. tag `transition` = {"kind", "champion": new, "previous": old}
+    2. champion -> new        (the only step that a scheduler sees)
+    3. previous -> old
+    4. the tag is deleted
+
+Whoever moves next looks at the tag first (`settle`): when `champion` already is the new one, steps 3 and 4
+are made up for; else nothing had happened yet and the tag is dropped. A scheduler reads one alias and
+fetches one immutable version, so at no step can it see a mixture.
+
+Two publishers at once: MLflow has no compare-and-set, so the later write of an alias wins, and the loser
+learns of it: each step checks that the tag is still its own and gives up when it is not. `champion` is at
+every moment one whole, approved release. `previous` may in the worst interleaving name a release that was
+champion before the last one; the Airflow DAG allows one run at a time, which excludes it.
+"""
+
+import json
+import uuid
+from dataclasses import dataclass
+
+from cluster_logs.errors import ReleaseRefusedError
+from lucid_models.registry import Registry
+from lucid_models.releases.manifest import RELEASE_NAME
+
+CHAMPION = "champion"
+CHALLENGER = "challenger"
+PREVIOUS = "previous"
+TRANSITION_TAG = "transition"
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A move of `champion` that was begun."""
+
+    kind: str
+    champion: int
+    previous: int | None
+    token: str
+
+    def to_text(self) -> str:
+        """As the tag holds it."""
+        return json.dumps(vars(self), sort_keys=True)
+
+
+def pending_transition(registry: Registry) -> Transition | None:
+    """The move that was begun and not finished, if any."""
+    text = registry.model_tags(RELEASE_NAME).get(TRANSITION_TAG)
+    if text is None:
+        return None
+    try:
+        data = json.loads(text)
+        previous = data["previous"]
+        return Transition(
+            str(data["kind"]),
+            int(data["champion"]),
+            None if previous is None else int(previous),
+            str(data["token"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ReleaseRefusedError(
+            f"The tag {TRANSITION_TAG} of {RELEASE_NAME} is {text!r}, not a move of aliases.",
+            remedy="Delete the tag in MLflow, then check the aliases champion and previous.",
+        ) from error
+
+
+def settle(registry: Registry) -> Transition | None:
+    """Finish a move that was interrupted after `champion` moved, or forget it; returns the one finished."""
+    begun = pending_transition(registry)
+    if begun is None:
+        return None
+    reached = registry.aliases(RELEASE_NAME).get(CHAMPION) == begun.champion
+    if reached and begun.previous is not None:
+        registry.set_alias(RELEASE_NAME, PREVIOUS, begun.previous)
+    registry.delete_model_tag(RELEASE_NAME, TRANSITION_TAG)
+    return begun if reached else None
+
+
+def move_champion(registry: Registry, *, kind: str, champion: int, previous: int | None) -> None:
+    """Make `champion` the champion and `previous` the one to go back to; see the module's text.
+
+    Raises ReleaseRefusedError when another move began in between; the other one then holds.
+    """
+    own = Transition(kind, champion, previous, uuid.uuid4().hex)
+    registry.set_model_tag(RELEASE_NAME, TRANSITION_TAG, own.to_text())
+    _still(registry, own)
+    registry.set_alias(RELEASE_NAME, CHAMPION, champion)
+    if previous is not None:
+        _still(registry, own)
+        registry.set_alias(RELEASE_NAME, PREVIOUS, previous)
+    _still(registry, own)
+    registry.delete_model_tag(RELEASE_NAME, TRANSITION_TAG)
+
+
+def _still(registry: Registry, own: Transition) -> None:
+    if pending_transition(registry) != own:
+        raise ReleaseRefusedError(
+            f"Another publication or rollback began while version {own.champion} was being made champion.",
+            remedy="See `lucid release list`, and try again if the other one is not what you want.",
+        )

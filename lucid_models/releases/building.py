@@ -1,0 +1,141 @@
+"""Chooses the model versions of a release and registers it, once however often it is built."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import BadInputError, NotFoundError
+from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, RELEASE_NAME, ReleaseManifest
+
+RELEASE_EXPERIMENT = "lucid-release"
+MODEL_NAMES: Mapping[str, str] = {kind: f"lucid-{kind}" for kind in MODEL_KINDS}
+
+_DESCRIPTION = (
+    "A scheduler release: the packing, throughput and duration models and the settings that were proven "
+    "together. Schedulers follow the alias `champion`; `previous` is where a rollback goes; `challenger` was "
+    "built last."
+)
+
+
+def choose_versions(
+    registry: Registry, cluster: str, wanted: Mapping[str, int]
+) -> dict[str, RegisteredVersion]:
+    """The wanted version of each kind, or the newest that fits the cluster; errors as in `build_release`."""
+    unknown = sorted(set(wanted) - set(MODEL_KINDS))
+    if unknown:
+        raise BadInputError(
+            f"Unknown kinds of model {unknown}.", remedy=f"A release holds: {', '.join(MODEL_KINDS)}."
+        )
+    chosen: dict[str, RegisteredVersion] = {}
+    for kind in MODEL_KINDS:
+        name = MODEL_NAMES[kind]
+        if kind in wanted:
+            model = registry.version(name, wanted[kind])
+            if not _fits(model, cluster):
+                raise BadInputError(
+                    f"{name} version {model.version} was trained on cluster {model.tags.get('cluster')!r}, "
+                    f"not on {cluster!r}.",
+                    remedy=f"Choose another version, or train one: lucid train {kind} --cluster {cluster}.",
+                )
+            chosen[kind] = model
+            continue
+        fitting = [model for model in registry.versions(name) if _fits(model, cluster)]
+        if not fitting:
+            raise NotFoundError(
+                f"There is no {name} for cluster {cluster!r} on {registry.tracking_uri}.",
+                remedy=f"Train one: lucid train {kind} ...",
+            )
+        chosen[kind] = fitting[0]
+    return chosen
+
+
+def _fits(model: RegisteredVersion, cluster: str) -> bool:
+    """A packing model belongs to GPUs, not to a cluster: it names none."""
+    return model.tags.get("cluster", cluster) == cluster
+
+
+def check_training_end(model: RegisteredVersion, training_until: datetime | None) -> None:
+    """Raise BadInputError when a model learned from what the gate will replay."""
+    learned = model.tags.get("training_until")
+    if training_until is None or learned is None:
+        return
+    if datetime.fromisoformat(learned) > training_until:
+        raise BadInputError(
+            f"{model.name} version {model.version} learned from jobs up to {learned}, after the end of the "
+            f"training window {training_until.isoformat()}: the gate would judge it on what it has seen.",
+            remedy="Train it again with an earlier end, or choose an older version.",
+        )
+
+
+def latest_training_end(chosen: Mapping[str, RegisteredVersion]) -> str | None:
+    """When the model that learned last stopped learning; None when no model says."""
+    ends = [model.tags["training_until"] for model in chosen.values() if "training_until" in model.tags]
+    return max(ends, key=datetime.fromisoformat) if ends else None
+
+
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON values; raises BadInputError for what JSON cannot hold."""
+    try:
+        return json_values(settings)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(
+            f"The settings {dict(settings)!r} cannot be written as JSON: {error}.",
+            remedy="Give numbers, texts, true or false.",
+        ) from error
+
+
+def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A document after a round trip through JSON without NaN."""
+    result: dict[str, Any] = json.loads(json.dumps(dict(values), allow_nan=False))
+    return result
+
+
+def register_release(registry: Registry, manifest: ReleaseManifest, files: Mapping[str, bytes]) -> int:
+    """The version that holds exactly this; an identical one is used again."""
+    content = manifest.content_sha256()
+    registry.ensure_model(RELEASE_NAME, _DESCRIPTION)
+    for known in registry.versions(RELEASE_NAME):
+        if known.tags.get("content_sha256") == content:
+            return known.version
+    with (
+        registry.run(RELEASE_EXPERIMENT, f"release {manifest.cluster}", {"cluster": manifest.cluster}) as run,
+        tempfile.TemporaryDirectory(prefix="lucid-") as name,
+    ):
+        folder = Path(name)
+        (folder / MANIFEST_FILE).write_bytes(manifest.to_bytes())
+        for file, payload in files.items():
+            (folder / file).write_bytes(payload)
+        run.log_folder(folder, "release")
+        run.log_params(
+            {f"{kind}_version": pin.version for kind, pin in manifest.models.items()}
+            | {f"setting_{key}": value for key, value in manifest.settings.items()}
+            | {"training_until": manifest.training.until, "cluster": manifest.cluster}
+        )
+        return registry.create_version(
+            RELEASE_NAME,
+            run.artifact_uri("release"),
+            run.run_id,
+            {
+                "cluster": manifest.cluster,
+                "content_sha256": content,
+                "manifest_sha256": manifest.sha256(),
+                "simulated_profiles": str(manifest.provenance.simulated_profiles).lower(),
+                "synthetic_logs": str(manifest.provenance.synthetic_logs).lower(),
+            },
+            description=_describe(manifest),
+        )
+
+
+def _describe(manifest: ReleaseManifest) -> str:
+    pins = ", ".join(f"{pin.name} version {pin.version}" for pin in manifest.models.values())
+    notes = ""
+    if manifest.provenance.simulated_profiles:
+        notes += " **The packing model was trained on simulated profiles.**"
+    if manifest.provenance.synthetic_logs:
+        notes += " **The logs are synthetic.**"
+    until = manifest.training.until
+    return f"Release for cluster `{manifest.cluster}`: {pins}; trained until {until}.{notes}"

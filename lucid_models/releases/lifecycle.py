@@ -1,0 +1,306 @@
+"""Releases: three models and the settings that were proven together, as one version of one registered model.
+
+build -> (validate, elsewhere) -> record_verdict -> publish -> rollback. Every step may be killed and run
+again; see release_aliases for how `champion` moves. A release that is identical to an existing one is not
+registered twice.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from lucid_models.duration.model import WorkloadEstimateModel
+from lucid_models.model_format import parse_model
+from lucid_models.packing.model import PackingAnalyzeModel
+from lucid_models.registry import Registry
+from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_champion, settle
+from lucid_models.releases.building import (
+    MODEL_NAMES,
+    check_training_end,
+    choose_versions,
+    json_values,
+    latest_training_end,
+    plain_settings,
+    register_release,
+)
+from lucid_models.releases.files import ReleaseScorers, load_release_scorers
+from lucid_models.releases.manifest import (
+    RELEASE_NAME,
+    ModelPin,
+    Provenance,
+    ReleaseManifest,
+    Training,
+    canonical_json,
+)
+from lucid_models.releases.store import (
+    ALLOW_SIMULATED,
+    APPROVED,
+    REFUSED,
+    VERDICT_FILE,
+    ReleaseInfo,
+    check_provenance,
+    check_same_cluster,
+    check_verdict,
+    describe_release,
+    find_by_alias,
+    read_release,
+    require_tag,
+)
+from lucid_models.throughput.forecasts import ThroughputForecasts
+
+__all__ = [
+    "ALLOW_SIMULATED",
+    "MODEL_NAMES",
+    "ReleaseInfo",
+    "ReleaseModels",
+    "build_release",
+    "list_releases",
+    "load_release_models",
+    "publish_release",
+    "record_verdict",
+    "rollback_release",
+    "show_release",
+]
+
+VALIDATION_EXPERIMENT = "lucid-release-validation"
+
+
+@dataclass(frozen=True)
+class ReleaseModels:
+    """The models of one release, as the classes that were trained."""
+
+    packing: PackingAnalyzeModel
+    throughput: ThroughputForecasts
+    duration: WorkloadEstimateModel
+    manifest: ReleaseManifest
+
+
+def build_release(
+    *,
+    tracking_uri: str,
+    cluster: str,
+    versions: Mapping[str, int] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training_until: datetime | None = None,
+    datasets: Mapping[str, str] | None = None,
+) -> ReleaseInfo:
+    """Pin one version of each model (default: the newest for the cluster) and make the release the
+    challenger.
+
+    `training_until`: the gate will replay what comes after it, so a model that learned later is refused. The
+    model files are copied into the release, checked and loaded before anything is registered. `datasets`: the
+    SHA-256 of what else was learned from, by name, such as the study that chose the settings.
+
+    Raises BadInputError for an unknown kind, a model of another cluster or one that learned too late;
+    NotFoundError when a model was never trained; ReleaseRefusedError when a file does not hold what was
+    registered.
+    """
+    registry = Registry(tracking_uri)
+    chosen = choose_versions(registry, cluster, versions or {})
+    if training_until is not None and training_until.tzinfo is None:
+        training_until = training_until.replace(tzinfo=UTC)
+    pins: dict[str, ModelPin] = {}
+    files: dict[str, bytes] = {}
+    for kind, model in chosen.items():
+        check_training_end(model, training_until)
+        file = f"{kind}.json"
+        files[file] = registry.read_version_file(model.name, model.version, f"artifacts/{file}")
+        pins[kind] = ModelPin(model.name, model.version, file, require_tag(model, "digest"), len(files[file]))
+    until = training_until.isoformat() if training_until else latest_training_end(chosen)
+    manifest = ReleaseManifest(
+        name=RELEASE_NAME,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        cluster=cluster,
+        models=pins,
+        settings=plain_settings(settings or {}),
+        training=Training(
+            until,
+            {kind: require_tag(model, "dataset_digest") for kind, model in chosen.items()}
+            | dict(datasets or {}),
+        ),
+        provenance=Provenance(
+            simulated_profiles=chosen["packing"].tags.get("simulated_profiles") == "true",
+            synthetic_logs=all(
+                chosen[kind].tags.get("synthetic_logs") == "true" for kind in ("throughput", "duration")
+            ),
+        ),
+    )
+    load_release_scorers(manifest, files)
+    version = register_release(registry, manifest, files)
+    registry.set_alias(RELEASE_NAME, CHALLENGER, version)
+    return describe_release(registry, registry.version(RELEASE_NAME, version), CHALLENGER)
+
+
+def record_verdict(
+    *, tracking_uri: str, version: int, verdict: Mapping[str, Any], artifacts_dir: Path | None = None
+) -> None:
+    """Store the gate's verdict on a release with its tables and plots, and tag the release with it.
+
+    The stored document names the manifest that was judged, so that it counts for that release alone.
+
+    Raises BadInputError when the verdict does not say `approved` as true or false, NotFoundError for the
+    version.
+    """
+    approved = verdict.get("approved")
+    if not isinstance(approved, bool):
+        raise BadInputError(
+            f"The verdict says approved = {approved!r}.", remedy="Give the document of Verdict.to_dict()."
+        )
+    registry = Registry(tracking_uri)
+    release = registry.version(RELEASE_NAME, version)
+    judged = {
+        "name": RELEASE_NAME,
+        "version": version,
+        "manifest_sha256": require_tag(release, "manifest_sha256"),
+    }
+    document = canonical_json({**json_values(verdict), "release": judged})
+    word = APPROVED if approved else REFUSED
+    with (
+        registry.run(
+            VALIDATION_EXPERIMENT,
+            f"validation of release {version}",
+            {"cluster": release.tags.get("cluster", ""), "release_version": str(version), "verdict": word},
+        ) as run,
+        tempfile.TemporaryDirectory(prefix="lucid-") as name,
+    ):
+        (Path(name) / VERDICT_FILE).write_bytes(document)
+        if artifacts_dir is not None and artifacts_dir.is_dir():
+            run.log_folder(artifacts_dir)
+        run.log_folder(Path(name))
+        run.log_metrics(_objective_metrics(verdict))
+    # The word comes last: until then `publish_release` finds no verdict whose digest fits.
+    for key, value in (
+        ("verdict_run_id", run.run_id),
+        ("verdict_sha256", hashlib.sha256(document).hexdigest()),
+        ("verdict_sentence", str(verdict.get("sentence", ""))),
+        ("verdict", word),
+    ):
+        registry.set_version_tag(RELEASE_NAME, version, key, value)
+
+
+def publish_release(
+    *,
+    tracking_uri: str,
+    version: int | None = None,
+    allow_simulated_profiles: bool = False,
+    replace_cluster: bool = False,
+) -> ReleaseInfo:
+    """Move `champion` to an approved release (default: the challenger); `previous` keeps the one it replaces.
+
+    Publishing the champion again changes nothing. A release whose packing model was trained on simulated
+    profiles is refused for real logs unless `allow_simulated_profiles` is given here or in the release's
+    settings. So is one for another cluster than the champion's, whose schedulers would pull it, unless
+    the champion was built from synthetic logs or `replace_cluster` is given.
+
+    Raises NotFoundError when there is no such release, ReleaseRefusedError when its verdict is missing,
+    refused, for another release or changed, when a file does not verify, or when it was rolled back and is
+    not named explicitly.
+    """
+    registry = Registry(tracking_uri)
+    if version is None:
+        release = find_by_alias(registry, CHALLENGER)
+        if "rolled_back" in release.tags:
+            raise ReleaseRefusedError(
+                f"Release {release.version}, the challenger, was rolled back: {release.tags['rolled_back']}.",
+                remedy=f"Build a new release, or name it: lucid release publish --version {release.version}.",
+            )
+    else:
+        release = registry.version(RELEASE_NAME, version)
+    manifest, files = read_release(registry, release)
+    check_verdict(registry, release)
+    check_provenance(manifest, release.version, allow_simulated_profiles)
+    load_release_scorers(manifest, files)
+    settle(registry)
+    champion = registry.aliases(RELEASE_NAME).get(CHAMPION)
+    if champion is not None and not replace_cluster:
+        check_same_cluster(manifest, release.version, registry.version(RELEASE_NAME, champion))
+    if champion != release.version:
+        move_champion(registry, kind="publish", champion=release.version, previous=champion)
+    registry.delete_version_tag(RELEASE_NAME, release.version, "rolled_back")
+    return describe_release(registry, registry.version(RELEASE_NAME, release.version), CHAMPION)
+
+
+def rollback_release(*, tracking_uri: str, from_version: int | None = None) -> ReleaseInfo:
+    """Move `champion` back to `previous`, and `previous` to the release that was rolled back.
+
+    `from_version`: the release to leave; when it is no longer the champion nothing changes, so that a retry
+    after a success that went unreported does not roll forward again. A rollback that was interrupted is
+    finished.
+
+    Raises NotFoundError when there is no champion or nothing to go back to.
+    """
+    registry = Registry(tracking_uri)
+    finished = settle(registry)
+    aliases = registry.aliases(RELEASE_NAME)
+    champion, previous = aliases.get(CHAMPION), aliases.get(PREVIOUS)
+    done = (finished is not None and finished.kind == "rollback") or (
+        from_version is not None and champion != from_version
+    )
+    if champion is None:
+        raise NotFoundError(
+            "There is no champion to roll back.", remedy="Publish a release: lucid release publish."
+        )
+    if not done:
+        if previous is None or previous == champion:
+            raise NotFoundError(
+                f"Release {champion} has no previous release to go back to.",
+                remedy="Publish another release; a scheduler without one falls back to its heuristic.",
+            )
+        # The target must still load: a rollback happens when something is wrong already.
+        load_release_scorers(*read_release(registry, registry.version(RELEASE_NAME, previous)))
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        registry.set_version_tag(RELEASE_NAME, champion, "rolled_back", moment)
+        move_champion(registry, kind="rollback", champion=previous, previous=champion)
+        champion = previous
+    registry.delete_version_tag(RELEASE_NAME, champion, "rolled_back")
+    return describe_release(registry, registry.version(RELEASE_NAME, champion), CHAMPION)
+
+
+def show_release(*, tracking_uri: str, alias: str = CHAMPION, version: int | None = None) -> ReleaseInfo:
+    """What the release behind an alias (or a version) pins, with its whole verdict; raises NotFoundError."""
+    registry = Registry(tracking_uri)
+    if version is not None:
+        return describe_release(registry, registry.version(RELEASE_NAME, version), None, whole_verdict=True)
+    return describe_release(registry, find_by_alias(registry, alias), alias, whole_verdict=True)
+
+
+def list_releases(*, tracking_uri: str) -> list[ReleaseInfo]:
+    """All releases, the newest first."""
+    registry = Registry(tracking_uri)
+    return [describe_release(registry, release, None) for release in registry.versions(RELEASE_NAME)]
+
+
+def load_release_models(*, tracking_uri: str, version: int) -> ReleaseModels:
+    """The models of a release after every check that a scheduler makes; raises ReleaseRefusedError."""
+    registry = Registry(tracking_uri)
+    manifest, files = read_release(registry, registry.version(RELEASE_NAME, version))
+    scorers: ReleaseScorers = load_release_scorers(manifest, files)
+    if not isinstance(scorers.throughput, ThroughputForecasts):
+        raise ReleaseRefusedError(f"Release {version} forecasts one throughput series, not both.")
+    pins = manifest.models
+    documents = {kind: parse_model(files[pins[kind].file], kind=kind) for kind in ("packing", "duration")}
+    return ReleaseModels(
+        PackingAnalyzeModel.from_data(documents["packing"]),
+        scorers.throughput,
+        WorkloadEstimateModel.from_data(documents["duration"]),
+        manifest,
+    )
+
+
+# Reading releases --------------------------------------------------------------------------------------
+
+
+def _objective_metrics(verdict: Mapping[str, Any]) -> dict[str, float]:
+    objective = verdict.get("objective")
+    if not isinstance(objective, Mapping):
+        return {}
+    return {
+        f"objective_{key}": float(value)
+        for key, value in objective.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }

@@ -1,0 +1,190 @@
+"""Reads releases out of the registry: manifest, files, verdict, and what people are shown of them."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_logs.errors import LucidError, NotFoundError, ReleaseRefusedError
+from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.manifest import MANIFEST_FILE, RELEASE_NAME, ReleaseManifest, parse_manifest
+
+VERDICT_FILE = "verdict.json"
+APPROVED, REFUSED = "approved", "refused"
+ALLOW_SIMULATED = "allow_simulated_profiles"
+
+
+@dataclass(frozen=True)
+class ReleaseInfo:
+    """One release as people see it. `alias` is the one asked for (else its first); `verdict` None: not
+    judged.
+    """
+
+    name: str
+    version: int
+    alias: str | None
+    aliases: tuple[str, ...]
+    cluster: str
+    created: str
+    models: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Any]
+    training: Mapping[str, Any]
+    provenance: Mapping[str, bool]
+    verdict: Mapping[str, Any] | None
+    run_id: str
+    manifest_sha256: str
+
+
+def find_by_alias(registry: Registry, alias: str) -> RegisteredVersion:
+    """The release behind an alias; raises NotFoundError with the aliases there are."""
+    aliases = registry.aliases(RELEASE_NAME)
+    if alias not in aliases:
+        known = ", ".join(f"{name} ({number})" for name, number in sorted(aliases.items())) or "none"
+        raise NotFoundError(
+            f"There is no release with the alias {alias!r}; aliases: {known}.",
+            remedy="`lucid release build` makes a challenger, `lucid release publish` a champion.",
+        )
+    return registry.version(RELEASE_NAME, aliases[alias])
+
+
+def read_release(registry: Registry, release: RegisteredVersion) -> tuple[ReleaseManifest, dict[str, bytes]]:
+    """The manifest and the files of a release by name, as stored."""
+    manifest = read_manifest(registry, release)
+    files = {
+        pin.file: registry.read_version_file(RELEASE_NAME, release.version, pin.file)
+        for pin in manifest.models.values()
+    }
+    return manifest, files
+
+
+def read_manifest(registry: Registry, release: RegisteredVersion) -> ReleaseManifest:
+    """The manifest of a release; raises ReleaseRefusedError when it is not the one that was built."""
+    place = f"The manifest of release {release.version}"
+    payload = registry.read_version_file(RELEASE_NAME, release.version, MANIFEST_FILE)
+    found, pinned = hashlib.sha256(payload).hexdigest(), release.tags.get("manifest_sha256")
+    if found != pinned:
+        raise ReleaseRefusedError(
+            f"{place} has the SHA-256 {found}; its tag says {pinned}.",
+            remedy="It was changed after it was built: build the release again.",
+        )
+    return parse_manifest(payload, source=place)
+
+
+def read_verdict(registry: Registry, release: RegisteredVersion) -> dict[str, Any] | None:
+    """The stored verdict, or None when the release was never judged; raises ReleaseRefusedError on
+    tampering.
+    """
+    run_id = release.tags.get("verdict_run_id")
+    if run_id is None or "verdict" not in release.tags:
+        return None
+    payload = registry.read_run_file(run_id, VERDICT_FILE)
+    found, pinned = hashlib.sha256(payload).hexdigest(), release.tags.get("verdict_sha256")
+    if found != pinned:
+        raise ReleaseRefusedError(
+            f"The verdict on release {release.version} has the SHA-256 {found}; its tag says {pinned}.",
+            remedy="It was changed, or a validation was interrupted: validate the release again.",
+        )
+    document: dict[str, Any] = json.loads(payload)
+    return document
+
+
+def describe_release(
+    registry: Registry, release: RegisteredVersion, alias: str | None, *, whole_verdict: bool = False
+) -> ReleaseInfo:
+    """What people are shown; `whole_verdict` fetches its document too."""
+    manifest = read_manifest(registry, release)
+    aliases = registry.aliases(RELEASE_NAME)
+    own = tuple(sorted(name for name, number in aliases.items() if number == release.version))
+    tags = release.tags
+    verdict: dict[str, Any] | None = None
+    if "verdict" in tags:
+        verdict = {
+            "status": tags["verdict"],
+            "approved": tags["verdict"] == APPROVED,
+            "sentence": tags.get("verdict_sentence", ""),
+            "sha256": tags.get("verdict_sha256"),
+            "run_id": tags.get("verdict_run_id"),
+        }
+        if whole_verdict:
+            try:
+                verdict = (read_verdict(registry, release) or {}) | verdict
+            except LucidError as error:
+                verdict |= {"problem": str(error)}
+    return ReleaseInfo(
+        name=RELEASE_NAME,
+        version=release.version,
+        alias=alias if alias is not None else (own[0] if own else None),
+        aliases=own,
+        cluster=manifest.cluster,
+        created=manifest.created,
+        models={
+            kind: {"name": pin.name, "version": pin.version, "digest": pin.sha256}
+            for kind, pin in manifest.models.items()
+        },
+        settings=manifest.settings,
+        training={"until": manifest.training.until, "datasets": manifest.training.datasets},
+        provenance=vars(manifest.provenance),
+        verdict=verdict,
+        run_id=release.run_id,
+        manifest_sha256=tags.get("manifest_sha256", ""),
+    )
+
+
+def require_tag(model: RegisteredVersion, key: str) -> str:
+    """A tag that every version registered by us carries; raises ReleaseRefusedError without it."""
+    if key not in model.tags:
+        raise ReleaseRefusedError(
+            f"{model.name} version {model.version} has no tag {key!r}: another program registered it.",
+            remedy="Train the model again, or choose another version.",
+        )
+    return model.tags[key]
+
+
+def check_verdict(registry: Registry, release: RegisteredVersion) -> None:
+    """Raise ReleaseRefusedError unless the gate approved exactly this release."""
+    verdict = read_verdict(registry, release)
+    if verdict is None:
+        raise ReleaseRefusedError(
+            f"Release {release.version} has no verdict.",
+            remedy=f"Validate it: lucid release validate --version {release.version}.",
+        )
+    if verdict.get("approved") is not True or release.tags["verdict"] != APPROVED:
+        raise ReleaseRefusedError(
+            f"The gate refused release {release.version}: {verdict.get('sentence', 'no reason was given')}",
+            remedy="See its validation run in MLflow; train or tune again.",
+        )
+    judged = verdict.get("release", {})
+    if judged != {
+        "name": RELEASE_NAME,
+        "version": release.version,
+        "manifest_sha256": release.tags.get("manifest_sha256"),
+    }:
+        raise ReleaseRefusedError(
+            f"The verdict on release {release.version} was given on {judged}.",
+            remedy=f"Validate it: lucid release validate --version {release.version}.",
+        )
+
+
+def check_provenance(manifest: ReleaseManifest, version: int, allowed: bool) -> None:
+    """Raise ReleaseRefusedError for simulated profiles on a real cluster, unless allowed."""
+    provenance = manifest.provenance
+    allowed = allowed or manifest.settings.get(ALLOW_SIMULATED) is True
+    if provenance.simulated_profiles and not provenance.synthetic_logs and not allowed:
+        raise ReleaseRefusedError(
+            f"The packing model of release {version} was trained on simulated profiles, but cluster "
+            f"{manifest.cluster!r} is a real one.",
+            remedy=f"Train it on measured profiles, or allow it: --setting {ALLOW_SIMULATED}=true at build.",
+        )
+
+
+def check_same_cluster(manifest: ReleaseManifest, version: int, champion: RegisteredVersion) -> None:
+    """Raise ReleaseRefusedError when the champion serves another cluster and is no synthetic one."""
+    served = champion.tags.get("cluster")
+    if served == manifest.cluster or champion.tags.get("synthetic_logs") == "true":
+        return
+    raise ReleaseRefusedError(
+        f"Release {version} is for cluster {manifest.cluster!r}, but schedulers of {served!r} follow the "
+        f"champion, release {champion.version}.",
+        remedy="Give each cluster an MLflow of its own, or say so: lucid release publish --replace-cluster.",
+    )

@@ -1,0 +1,275 @@
+"""Throughput Predict Model: how many jobs, or GPUs, will be asked for in a bin to come.
+
+An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2, of multiples of the present
+level (throughput_features). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
+cannot steer, weighted so that it counts jobs or GPUs; a bin counts half as much for every two months that it
+is older than the newest one. Validation bags are whole weeks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cluster_logs.errors import BadInputError
+from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
+from lucid_models.throughput.features import DAY_S, LEVEL, WEEK_S, ThroughputFeatures
+from lucid_models.throughput.scorer import SERIES, ThroughputScorer, local_days
+
+DEFAULT_LEAD_BINS = 5
+BOOSTING = BoostingSettings(objective="pseudo_huber:delta=0.1", max_bins=64, learning_rate=0.02)
+MIN_HISTORY_S = 2 * DAY_S
+
+
+@dataclass(frozen=True)
+class ThroughputSettings:
+    """How the model is trained.
+
+    `lead_bins` >= 1: how many bins a forecast bin lies after the newest one that it is made from.
+    `utc_offset_s`: the cluster's local time minus UTC. `missing_bins`: what a bin means that the table lacks
+    between its first and last one ("zero": nothing was submitted, "unknown": nobody counted).
+    `half_life_days`: by how much a bin must be older to count half in training.
+    """
+
+    lead_bins: int = DEFAULT_LEAD_BINS
+    utc_offset_s: int = 0
+    missing_bins: str = "unknown"
+    half_life_days: float = 60.0
+    boosting: BoostingSettings = BOOSTING
+
+    def __post_init__(self) -> None:
+        if self.lead_bins < 1:
+            raise BadInputError(
+                f"A lead of {self.lead_bins} bins would read the bin to forecast.",
+                remedy="Choose at least 1.",
+            )
+        if not self.half_life_days > 0:
+            raise BadInputError(
+                f"half_life_days={self.half_life_days} is not positive.",
+                remedy="Choose for example 60, or inf for equal weights.",
+            )
+        if self.missing_bins not in ("zero", "unknown"):
+            raise BadInputError(
+                f"missing_bins={self.missing_bins!r} is not known.", remedy="Choose 'zero' or 'unknown'."
+            )
+
+
+@dataclass(frozen=True)
+class BinnedSeries:
+    """One count a bin without gaps: `counts[i]` belongs to the bin at `first_bin_s + i * bin_s`, NaN when
+    unknown.
+    """
+
+    counts: NDArray[np.float64]
+    first_bin_s: int
+    bin_s: int
+    position: NDArray[np.intp]  # of each row of the table, in `counts`
+
+
+def binned_series(throughput: pd.DataFrame, series: str, missing_bins: str = "unknown") -> BinnedSeries:
+    """One column of a throughput table (THROUGHPUT_SCHEMA) as a series without gaps.
+
+    Raises BadInputError for an empty table, mixed bin lengths, bins off the grid or counted twice, negative
+    counts.
+    """
+    if series not in SERIES:
+        raise BadInputError(f"Unknown series {series!r}.", remedy=f"Choose one of: {', '.join(SERIES)}.")
+    for name in ("bin_start", "bin_s", series):
+        if name not in throughput.columns:
+            raise BadInputError(
+                f"The throughput table lacks the column {name}.", remedy="Read it with Lake.read_throughput."
+            )
+    if throughput.empty:
+        raise BadInputError("The throughput table is empty.", remedy="Ingest a log that covers the period.")
+    lengths = throughput["bin_s"].unique()
+    if len(lengths) != 1:
+        raise BadInputError(
+            f"The throughput table mixes bins of {sorted(lengths)} s.", remedy="Use one length."
+        )
+    bin_s = int(lengths[0])
+    seconds = pd.to_datetime(throughput["bin_start"], utc=True).astype("datetime64[s, UTC]").astype("int64")
+    start = seconds.to_numpy(dtype=np.int64)
+    first = int(start.min())
+    position, rest = np.divmod(start - first, bin_s)
+    if rest.any() or np.unique(position).size != position.size:
+        raise BadInputError(
+            f"The throughput table has bins off the grid of {bin_s} s or the same bin twice.",
+            remedy="Give the table of one cluster, as Lake.read_throughput returns it.",
+        )
+    size = int(position.max()) + 1
+    if size > 20_000_000:
+        raise BadInputError(f"The throughput table spans {size} bins.", remedy="Check its dates.")
+    counts = np.full(size, 0.0 if missing_bins == "zero" else np.nan)
+    counts[position] = throughput[series].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+    if (np.nan_to_num(counts) < 0).any():
+        raise BadInputError(f"The series {series} holds a negative count.", remedy="Ingest the log again.")
+    return BinnedSeries(counts, first, bin_s, position.astype(np.intp))
+
+
+class ThroughputPredictModel:
+    """Forecast of one series at one lead."""
+
+    kind = "throughput"
+
+    def __init__(self, settings: ThroughputSettings | None = None) -> None:
+        self.settings = settings or ThroughputSettings()
+        self._scorer: ThroughputScorer | None = None
+
+    @property
+    def scorer(self) -> ThroughputScorer:
+        """What is saved and served; raises BadInputError before `fit`."""
+        if self._scorer is None:
+            raise BadInputError(
+                "The throughput model has not been fitted.", remedy="Call fit(throughput) first."
+            )
+        return self._scorer
+
+    def fit(
+        self,
+        throughput: pd.DataFrame,
+        series: str = "submitted_gpu_jobs",
+        lead_bins: int | None = None,
+    ) -> "ThroughputPredictModel":
+        """Learn from a throughput table; two days are the least, and longer spans are used as they become
+        available. `lead_bins` stands in for that of the settings.
+
+        Raises BadInputError when the history is too short or holds no count.
+        """
+        lead_bins = self.settings.lead_bins if lead_bins is None else lead_bins
+        data = binned_series(throughput, series, self.settings.missing_bins)
+        known_s = int((~np.isnan(data.counts)).sum()) * data.bin_s
+        if known_s < MIN_HISTORY_S:
+            raise BadInputError(
+                f"{known_s / DAY_S:.2f} days of throughput are too short to learn from.",
+                remedy=f"Give at least {MIN_HISTORY_S // DAY_S} days.",
+            )
+        # A span longer than half the history would be missing in most rows.
+        features = ThroughputFeatures(
+            data.bin_s, lead_bins, self.settings.utc_offset_s, min(known_s // 2, 4 * WEEK_S)
+        )
+        matrix = features.matrix(data.counts, data.first_bin_s)
+        warm_up = min(max((*features.mean_bins, lead_bins)), data.counts.size // 3)
+        rows = np.flatnonzero(~np.isnan(data.counts))
+        rows = rows[rows >= warm_up]
+        if rows.size < 100:
+            raise BadInputError(
+                f"{rows.size} bins with a known history at lead {lead_bins} are too few to learn from.",
+                remedy="Give a longer history or choose a shorter lead.",
+            )
+        matrix = matrix[rows]
+        target = data.counts[rows]
+        level = np.exp(matrix[:, features.names.index(LEVEL)])
+        known_levels = level[~np.isnan(level)]
+        usual_level = float(np.median(known_levels)) if known_levels.size else 1.0
+        level = np.where(np.isnan(level), usual_level, level)
+        days = local_days(data.first_bin_s, data.counts.size, data.bin_s, self.settings.utc_offset_s)[rows]
+        blocks = _blocks(days, rows, self.settings.boosting.bags)
+        recency = np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / self.settings.half_life_days))
+        # An error counts by its size in jobs or GPUs, not in levels.
+        weights = recency * level
+        boosted = boost(
+            matrix,
+            target / level,
+            features.names,
+            blocks,
+            self.settings.boosting,
+            weights / weights.mean(),
+        )
+        self._scorer = ThroughputScorer(
+            series,
+            features,
+            boosted.scorer,
+            float(max(10.0, 2.0 * target.max())),
+            usual_level,
+            {
+                "first_bin_s": data.first_bin_s,
+                "last_bin_s": data.first_bin_s + (data.counts.size - 1) * data.bin_s,
+                "rows": int(rows.size),
+                "mean": float(target.mean()),
+                "boosting": self.settings.boosting.to_data(),
+            },
+        )
+        return self
+
+    def predict(self, throughput: pd.DataFrame) -> NDArray[np.float64]:
+        """Forecast of each row's bin from the bins of the table that lie at least the lead before it.
+
+        Give the history together with the rows of interest; shape (rows of the table,).
+        """
+        data = binned_series(throughput, self.scorer.series, self.settings.missing_bins)
+        self._check_bins(data)
+        return self.scorer.predict_series(data.counts, data.first_bin_s)[data.position]
+
+    def predict_next(self, history: pd.DataFrame, horizon: int) -> NDArray[np.float64]:
+        """Forecast of the `horizon` bins after the table's last one, shape (horizon,)."""
+        data = binned_series(history, self.scorer.series, self.settings.missing_bins)
+        self._check_bins(data)
+        return self.scorer.predict_next(data.counts, data.first_bin_s, horizon)
+
+    def features_of(self, throughput: pd.DataFrame) -> pd.DataFrame:
+        """The features that each row of the table is forecast from."""
+        data = binned_series(throughput, self.scorer.series, self.settings.missing_bins)
+        self._check_bins(data)
+        matrix = self.scorer.features.matrix(data.counts, data.first_bin_s)[data.position]
+        return pd.DataFrame(matrix, columns=list(self.scorer.features.names), index=throughput.index)
+
+    def explain_global(self) -> dict[str, Any]:
+        """Importances and shape functions, Figure 7 (a, b): how much of the level a feature's value adds."""
+        return explain_additive_global(self.scorer.additive, self.kind, "multiple of the level")
+
+    def explain_local(self, row: pd.Series | Mapping[str, float]) -> dict[str, Any]:
+        """What each feature adds to one forecast, in jobs or GPUs a bin, and its `reason` in words
+        (throughput_reasons); `row` as in `features_of`.
+        """
+        values = [float(row[name]) for name in self.scorer.features.names]
+        account = self.scorer.account(values)
+        explained = explain_additive_row(self.scorer.additive, values, account.forecast)
+        # Scores are multiples of the level; times the level they add up in the unit of the forecast.
+        for name in ("intercept", "score"):
+            explained[name] *= account.level
+        for term in explained["terms"]:
+            term["contribution"] *= account.level
+        unit = f"{account.unit} a bin"
+        return {
+            "model": self.kind,
+            **explained,
+            "unit": unit,
+            "score_unit": unit,
+            "level": account.level,
+            "reason": account.sentence(),
+        }
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return self.scorer.to_data()
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "ThroughputPredictModel":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        model = cls()
+        model._scorer = ThroughputScorer.from_data(document)
+        return model
+
+    def _check_bins(self, data: BinnedSeries) -> None:
+        if data.bin_s != self.scorer.features.bin_s:
+            raise BadInputError(
+                f"The table has bins of {data.bin_s} s, the model was trained on "
+                f"{self.scorer.features.bin_s} s.",
+                remedy="Give bins of the same length.",
+            )
+
+
+def _blocks(days: NDArray[np.intp], rows: NDArray[np.intp], bags: int) -> NDArray[np.intp]:
+    """Blocks of time for the bags: whole weeks, or shorter ones when the history has fewer weeks than
+    bags.
+    """
+    weeks = (days - days[0]) // 7
+    if np.unique(weeks).size >= bags:
+        return np.asarray(weeks, dtype=np.intp)
+    if np.unique(days).size >= 2 * bags:
+        return np.asarray(days - days[0], dtype=np.intp)
+    return np.asarray((rows - rows[0]) * (2 * bags) // (rows[-1] - rows[0] + 1), dtype=np.intp)

@@ -1,0 +1,153 @@
+"""Forecasts the throughput from its history, with NumPy alone: what a live scheduler holds of the throughput
+model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cluster_logs.errors import BadInputError
+from lucid_models.additive_scorer import AdditiveScorer, require_features
+from lucid_models.model_format import Fields, make_document
+from lucid_models.throughput.features import DAY_S, LEVEL, ThroughputFeatures
+from lucid_models.throughput.reasons import ForecastAccount, account_for_forecast
+
+SERIES = ("submitted_gpu_jobs", "submitted_gpus")
+
+
+class ThroughputScorer:
+    """Shape functions over `ThroughputFeatures`, whose sum is a multiple of the present level; forecasts are
+    finite and within [0, `ceiling`].
+
+    `usual_level` is the level where no bin is known.
+    """
+
+    kind = "throughput"
+
+    def __init__(
+        self,
+        series: str,
+        features: ThroughputFeatures,
+        additive: AdditiveScorer,
+        ceiling: float,
+        usual_level: float,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        require_features(additive, features.names, "The throughput model")
+        self.series, self.features, self.additive = series, features, additive
+        self.ceiling, self.usual_level = ceiling, usual_level
+        self.training = dict(training or {})
+
+    def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Forecast of each feature row, in the series' unit (jobs or GPUs a bin)."""
+        return np.clip(self.levels(rows) * self.additive.predict(rows), 0.0, self.ceiling)
+
+    def levels(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The level that each feature row is measured against, shape (rows,), in the series' unit."""
+        level = rows[:, self.features.names.index(LEVEL)]
+        return np.exp(np.where(np.isnan(level), np.log(self.usual_level), level))
+
+    def account(self, values: Sequence[float]) -> ForecastAccount:
+        """Why one feature row is forecast as it is, in numbers; `sentence()` says it in words."""
+        row = np.array([values], dtype=np.float64)
+        return account_for_forecast(
+            self.series,
+            self.features.bin_s,
+            float(self.predict_rows(row)[0]),
+            float(self.levels(row)[0]),
+            self.additive.intercept,
+            dict(zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)),
+            dict(zip(self.features.names, values, strict=True)),
+        )
+
+    def account_next(self, counts: ArrayLike, first_bin_s: int, ahead: int = 1) -> ForecastAccount:
+        """Why the bin that follows the history by `ahead` (1: the next one) is forecast as it is.
+
+        Raises BadInputError beyond the lead, where forecasts rest on forecasts.
+        """
+        lead = self.features.lead_bins
+        if not 1 <= ahead <= lead:
+            raise BadInputError(
+                f"Bin {ahead} after the history is not forecast directly.", remedy=f"Choose 1 to {lead}."
+            )
+        extended = np.concatenate([_history(counts), np.full(ahead, np.nan)])
+        row = self.features.matrix(extended, first_bin_s, slice(-1, None))[0]
+        return self.account(row.tolist())
+
+    def predict_series(
+        self, counts: ArrayLike, first_bin_s: int, rows: slice | None = None
+    ) -> NDArray[np.float64]:
+        """Forecast of every bin from the bins that lie at least `lead_bins` before it, shape (bins,).
+
+        `rows` forecasts a part of the bins, such as `slice(-4_032, None)`, in less time.
+        """
+        return self.predict_rows(self.features.matrix(_history(counts), first_bin_s, rows))
+
+    def predict_next(self, counts: ArrayLike, first_bin_s: int, horizon: int) -> NDArray[np.float64]:
+        """Forecast of the `horizon` bins that follow the history, shape (horizon,).
+
+        Direct up to `lead_bins` ahead: what the model was trained for. Recursive beyond: the earlier
+        forecasts take the place of bins that nobody has seen yet. A model trained with the horizon as its
+        lead forecasts all of it directly.
+        """
+        if not 1 <= horizon <= 100_000:
+            raise BadInputError(f"A horizon of {horizon} bins is not possible.", remedy="Choose 1 to 100000.")
+        history = _history(counts)
+        reach = self.features.history_bins
+        start = max(history.size - reach, 0)
+        known, first = history[start:], first_bin_s + start * self.features.bin_s
+        lead = self.features.lead_bins
+        forecasts: list[float] = []
+        while len(forecasts) < horizon:
+            step = min(lead, horizon - len(forecasts))
+            extended = np.concatenate([known, forecasts, np.full(step, np.nan)])
+            forecasts.extend(self.predict_series(extended, first, slice(-step, None)).tolist())
+        return np.array(forecasts)
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return make_document(
+            self.kind,
+            {
+                "series": self.series,
+                "features": self.features.to_data(),
+                "additive": self.additive.to_data(),
+                "ceiling": self.ceiling,
+                "usual_level": self.usual_level,
+                "training": self.training,
+            },
+        )
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "ThroughputScorer":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        fields = Fields(document, "model").child("model")
+        return cls(
+            fields.text("series", choices=SERIES),
+            ThroughputFeatures.from_data(fields.child("features")),
+            AdditiveScorer.from_data(fields.child("additive")),
+            fields.number("ceiling", 0.0, 1e12),
+            fields.number("usual_level", 1.0, 1e12),
+            fields.details("training"),
+        )
+
+
+def local_days(first_bin_s: int, bins: int, bin_s: int, utc_offset_s: int) -> NDArray[np.intp]:
+    """Number of the local day of each bin."""
+    return ((first_bin_s + utc_offset_s + bin_s * np.arange(bins, dtype=np.int64)) // DAY_S).astype(np.intp)
+
+
+def _history(counts: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
+    values = np.array(counts, dtype=np.float64)
+    if values.ndim != 1:
+        raise BadInputError(
+            f"A history has one dimension, not {values.ndim}.", remedy="Give one count a bin."
+        )
+    if values.size and (np.isinf(values).any() or np.nanmin(np.append(values, 0.0)) < 0):
+        raise BadInputError(
+            "The history holds a negative or infinite count.",
+            remedy="Mark unknown bins as NaN and check the counts.",
+        )
+    return values

@@ -1,0 +1,1 @@
+"""Policies x settings x sizes x seeds, in parallel into one table."""

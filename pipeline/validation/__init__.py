@@ -1,0 +1,1 @@
+"""Proving a release on the held-out window."""

@@ -1,0 +1,207 @@
+"""The policies that a validation replays, each with what it believes about run times and sharing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from cluster_logs.errors import BadInputError
+from lucid_models.duration.model import WorkloadEstimateModel
+from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s, user_name_s
+from lucid_models.packing.tree import PackingSettings
+from lucid_models.releases.manifest import ReleaseManifest
+from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.validation.forecast_beliefs import Forecaster
+from pipeline.validation.replay_inputs import ReplayInputs
+from pipeline.validation.sharing_beliefs import PairModel, believed_pairs
+from simulator.cluster import ClusterSpec
+from simulator.colocation import BelievedPairs, ColocationModel
+from simulator.forecast import ThroughputForecast
+from simulator.recorder import Recorder
+from simulator.replay import simulate
+from simulator.result import SimulationResult
+from simulator.user_history import user_history_estimates
+from simulator.workload import Workload
+
+Floats = NDArray[np.float64]
+
+
+class SharingModel(PairModel, Protocol):
+    """What a contender needs of a packing model."""
+
+    @property
+    def settings(self) -> PackingSettings:
+        """Its thresholds."""
+
+    def predict(
+        self, gpu_util_pct: ArrayLike, gpu_mem_util_pct: ArrayLike, gpu_mem_mib: ArrayLike, amp: ArrayLike
+    ) -> NDArray[np.intp]:
+        """Sharing scores, shape (rows,)."""
+
+
+class LoadedRelease(Protocol):
+    """What a validation reads of `lucid_models.releases.lifecycle.ReleaseModels`."""
+
+    @property
+    def packing(self) -> SharingModel:
+        """The packing model."""
+
+    @property
+    def throughput(self) -> Forecaster:
+        """The throughput model."""
+
+    @property
+    def duration(self) -> WorkloadEstimateModel:
+        """The duration model."""
+
+    @property
+    def manifest(self) -> ReleaseManifest:
+        """What the release pins."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy with its beliefs, None where it has none; arrays hold one a row of `ReplayInputs.replayed`."""
+
+    name: str
+    policy: str
+    estimated_duration_s: Floats | None = None
+    sharing_scores: Floats | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    forecast: ThroughputForecast | None = None
+    believed_pairs: BelievedPairs | None = None
+
+
+def rival_contenders(inputs: ReplayInputs) -> list[Contender]:
+    """FIFO, SJF (an oracle), QSSF with Helios' rolling estimate, the user-history estimate, Tiresias."""
+    return [
+        Contender("fifo", "fifo"),
+        Contender("sjf", "sjf"),
+        Contender("qssf", "qssf", rolling_estimates_s(inputs)),
+        # Tsafrir et al. estimate run times; their order (shortest expected service first) is QSSF's.
+        Contender("tsafrir", "qssf", user_estimates_s(inputs)),
+        Contender("tiresias", "tiresias"),
+    ]
+
+
+def lucid_contender(
+    name: str,
+    release: LoadedRelease,
+    inputs: ReplayInputs,
+    rolling_s: Floats,
+    jobs: pd.DataFrame,
+    forecast: ThroughputForecast | None = None,
+) -> Contender:
+    """Lucid with a release's estimates, sharing scores, throughput forecast and settings.
+
+    `jobs` are all jobs of the lake until the window's end. Each job of the window is estimated from what had
+    ended by its submission; jobs of the warm-up, which the model may have learned from, go by `rolling_s`.
+    """
+    until = learned_until(release.manifest)
+    submit = pd.to_datetime(jobs["submit_time"], utc=True)
+    # A release that learned from a part of the window (an older champion cannot, another cluster's might).
+    begins = inputs.window.start if until is None else min(until, inputs.window.start)
+    fresh = jobs[submit >= begins]
+    causal = release.duration.predict_causal(fresh, earlier=jobs[submit < begins])
+    by_row = pd.Series(causal, index=_keys(fresh))
+    estimates = rolling_s.copy()
+    judged = inputs.judged
+    estimates[judged] = by_row.loc[_keys(inputs.replayed[judged])].to_numpy(dtype=np.float64)
+    settings = {key: value for key, value in release.manifest.settings.items() if key != ALLOW_SIMULATED}
+    scores = sharing_scores(release.packing, inputs)
+    pairs = believed_pairs(release.packing)
+    return Contender(name, "lucid", estimates, scores, settings, forecast, pairs)
+
+
+def learned_until(manifest: ReleaseManifest) -> datetime | None:
+    """Until when a release's models have learned."""
+    return None if manifest.training.until is None else datetime.fromisoformat(manifest.training.until)
+
+
+def rolling_estimates_s(inputs: ReplayInputs) -> Floats:
+    """Helios' rolling estimate of each replayed job."""
+    return helios_rolling_s(_history(inputs))[len(inputs.earlier) :]
+
+
+def user_name_estimates_s(inputs: ReplayInputs) -> Floats:
+    """The moving average of the user's jobs of the same name, of each replayed job."""
+    return user_name_s(_history(inputs))[len(inputs.earlier) :]
+
+
+def user_estimates_s(inputs: ReplayInputs) -> Floats:
+    """Tsafrir's estimate of each replayed job."""
+    workload = Workload.from_jobs(inputs.replayed, withdrawn_jobs=False)
+    origin = pd.Timestamp(inputs.replayed["submit_time"].iloc[0])
+    ends_s = known_from_s(inputs.replayed) - origin.timestamp()
+    rows = np.arange(len(workload)) if workload.rows is None else workload.rows
+    ended = pd.to_datetime(known_from_s(inputs.earlier), unit="s", utc=True)
+    estimates = np.empty(len(inputs.replayed))
+    estimates[rows] = user_history_estimates(
+        workload, history=inputs.earlier.assign(end_time=ended), ends_s=ends_s[rows]
+    )
+    return estimates
+
+
+def sharing_scores(packing: SharingModel, inputs: ReplayInputs) -> Floats:
+    """The packing model's score of every profile; NaN where there is none."""
+    scores = np.full(len(inputs.profiles), np.nan)
+    rows = [i for i, profile in enumerate(inputs.profiles) if profile is not None]
+    known = [profile for profile in inputs.profiles if profile is not None]
+    if rows:
+        scores[rows] = packing.predict(
+            np.array([profile.gpu_util_pct for profile in known]),
+            np.array([profile.gpu_mem_util_pct for profile in known]),
+            np.array([profile.gpu_mem_mib for profile in known]),
+            np.array([float(profile.amp) for profile in known]),
+        )
+    return scores
+
+
+def replay_contender(
+    contender: Contender,
+    inputs: ReplayInputs,
+    cluster: ClusterSpec,
+    colocation: ColocationModel,
+    progress: Any = None,
+    recorder: Recorder | None = None,
+) -> SimulationResult:
+    """Simulate one contender on the warm-up and the window; `recorder` watches."""
+    workload = Workload.from_jobs(
+        inputs.replayed,
+        estimated_duration_s=contender.estimated_duration_s,
+        profiles=list(inputs.profiles),
+        sharing_scores=contender.sharing_scores,
+        withdrawn_jobs=False,  # nobody completes them: there is no JCT to judge by
+    )
+    result = simulate(
+        workload,
+        cluster,
+        contender.policy,
+        settings=contender.settings,
+        colocation=colocation,
+        changes=inputs.changes,
+        forecast=contender.forecast,
+        believed_pairs=contender.believed_pairs,
+        recorder=recorder,
+        progress=progress,
+    )
+    outgrown = int(result.summary["outgrown_jobs"])
+    if outgrown:
+        raise BadInputError(
+            f"{contender.name} left {outgrown:,} jobs waiting for nodes that their virtual cluster lost.",
+            remedy="Have the policy set fewer nodes aside (profiling_nodes).",
+        )
+    return result
+
+
+def _history(inputs: ReplayInputs) -> pd.DataFrame:
+    return pd.concat([inputs.earlier, inputs.replayed], ignore_index=True)
+
+
+def _keys(jobs: pd.DataFrame) -> pd.MultiIndex:
+    """The lake's key of a job: a requeued job may come back under its id."""
+    return pd.MultiIndex.from_arrays([jobs["job_id"].astype(str), jobs["submit_time"]])
