@@ -88,6 +88,21 @@ def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
     return ProfileSet(solo=frames[0], pairs=frames[1], out_of_memory=pd.DataFrame())
 
 
+def measured_or_simulated(lake_uri: str, cluster: str) -> tuple[ProfileSet, list[str]]:
+    """Return the cluster's profiles, the simulated GPU's where nobody stored any, and what to say of them."""
+    try:
+        profiles = read_profile_set(lake_uri, cluster)
+    except NotFoundError:
+        from profiler_jobs.devices.simulated import measure_simulated_profiles
+
+        profiles = measure_simulated_profiles(0)
+    if bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()):
+        return profiles, [
+            "How jobs slow each other down on shared GPUs was measured on the simulated GPU, not a real one."
+        ]
+    return profiles, []
+
+
 def _folder(lake_uri: str, cluster: str) -> tuple[pafs.FileSystem, str]:
     fs, root = locate(lake_uri)
     return fs, f"{root.rstrip('/')}/profiles/cluster={check_cluster_name(cluster)}"

@@ -29,7 +29,7 @@ from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.storage import locate, write_atomically
 from pipeline.cluster_events import EVERYONE, lake_sizes, one_pool
-from pipeline.profile_store import read_profile_set
+from pipeline.profile_store import measured_or_simulated
 from pipeline.run_manifest import frame_sha256
 from pipeline.simulation import within
 from pipeline.validation.replay_inputs import JobTypes
@@ -218,17 +218,7 @@ def read_lake(
             remedy="Choose a window inside it.",
         )
     sizes = lake_sizes(lake_uri, cluster, jobs["submit_time"].min().to_pydatetime(), ZoneInfo("UTC"))
-    remarks = []
-    try:
-        profiles = read_profile_set(lake_uri, cluster)
-    except NotFoundError:
-        from profiler_jobs.devices.simulated import measure_simulated_profiles
-
-        profiles = measure_simulated_profiles(0)
-    if bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()):
-        remarks.append(
-            "How jobs slow each other down on shared GPUs was measured on the simulated GPU, not a real one."
-        )
+    profiles, remarks = measured_or_simulated(lake_uri, cluster)
     return SweepInputs(
         jobs=_columns(jobs, JOB_COLUMNS),
         sizes=_columns(sizes, SIZE_COLUMNS),

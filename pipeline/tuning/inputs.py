@@ -32,7 +32,7 @@ from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import as_known_at
-from pipeline.profile_store import read_profile_set, write_profile_set
+from pipeline.profile_store import measured_or_simulated, write_profile_set
 from pipeline.run_manifest import frame_sha256
 from pipeline.sweeps.inputs import read_bytes
 from pipeline.tuning.windows import TuningWindows
@@ -85,15 +85,7 @@ def read_known_lake(lake_uri: str, cluster: str, until: datetime) -> KnownLake:
     """Read what was known of a cluster at `until`. Raises NotFoundError without jobs or nodes."""
     lake = Lake(lake_uri)
     jobs = as_known_at(lake.read_jobs(cluster, None, until), until)
-    remarks = []
-    try:
-        profiles = read_profile_set(lake_uri, cluster)
-    except NotFoundError:
-        from profiler_jobs.devices.simulated import measure_simulated_profiles
-
-        profiles = measure_simulated_profiles(0)
-    if bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()):
-        remarks.append("How jobs slow each other down was measured on the simulated GPU, not a real one.")
+    profiles, remarks = measured_or_simulated(lake_uri, cluster)
     first = jobs["submit_time"].min().to_pydatetime()
     return KnownLake(
         cluster,

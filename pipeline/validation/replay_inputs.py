@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
 from pipeline.cluster_events import lake_sizes
-from pipeline.profile_store import read_profile_set
+from pipeline.profile_store import measured_or_simulated
 from pipeline.windows import submission_span
 from profiler_jobs.profile_table import ProfileSet
 from simulator.cluster import ClusterSpec
@@ -128,7 +128,8 @@ def read_inputs(
             f"{_say(window.end)}. {' '.join(said)}",
             remedy="Hold out more days, or give the virtual clusters' nodes (`lucid ingest --nodes`).",
         )
-    measured = _measured(lake_uri, cluster, said)
+    measured, remarks = measured_or_simulated(lake_uri, cluster)
+    said += remarks
     profiles = profiles_of_jobs(replayed, measured, job_types, seed, said)
     return ReplayInputs(
         window,
@@ -177,20 +178,6 @@ def _that_fit(
             said.append(f"{count:,} jobs are left out of the replay: {rule.replace('_', ' ')}.")
     rows = np.sort(workload.rows) if workload.rows is not None else np.arange(0)
     return replayed.iloc[rows].reset_index(drop=True), judged[rows]
-
-
-def _measured(lake_uri: str, cluster: str, said: list[str]) -> ProfileSet:
-    try:
-        measured = read_profile_set(lake_uri, cluster)
-    except NotFoundError:
-        from profiler_jobs.devices.simulated import measure_simulated_profiles
-
-        measured = measure_simulated_profiles(0)
-    if bool(measured.solo["simulated"].any() or measured.pairs["simulated"].any()):
-        said.append(
-            "How jobs slow each other down on shared GPUs was measured on the simulated GPU, not a real one."
-        )
-    return measured
 
 
 def profiles_of_jobs(
