@@ -41,7 +41,7 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install  ## Measure readers, simulator and scoring; print ratios
+bench: install  ## Measure readers, simulator, training and scoring; print ratios
 	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 golden: install  ## Write the golden results anew; look at the diff before you commit it
