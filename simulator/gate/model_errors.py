@@ -38,12 +38,12 @@ class ModelErrors:
     @property
     def name(self) -> str:
         """The constraint's name."""
-        return f"{self.model.replace(' ', '_')}_beside_naive"
+        return f"{self.model.lower().replace(' ', '_')}_beside_naive"
 
 
 def usable_predictions(model: str, values: Floats, lowest: float, highest: float | None) -> Constraint:
     """Every prediction is finite and within its range; shape (rows,)."""
-    name = f"{model.replace(' ', '_')}_usable"
+    name = f"{model.lower().replace(' ', '_')}_usable"
     finite = np.isfinite(values)
     low, high = values[finite] < lowest, values[finite] > (np.inf if highest is None else highest)
     bad = int((~finite).sum() + low.sum() + high.sum())

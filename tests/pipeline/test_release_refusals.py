@@ -82,7 +82,7 @@ def test_models_trained_on_shuffled_targets_are_not_promoted_however_lucky(
 def test_a_sound_release_shows_each_models_error_beside_a_naive_one(world: World, tmp_path: Path) -> None:
     verdict = validate(world, tmp_path)
     assert verdict.approved, verdict.sentence
-    for name in ("run_time_estimates", "job_forecasts", "GPU_forecasts", "sharing_scores"):
+    for name in ("run_time_estimates", "job_forecasts", "gpu_forecasts", "sharing_scores"):
         found = constraint(verdict, f"{name}_beside_naive")
         assert found.passed is True, found.sentence
         assert found.challenger is not None
@@ -109,8 +109,8 @@ def test_unusable_forecasts_are_refused_by_name(world: World, tmp_path: Path, ba
     release = replace(world.release, throughput=SimpleNamespace(scorer=both.__getitem__))
     verdict = validate(world, tmp_path, release)
     assert not verdict.approved
-    assert "GPU_forecasts_usable" in failed(verdict)
-    assert constraint(verdict, "GPU_forecasts_usable").challenger == 1.0
+    assert "gpu_forecasts_usable" in failed(verdict)
+    assert constraint(verdict, "gpu_forecasts_usable").challenger == 1.0
     assert constraint(verdict, "job_forecasts_usable").passed is True
 
 
@@ -200,7 +200,7 @@ def test_the_gate_holds_in_a_week_that_is_unlike_all_before(world: World, tmp_pa
     for name in (
         "estimates_finite_and_positive",
         "job_forecasts_usable",
-        "GPU_forecasts_usable",
+        "gpu_forecasts_usable",
         "every_job_ends",
     ):
         assert constraint(verdict, name).passed is True
