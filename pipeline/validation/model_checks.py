@@ -7,14 +7,14 @@ it; the replay alone could hide that on a quiet window.
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from lucid_models.duration.model import epoch_seconds
+from lucid_models.evaluation.baselines import majority_class
 from lucid_models.packing.model import label_configurations
 from lucid_models.throughput.scorer import SERIES
 from pipeline.validation.contenders import LoadedRelease, sharing_scores, user_name_estimates_s
-from pipeline.validation.forecast_beliefs import SeriesForecast, forecast_series
+from pipeline.validation.forecast_beliefs import SeriesForecast
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.bootstrap import block_numbers
 from simulator.gate.model_errors import ModelErrors, not_worse_than_naive, usable_predictions
@@ -29,13 +29,13 @@ def check_models(
     release: LoadedRelease,
     inputs: ReplayInputs,
     beliefs: Mapping[str, Floats],
-    throughput: pd.DataFrame | None,
+    forecasts: Mapping[str, SeriesForecast] | None,
     rules: GateRules,
 ) -> list[Constraint]:
     """All that the window says of a release's models.
 
     `beliefs`: estimated run times (s) by contender, shape of `inputs.replayed`; without the challenger's
-    where those cannot be replayed. `throughput`: the window's with enough history, if the lake has it.
+    where those cannot be replayed. `forecasts`: the release's by series, if the lake has throughput.
     """
     found = []
     if "challenger" in beliefs:
@@ -45,9 +45,8 @@ def check_models(
             "the moving average of a user's jobs of that name": user_name_estimates_s(inputs),
         }
         found.append(_estimates_beside_naive(beliefs["challenger"], naive, inputs, rules))
-    if throughput is not None:
-        series = forecast_series(release.throughput, throughput)
-        found += _forecasts(series, inputs.window.start.timestamp(), rules)
+    if forecasts is not None:
+        found += _forecasts(forecasts, inputs.window.start.timestamp(), rules)
     return [*found, *_sharing_scores(release, inputs, rules)]
 
 
@@ -130,8 +129,7 @@ def _sharing_scores(release: LoadedRelease, inputs: ReplayInputs, rules: GateRul
     scores = np.asarray(
         packing.predict(*(paired[name].to_numpy(dtype=np.float64) for name in columns)), dtype=np.float64
     )
-    commonest = int(np.bincount(labels.scores, minlength=1).argmax())
-    wrong, naively_wrong = scores != labels.scores, labels.scores != commonest
+    wrong, naively_wrong = scores != labels.scores, labels.scores != majority_class(labels.scores)
     errors = ModelErrors(
         "sharing scores",
         "share of wrong ones",

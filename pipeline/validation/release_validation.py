@@ -34,7 +34,12 @@ from pipeline.validation.contenders import (
     rival_contenders,
 )
 from pipeline.validation.decision_latency import decision_latency_ms
-from pipeline.validation.forecast_beliefs import believed_throughput, forecast_series, read_window_throughput
+from pipeline.validation.forecast_beliefs import (
+    SeriesForecast,
+    believed_throughput,
+    forecast_series,
+    read_window_throughput,
+)
 from pipeline.validation.model_checks import check_models
 from pipeline.validation.replay_inputs import HeldOutWindow, ReplayInputs, held_out_window, read_inputs
 from simulator.colocation import MeasuredPairs
@@ -170,11 +175,12 @@ def prove(
     if throughput is None:
         said.append("The lake holds no throughput of the window: no forecast took part.")
     rules = settings.rules
+    forecasts = _forecasts(challenger, champion, throughput)
     contenders, estimates, reference = _contenders(
-        challenger, champion, inputs, jobs, throughput, said, progress
+        challenger, champion, inputs, jobs, forecasts, said, progress
     )
     beliefs = {one.name: _beliefs(one) for one in contenders}
-    models = check_models(challenger.models, inputs, beliefs, throughput, rules)
+    models = check_models(challenger.models, inputs, beliefs, forecasts.get("challenger"), rules)
     measured = _measured_window(inputs)
     results = _replay(contenders, inputs, progress)
     progress(len(contenders), len(contenders), "timing decisions")
@@ -242,7 +248,7 @@ def _contenders(
     champion: Candidate | None,
     inputs: ReplayInputs,
     jobs: pd.DataFrame,
-    throughput: pd.DataFrame | None,
+    forecasts: Mapping[str, Mapping[str, SeriesForecast]],
     said: list[str],
     progress: Progress,
 ) -> tuple[list[Contender], EstimateCheck, str | None]:
@@ -255,7 +261,7 @@ def _contenders(
     contenders: list[Contender] = []
 
     def lucid(name: str, release: LoadedRelease) -> Contender:
-        forecast = _forecast(release, throughput, inputs)
+        forecast = _load_to_come(forecasts.get(name), inputs)
         return lucid_contender(name, release, inputs, rolling, jobs, forecast)
 
     first = lucid("challenger", challenger.models)
@@ -281,14 +287,25 @@ def _known_scores(contender: Contender) -> bool:
     return scores is None or bool(np.isin(scores[np.isfinite(scores)], (0, 1, 2)).all())
 
 
-def _forecast(
-    release: LoadedRelease, throughput: pd.DataFrame | None, inputs: ReplayInputs
-) -> ThroughputForecast | None:
+def _forecasts(
+    challenger: Candidate, champion: Candidate | None, throughput: pd.DataFrame | None
+) -> dict[str, dict[str, SeriesForecast]]:
+    """Each release's forecasts by contender and series; empty without throughput."""
     if throughput is None:
-        return None
-    series = forecast_series(release.throughput, throughput)
-    if not all(np.isfinite(one.forecast).all() for one in series.values()):
-        return None  # `check_models` refuses it, and a policy could do nothing with it
+        return {}
+    releases = {"challenger": challenger, "champion": champion}
+    return {
+        name: forecast_series(candidate.models.throughput, throughput)
+        for name, candidate in releases.items()
+        if candidate is not None
+    }
+
+
+def _load_to_come(
+    series: Mapping[str, SeriesForecast] | None, inputs: ReplayInputs
+) -> ThroughputForecast | None:
+    if series is None or not all(np.isfinite(one.forecast).all() for one in series.values()):
+        return None  # what is not finite `check_models` refuses, and a policy could do nothing with it
     return believed_throughput(series, inputs.replayed["submit_time"].iloc[0], inputs.window.end)
 
 
