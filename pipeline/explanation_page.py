@@ -26,7 +26,7 @@ from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
 from pipeline.cli.explain import prediction_tables
 from pipeline.explanations import ExplainedPrediction, RegisteredModel, explain_predictions, scorer_as_of
-from profiler_jobs.devices.simulated import measure_simulated_profiles
+from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.studies.pages import publish, study_parser
 
 LIKE, DAYS, TRAIN_DAYS, SEED = "helios-venus", 14, 12, 1

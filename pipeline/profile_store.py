@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import check_cluster_name
 from cluster_logs.storage import locate, write_atomically
-from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet
+from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, as_profile_frame
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,6 @@ def read_profiles_or_measure(singles_uri: str | None, pairs_uri: str | None, *, 
 
     Raises BadInputError when only one of the two files is given.
     """
-    import pandas as pd
-
     if bool(singles_uri) != bool(pairs_uri):
         raise BadInputError(
             "Solo profiles and pairs belong together, but only one file is given.",
@@ -48,10 +46,8 @@ def read_profiles_or_measure(singles_uri: str | None, pairs_uri: str | None, *, 
     if singles_uri and pairs_uri:
         from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
-        return ProfileSet(
-            read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri), out_of_memory=pd.DataFrame()
-        )
-    from profiler_jobs.devices.simulated import measure_simulated_profiles
+        return ProfileSet(read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri))
+    from profiler_jobs.campaign import measure_simulated_profiles
 
     return measure_simulated_profiles(seed)
 
@@ -72,11 +68,9 @@ def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> Prof
 
 def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
     """Read the cluster's profile tables. Raises NotFoundError when nobody stored any."""
-    import pandas as pd
-
     fs, folder = _folder(lake_uri, cluster)
     frames = []
-    for name in ("solo", "pairs"):
+    for name, schema in (("solo", PROFILE_SCHEMA), ("pairs", PAIR_SCHEMA)):
         path = f"{folder}/{name}.parquet"
         if fs.get_file_info(path).type != pafs.FileType.File:
             raise NotFoundError(
@@ -84,8 +78,8 @@ def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
                 remedy="Run the DAG ingest_logs, which stores measured or simulated profiles.",
             )
         with fs.open_input_file(path) as source:
-            frames.append(pq.read_table(source).to_pandas())
-    return ProfileSet(solo=frames[0], pairs=frames[1], out_of_memory=pd.DataFrame())
+            frames.append(as_profile_frame(pq.read_table(source).to_pandas(), schema))
+    return ProfileSet(solo=frames[0], pairs=frames[1])
 
 
 def measured_or_simulated(lake_uri: str, cluster: str) -> tuple[ProfileSet, list[str]]:
@@ -93,7 +87,7 @@ def measured_or_simulated(lake_uri: str, cluster: str) -> tuple[ProfileSet, list
     try:
         profiles = read_profile_set(lake_uri, cluster)
     except NotFoundError:
-        from profiler_jobs.devices.simulated import measure_simulated_profiles
+        from profiler_jobs.campaign import measure_simulated_profiles
 
         profiles = measure_simulated_profiles(0)
     if bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()):

@@ -1,61 +1,197 @@
-"""Measure a set of configurations alone and in all pairs on one device."""
+"""Measure tasks on one device, one after another, into the measurement table; a run that was killed goes
+on.
+"""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from itertools import combinations_with_replacement
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 
-from cluster_logs.progress import Progress, silent
-from profiler_jobs.devices.device import OutOfMemory, ProfilingDevice
-from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, as_profile_frame
+from cluster_logs.errors import BadInputError
+from cluster_logs.progress import Progress, Work, silent
+from profiler_jobs.devices.device import OutOfMemory, ProfilingDevice, RunFailure, RunOutcome
+from profiler_jobs.devices.simulated import SimulatedGpu
+from profiler_jobs.measurement_table import (
+    FAILED,
+    MEASURED,
+    OUT_OF_MEMORY,
+    as_measurement_frame,
+    origin_columns,
+    read_measurements,
+    write_measurements,
+)
+from profiler_jobs.method import Method
+from profiler_jobs.profile_table import ProfileSet
+from profiler_jobs.summary import summarise
+from profiler_jobs.tasks import MeasurementTask, pair_tasks, solo_tasks
 from profiler_jobs.workloads import JobType, list_job_types
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class CampaignReport:
+    """What became of every task, by name: asked = measured + out_of_memory + failed + already_done + left."""
+
+    measured: list[str] = field(default_factory=list)
+    out_of_memory: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    already_done: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)  # the budget was spent before them
+
+
+def run_campaign(
+    device: ProfilingDevice,
+    tasks: Sequence[MeasurementTask],
+    table_uri: str,
+    *,
+    method: Method | None = None,
+    budget_s: float | None = None,
+    progress: Progress = silent,
+    clock: Clock = time.monotonic,
+) -> CampaignReport:
+    """Measure the tasks in their order into the table, which is written anew after each.
+
+    A task that the table already holds for this device and method is not run again, unless it failed. No task
+    is begun that would not end within `budget_s` by its expected time. Raises BadInputError when the table
+    holds another device's measurements.
+    """
+    method = method or Method()
+    rows = read_measurements(table_uri)
+    origin = origin_columns(device.description, method)
+    settled = _settled(rows, origin)
+    report = CampaignReport()
+    began_s = clock()
+    overhead_s = device.run_overhead_s()
+    for position, task in enumerate(tasks):
+        progress(position, len(tasks), Work("measuring", "tasks"))
+        if task.name in settled:
+            report.already_done.append(task.name)
+            continue
+        expected_s = method.expected_s(task, overhead_s=overhead_s)
+        if budget_s is not None and clock() - began_s + expected_s > budget_s:
+            report.left.append(task.name)
+            continue
+        began = datetime.now(UTC)
+        outcome = device.run(task.job_types, method.windows(task), warmup_s=method.warmup_s)
+        found = outcome_rows(task, outcome, origin, method, began)
+        rows = _appended(rows, found, origin)
+        write_measurements(table_uri, rows)
+        settled.add(task.name)
+        {MEASURED: report.measured, OUT_OF_MEMORY: report.out_of_memory, FAILED: report.failed}[
+            found[0]["outcome"]
+        ].append(task.name)
+    progress(len(tasks), len(tasks), Work("measuring", "tasks"))
+    return report
+
+
+def outcome_rows(
+    task: MeasurementTask,
+    outcome: RunOutcome,
+    origin: Mapping[str, Any],
+    method: Method,
+    began: datetime,
+) -> list[dict[str, Any]]:
+    """Return a run's rows of the measurement table: a row a window, or one that says why there is none."""
+    first, second = task.job_types[0].name, task.job_types[1].name if task.is_pair else None
+    shared = {"task": task.name, "job_type_1": first, "job_type_2": second, **origin}
+    if isinstance(outcome, OutOfMemory):
+        reason = {"outcome": OUT_OF_MEMORY, "detail": outcome.detail, "needed_mib": outcome.needed_mib}
+        return [{**shared, **reason, "started": began}]
+    if isinstance(outcome, RunFailure):
+        return [{**shared, "outcome": FAILED, "detail": outcome.reason, "started": began}]
+    windows_a_repeat = len(outcome) // method.repeats
+    rows = []
+    for position, record in enumerate(outcome):
+        seen = record.telemetry
+        rows.append(
+            {
+                **shared,
+                "outcome": MEASURED,
+                "repeat": position // windows_a_repeat,
+                "active": "".join(str(index + 1) for index in record.window.active),
+                "started": record.started,
+                "window_s": record.seconds,
+                "speed_1": record.speeds[0],
+                "speed_2": record.speeds[1] if task.is_pair else None,
+                "steps_1": record.steps[0],
+                "steps_2": record.steps[1] if task.is_pair else None,
+                "overlap": record.overlap,
+                "gpu_util_pct": seen.gpu_util_pct,
+                "gpu_mem_util_pct": seen.gpu_mem_util_pct,
+                "gpu_mem_mib": seen.gpu_mem_mib,
+                "samples": seen.samples,
+                "power_w": seen.power_w,
+                "energy_j": seen.energy_j,
+                "sm_clock_mhz": seen.sm_clock_mhz,
+                "mem_clock_mhz": seen.mem_clock_mhz,
+                "throttle_reasons": ",".join(seen.throttle_reasons),
+            }
+        )
+    return rows
 
 
 def measure_profiles(
-    device: ProfilingDevice, job_types: Sequence[JobType] | None = None, progress: Progress = silent
+    device: ProfilingDevice,
+    job_types: Sequence[JobType] | None = None,
+    *,
+    method: Method | None = None,
+    progress: Progress = silent,
 ) -> ProfileSet:
-    """Measure every configuration alone and every unordered pair (also with itself).
+    """Measure configurations (default: Table 1) alone and in all pairs, in memory; for devices that are fast.
 
-    What runs out of memory alone is not paired. Rows follow the order of `job_types`
-    (default: the whole zoo).
+    What runs out of memory alone is not paired.
     """
     wanted = list_job_types() if job_types is None else tuple(job_types)
-    solo: list[dict[str, Any]] = []
-    pairs: list[dict[str, Any]] = []
-    too_big: list[dict[str, Any]] = []
+    method = method or Method()
+    origin = origin_columns(device.description, method)
+    rows: list[dict[str, Any]] = []
     fitting: list[JobType] = []
-    origin = {"device": device.name, "simulated": device.simulated}
-    for done, job_type in enumerate(wanted, start=1):
-        found = device.measure_solo(job_type)
-        if isinstance(found, OutOfMemory):
-            too_big.append({"job_type_1": job_type.name, "job_type_2": None, **asdict(found)})
-        else:
-            fitting.append(job_type)
-            identity = {
-                "job_type": job_type.name,
-                "model": job_type.model.name,
-                "dataset": job_type.model.dataset,
-                "batch_size": job_type.batch_size,
-                "amp": int(job_type.amp),
-            }
-            solo.append({**identity, **asdict(found), **origin})
+    for done, task in enumerate(solo_tasks(wanted), start=1):
+        found = _measure(device, task, method, origin)
+        rows += found
+        if found[0]["outcome"] == MEASURED:
+            fitting += task.job_types
         progress(done, len(wanted), "configurations measured alone")
-    for done, (first, second) in enumerate(combinations_with_replacement(fitting, 2), start=1):
-        together = device.measure_pair(first, second)
-        names = {"job_type_1": first.name, "job_type_2": second.name}
-        if isinstance(together, OutOfMemory):
-            too_big.append({**names, **asdict(together)})
-        else:
-            pairs.append({**names, **asdict(together), **origin})
-        progress(done, len(fitting) * (len(fitting) + 1) // 2, "pairs measured")
-    return ProfileSet(
-        as_profile_frame(_frame(solo, PROFILE_SCHEMA.names), PROFILE_SCHEMA),
-        as_profile_frame(_frame(pairs, PAIR_SCHEMA.names), PAIR_SCHEMA),
-        _frame(too_big, ["job_type_1", "job_type_2", "needed_mib", "capacity_mib"]),
-    )
+    pairs = pair_tasks(fitting)
+    for done, task in enumerate(pairs, start=1):
+        rows += _measure(device, task, method, origin)
+        progress(done, len(pairs), "pairs measured")
+    return summarise(as_measurement_frame(rows))
 
 
-def _frame(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows), columns=list(columns))
+def measure_simulated_profiles(seed: int, progress: Progress = silent) -> ProfileSet:
+    """Measure Table 1 on the simulated GPU: 66 configurations alone, and all pairs that fit."""
+    return measure_profiles(SimulatedGpu(seed), progress=progress)
+
+
+def _measure(
+    device: ProfilingDevice, task: MeasurementTask, method: Method, origin: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    began = datetime.now(UTC)
+    outcome = device.run(task.job_types, method.windows(task), warmup_s=method.warmup_s)
+    return outcome_rows(task, outcome, origin, method, began)
+
+
+def _settled(rows: pd.DataFrame, origin: Mapping[str, Any]) -> set[str]:
+    """The tasks that this device and method have a result of; what failed is tried again."""
+    others = sorted(set(rows["device"]) - {origin["device"]})
+    if others:
+        raise BadInputError(
+            f"The table holds measurements of {', '.join(others)}, and the device is {origin['device']}.",
+            remedy="Measure every kind of device into a table of its own.",
+        )
+    ours = (rows["method_id"] == origin["method_id"]) & (rows["outcome"] != FAILED)
+    return set(rows.loc[ours, "task"])
+
+
+def _appended(
+    rows: pd.DataFrame, found: Sequence[Mapping[str, Any]], origin: Mapping[str, Any]
+) -> pd.DataFrame:
+    """The table with a run's rows, instead of those of the same task and method."""
+    kept = rows[(rows["task"] != found[0]["task"]) | (rows["method_id"] != origin["method_id"])]
+    added = as_measurement_frame(found)
+    return added if kept.empty else pd.concat([kept, added], ignore_index=True)

@@ -1,14 +1,17 @@
 """The two tables that measurements end in: one row a configuration, one row a colocated pair.
 
 Speeds of the solo table are the workload's own unit per second; speeds of the pair table are normalised
-(colocated / solo), so 1 means undisturbed. Utilisations are percent, memory is MiB.
+(colocated / solo), so 1 means undisturbed. Utilisations are percent, memory is MiB. `speed_cv` is the
+coefficient of variation over the repeats and `measured_at` the time of the first window, both null where they
+are not known (published tables; a simulated row has no time). `suspicious` marks pairs with a speed above
+1.05: nobody should run faster in company than alone.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -28,6 +31,8 @@ PROFILE_SCHEMA = pa.schema(
         pa.field("gpu_mem_mib", pa.float64(), nullable=False),
         pa.field("device", pa.string(), nullable=False),
         pa.field("simulated", pa.bool_(), nullable=False),
+        pa.field("speed_cv", pa.float64()),
+        pa.field("measured_at", pa.timestamp("us", tz="UTC")),
     ]
 )
 
@@ -42,6 +47,10 @@ PAIR_SCHEMA = pa.schema(
         pa.field("gpu_mem_mib", pa.float64(), nullable=False),
         pa.field("device", pa.string(), nullable=False),
         pa.field("simulated", pa.bool_(), nullable=False),
+        pa.field("speed_cv_1", pa.float64()),
+        pa.field("speed_cv_2", pa.float64()),
+        pa.field("suspicious", pa.bool_(), nullable=False),
+        pa.field("measured_at", pa.timestamp("us", tz="UTC")),
     ]
 )
 
@@ -62,7 +71,27 @@ _PUBLISHED_PAIR = {
     "gmem_util": "gpu_mem_util_pct",
     "gmem": "gpu_mem_mib",
 }
-_METRICS = ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+_PANDAS_TYPES: dict[pa.DataType, Literal["str", "bool", "int32", "float64"]] = {
+    pa.string(): "str",
+    pa.bool_(): "bool",
+    pa.int32(): "int32",
+    pa.float64(): "float64",
+}
+SPEED_SUSPICIOUS = 1.05
+# What a table may lack, and how an unknown value is written.
+_OPTIONAL: dict[str, Any] = {
+    "speed_cv": math.nan,
+    "speed_cv_1": math.nan,
+    "speed_cv_2": math.nan,
+    "suspicious": None,  # follows from the speeds
+    "measured_at": pd.NaT,
+}
+OUT_OF_MEMORY_COLUMNS = ("job_type_1", "job_type_2", "needed_mib", "capacity_mib")
+REJECTED_COLUMNS = ("task", "reason")
+
+
+def _no_rows(columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame(columns=list(columns))
 
 
 @dataclass(frozen=True)
@@ -70,12 +99,14 @@ class ProfileSet:
     """What one measuring campaign found.
 
     `solo` follows PROFILE_SCHEMA, `pairs` follows PAIR_SCHEMA; `out_of_memory` lists the configurations and
-    pairs that did not fit: job_type_1, job_type_2 (null for a configuration alone), needed_mib, capacity_mib.
+    pairs that did not fit: job_type_1, job_type_2 (null for a configuration alone), needed_mib (null where it
+    is not known), capacity_mib; `rejected` lists what was measured and cannot be trusted: task, reason.
     """
 
     solo: pd.DataFrame
     pairs: pd.DataFrame
-    out_of_memory: pd.DataFrame
+    out_of_memory: pd.DataFrame = field(default_factory=lambda: _no_rows(OUT_OF_MEMORY_COLUMNS))
+    rejected: pd.DataFrame = field(default_factory=lambda: _no_rows(REJECTED_COLUMNS))
 
 
 @dataclass(frozen=True)
@@ -107,6 +138,7 @@ def load_solo_profiles(path: str | Path, *, device: str = "as published") -> Pro
     own = "job_type" in raw.columns
     frame = _pick(raw, path, _own_columns(PROFILE_SCHEMA) if own else _PUBLISHED_SOLO)
     reasons: list[str] = [""] * len(frame)
+    _take_optional(raw, frame, PROFILE_SCHEMA, reasons)
     _check_identity(frame, ("model", "dataset"), reasons)
     _check_numbers(frame, {"batch_size": (1, 1e9), "speed": (0, math.inf), **_metric_bounds()}, reasons)
     _mark(reasons, frame["batch_size"] % 1 != 0, "batch_size is not a whole number")
@@ -125,6 +157,7 @@ def load_pair_profiles(path: str | Path, *, device: str = "as published") -> Pro
     own = "job_type_1" in raw.columns
     frame = _pick(raw, path, _own_columns(PAIR_SCHEMA) if own else _PUBLISHED_PAIR)
     reasons: list[str] = [""] * len(frame)
+    _take_optional(raw, frame, PAIR_SCHEMA, reasons)
     if own:
         _check_identity(frame, ("job_type_1", "job_type_2"), reasons)
     else:
@@ -190,7 +223,7 @@ def _read_csv(path: str | Path) -> pd.DataFrame:
 
 
 def _own_columns(schema: pa.Schema) -> dict[str, str]:
-    return {name: name for name in schema.names}
+    return {name: name for name in schema.names if name not in _OPTIONAL}
 
 
 def _pick(raw: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> pd.DataFrame:
@@ -235,6 +268,19 @@ def _check_amp(frame: pd.DataFrame, column: str, reasons: list[str]) -> None:
     _mark(reasons, ~frame[column].isin(["0", "1"]), f"{column} is neither 0 nor 1")
 
 
+def _take_optional(raw: pd.DataFrame, frame: pd.DataFrame, schema: pa.Schema, reasons: list[str]) -> None:
+    """Add the schema's optional columns that the file has; an empty cell is unknown, another text is not."""
+    for column in set(_OPTIONAL) & set(schema.names) & set(raw.columns) - {"suspicious"}:
+        text = raw[column].str.strip()
+        known: pd.Series = (
+            pd.to_datetime(text, utc=True, errors="coerce", format="ISO8601")
+            if column == "measured_at"
+            else pd.to_numeric(text, errors="coerce")
+        )
+        _mark(reasons, known.isna() & (text != ""), f"{column} cannot be read")
+        frame[column] = known
+
+
 def _job_types(frame: pd.DataFrame, suffix: str) -> pd.Series:
     """Return `model/dataset/batch_size/amp`, or an empty string where the batch size is not a number."""
     batch = frame[f"batch_size{suffix}"]
@@ -264,7 +310,7 @@ def _finish(
     rejected = pd.DataFrame(
         {"source_row": [i + 1 for i, keep in enumerate(good) if not keep], "reason": reason[~good].tolist()}
     )
-    table = frame.loc[good, schema.names].reset_index(drop=True)
+    table = frame.loc[good].reset_index(drop=True)
     if table.empty:
         raise BadInputError(
             f"{path}: none of the {len(frame)} rows can be used; row 1: {reason.iloc[0]}.",
@@ -274,17 +320,16 @@ def _finish(
 
 
 def as_profile_frame(rows: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
-    """Return the rows with exactly the schema's columns and dtypes."""
-    frame: pd.DataFrame = rows[schema.names].copy()
-    if "amp" in frame:
-        frame["amp"] = frame["amp"].astype("int32")
-        frame["batch_size"] = frame["batch_size"].astype("int32")
-    for column in frame.columns:
-        kind = schema.field(column).type
-        if pa.types.is_floating(kind):
-            frame[column] = frame[column].astype("float64")
-        elif pa.types.is_boolean(kind):
-            frame[column] = frame[column].astype(bool)
-        elif pa.types.is_string(kind):
-            frame[column] = frame[column].astype("str")
+    """Return the rows with exactly the schema's columns and dtypes; optional columns may be absent."""
+    frame: pd.DataFrame = rows.reindex(columns=schema.names)
+    for column in schema.names:
+        if column in _OPTIONAL and column not in rows:
+            frame[column] = _OPTIONAL[column]
+    if "suspicious" in frame and "suspicious" not in rows:
+        frame["suspicious"] = (frame[["speed_1", "speed_2"]] > SPEED_SUSPICIOUS).any(axis=1)
+    for column in schema.names:
+        if column == "measured_at":
+            frame[column] = pd.to_datetime(frame[column], utc=True).dt.as_unit("us")
+        else:
+            frame[column] = frame[column].astype(_PANDAS_TYPES[schema.field(column).type])
     return frame

@@ -1,53 +1,153 @@
-"""The seam between measuring and the GPU: what a device must be able to say."""
+"""The seam between measuring and hardware: a device runs configurations in windows of time and says what it
+saw.
 
+A *run* loads one or two configurations once, warms them up, and then goes through windows; in each window
+some of them train while the others are paused with their memory in place. So one run of a pair holds the solo
+speeds of both, measured beside the colocated ones on the same device at the same clocks, and none of them
+pays for a start again.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from profiler_jobs.workloads import JobType
 
 
-@dataclass(frozen=True)
-class SoloMeasurement:
-    """One configuration alone: speed in samples per second, utilisation in percent, peak memory in MiB."""
+class DeviceKind(StrEnum):
+    """What stands behind the numbers. Only rows of a GPU may enter a release of a real cluster."""
 
-    speed: float
+    GPU = "gpu"
+    SIMULATED = "simulated"
+    CPU = "cpu"  # the training steps of the zoo on the host's processor: proves the harness, profiles no GPU
+
+
+class SharingMode(StrEnum):
+    """How processes share the device."""
+
+    TIME_SLICING = "time-slicing"
+    MPS = "mps"
+    SIMULATED = "simulated"
+    PROCESSOR = "processor"  # the operating system's scheduler, on a CPU
+
+
+@dataclass(frozen=True)
+class DeviceDescription:
+    """Which device it is and how it is set up; what a device does not say is None.
+
+    `memory_mib` is its whole memory. `mig` tells whether MIG is on (never changed by us).
+    """
+
+    name: str
+    kind: DeviceKind
+    memory_mib: float
+    sharing_mode: SharingMode
+    uuid: str | None = None
+    driver: str | None = None
+    mig: bool | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of a run: which of its configurations train (by position), and for how many seconds."""
+
+    active: tuple[int, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What the device reported over one window; utilisations are means in percent, memory the maximum in MiB.
+
+    `energy_j` is what the window took in all; clocks are means in MHz; `throttle_reasons` are the driver's
+    names of what held the clocks back at any time, sorted; `samples` counts the utilisation samples behind
+    the mean. What a device cannot tell is None.
+    """
+
     gpu_util_pct: float
     gpu_mem_util_pct: float
     gpu_mem_mib: float
+    samples: int
+    power_w: float | None = None
+    energy_j: float | None = None
+    sm_clock_mhz: float | None = None
+    mem_clock_mhz: float | None = None
+    throttle_reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class PairMeasurement:
-    """Two configurations on one GPU: normalised speeds, joint utilisation in percent, peak memory in MiB."""
+class WindowRecord:
+    """What happened in one window.
 
-    speed_1: float
-    speed_2: float
-    gpu_util_pct: float
-    gpu_mem_util_pct: float
-    gpu_mem_mib: float
+    `speeds` has one entry a configuration of the run: examples a second, None where it was paused. `overlap`
+    is the share of the window in which all active ones trained, in [0, 1]. `steps` counts each one's whole
+    training steps within the window.
+    """
+
+    window: Window
+    started: datetime  # UTC
+    seconds: float
+    speeds: tuple[float | None, ...]
+    steps: tuple[int, ...]
+    overlap: float
+    telemetry: Telemetry
 
 
 @dataclass(frozen=True)
 class OutOfMemory:
-    """The workload does not fit the device's memory: a finding, not an error."""
+    """The configurations do not fit the device's memory together: a finding, not an error.
 
-    needed_mib: float
+    `needed_mib` is what they would have needed where that is known, else None.
+    """
+
+    needed_mib: float | None
     capacity_mib: float
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class RunFailure:
+    """The run broke off for another reason: a crash, a device that fell off, a worker that stood still."""
+
+    reason: str
+
+
+RunOutcome = tuple[WindowRecord, ...] | OutOfMemory | RunFailure
 
 
 class ProfilingDevice(Protocol):
     """A GPU, real or simulated, that runs configurations of the zoo."""
 
     @property
-    def name(self) -> str:
-        """Return the device's name as it appears in the profile tables."""
+    def description(self) -> DeviceDescription:
+        """Return which device this is."""
 
-    @property
-    def simulated(self) -> bool:
-        """Return whether the numbers come from a model instead of hardware."""
+    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+        """Load one or two configurations, warm each up (10 steps at least, and `warmup_s`), run the windows.
 
-    def measure_solo(self, job_type: JobType) -> SoloMeasurement | OutOfMemory:
-        """Run one configuration alone."""
+        Leaves no process on the device, whatever the outcome.
+        """
 
-    def measure_pair(self, first: JobType, second: JobType) -> PairMeasurement | OutOfMemory:
-        """Run two configurations on the same GPU at the same time."""
+    def run_overhead_s(self) -> float:
+        """Return about how long a run takes besides its windows and warm-up, for a plan's expected time."""
+
+
+class TelemetrySource(Protocol):
+    """Samples one device in the background while workers run on it."""
+
+    def describe(self) -> DeviceDescription:
+        """Return which device this is and how it is shared now."""
+
+    def start(self) -> None:
+        """Begin to sample."""
+
+    def window(self, begin_s: float, end_s: float) -> Telemetry:
+        """Return what was seen in [begin_s, end_s), on `time.monotonic()`'s clock."""
+
+    def stop(self) -> None:
+        """Stop sampling and release the device."""
+
+    def process_ids(self) -> tuple[int, ...]:
+        """Return the processes that hold the device at present."""

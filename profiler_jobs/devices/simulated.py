@@ -18,13 +18,24 @@ Not modelled: PCIe, CPU contention, clocks, multi-GPU jobs, speed-ups above 1 fr
 """
 
 import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cluster_logs.progress import Progress, silent
-from profiler_jobs.campaign import measure_profiles
-from profiler_jobs.devices.device import OutOfMemory, PairMeasurement, SoloMeasurement
-from profiler_jobs.profile_table import ProfileSet
+from profiler_jobs.devices.device import (
+    DeviceDescription,
+    DeviceKind,
+    OutOfMemory,
+    RunOutcome,
+    SharingMode,
+    Telemetry,
+    Window,
+    WindowRecord,
+)
 from profiler_jobs.workloads import JobType, step_time_ms
 
 COMPUTE_CONTENTION = 0.50
@@ -34,82 +45,125 @@ HOST_CONTENTION = 0.07
 _SPEED_SPREAD = 0.012
 _UTILISATION_SPREAD = 0.015
 _FIXED_POINT_ROUNDS = 50
+_SAMPLES_PER_S = 6.0
+# Simulated runs happen on a clock of their own, so that the same seed gives the same table on any day.
+_CLOCK_START = datetime(2000, 1, 1, tzinfo=UTC)
+_RUN_OVERHEAD_S = 12.0
 
 
 class SimulatedGpu:
     """A card of the RTX 3090's class (24 GiB) that exists only as a model.
 
-    The error of a measurement depends on the seed and on what is measured, never on the order of measuring.
+    The error of a measurement depends on the seed, on what is measured and on the window within its run,
+    never on the order of measuring. Runs take no time, unless `seconds_per_run` asks each to last so long.
     """
 
-    def __init__(self, seed: int, *, name: str = "simulated-24gib", capacity_mib: float = 24_576.0) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        name: str = "simulated-24gib",
+        capacity_mib: float = 24_576.0,
+        seconds_per_run: float = 0.0,
+    ) -> None:
         self._seed = seed
-        self._name = name
         self._capacity_mib = capacity_mib
-
-    @property
-    def name(self) -> str:
-        """Return the device's name."""
-        return self._name
-
-    @property
-    def simulated(self) -> bool:
-        """Return True: nothing here was measured on hardware."""
-        return True
-
-    def measure_solo(self, job_type: JobType) -> SoloMeasurement | OutOfMemory:
-        """Return the step model's figures with a measuring error."""
-        if job_type.gpu_mem_mib > self._capacity_mib:
-            return OutOfMemory(job_type.gpu_mem_mib, self._capacity_mib)
-        speed_error, util_error = self._errors(job_type.name)
-        return SoloMeasurement(
-            speed=job_type.speed * speed_error,
-            gpu_util_pct=min(100.0, job_type.gpu_util_pct * util_error),
-            gpu_mem_util_pct=min(100.0, job_type.gpu_mem_util_pct * util_error),
-            gpu_mem_mib=job_type.gpu_mem_mib,
+        self._seconds_per_run = seconds_per_run
+        self._description = DeviceDescription(
+            name, DeviceKind.SIMULATED, capacity_mib, SharingMode.SIMULATED, driver=f"simulation, seed {seed}"
         )
 
-    def measure_pair(self, first: JobType, second: JobType) -> PairMeasurement | OutOfMemory:
-        """Return normalised speeds and joint use under contention, with a measuring error."""
-        needed_mib = first.gpu_mem_mib + second.gpu_mem_mib
+    @property
+    def description(self) -> DeviceDescription:
+        """Return the card's description."""
+        return self._description
+
+    def run_overhead_s(self) -> float:
+        """Return what starting and stopping would take on a card of this class."""
+        return _RUN_OVERHEAD_S
+
+    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+        """Return what the model says of every window, with a measuring error."""
+        if self._seconds_per_run:
+            time.sleep(self._seconds_per_run)
+        needed_mib = sum(job_type.gpu_mem_mib for job_type in job_types)
         if needed_mib > self._capacity_mib:
             return OutOfMemory(needed_mib, self._capacity_mib)
-        speed_1, speed_2, busy_1, busy_2 = contend(first, second)
-        error_1, util_error = self._errors(first.name, second.name, "first")
-        error_2, _ = self._errors(first.name, second.name, "second")
-        busy = 1.0 - (1.0 - busy_1) * (1.0 - busy_2)
-        traffic = first.gpu_mem_util_pct * speed_1 + second.gpu_mem_util_pct * speed_2
-        return PairMeasurement(
-            speed_1=speed_1 * error_1,
-            speed_2=speed_2 * error_2,
-            gpu_util_pct=min(100.0, 100.0 * busy * util_error),
-            gpu_mem_util_pct=min(100.0, traffic * util_error),
-            gpu_mem_mib=needed_mib,
-        )
+        errors = self._errors(job_types, len(windows))
+        behaviours = {
+            active: _behaviour(job_types, active) for active in {window.active for window in windows}
+        }
+        began = _CLOCK_START + timedelta(seconds=_RUN_OVERHEAD_S + warmup_s * len(job_types))
+        records: list[WindowRecord] = []
+        for window, error in zip(windows, errors, strict=True):
+            records.append(_record(job_types, window, behaviours[window.active], error, began, needed_mib))
+            began += timedelta(seconds=window.seconds)
+        return tuple(records)
 
-    def _errors(self, *what: str) -> tuple[float, float]:
-        digest = hashlib.sha256("|".join((str(self._seed), self._name, *what)).encode()).digest()
-        speed, utilisation = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal(2)
-        return float(np.exp(_SPEED_SPREAD * speed)), float(np.exp(_UTILISATION_SPREAD * utilisation))
+    def _errors(self, job_types: Sequence[JobType], windows: int) -> NDArray[np.float64]:
+        """Factors on the first one's speed, the second one's speed and utilisations, a row a window."""
+        named = "|".join((str(self._seed), self._description.name, *(each.name for each in job_types)))
+        digest = hashlib.sha256(named.encode()).digest()
+        drawn = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal((windows, 3))
+        return np.exp(drawn * (_SPEED_SPREAD, _SPEED_SPREAD, _UTILISATION_SPREAD))
+
+
+@dataclass(frozen=True)
+class _Behaviour:
+    """What the active configurations do, without error: speeds in examples/s, busy and traffic in [0, 1]."""
+
+    speeds: dict[int, float]
+    busy: float
+    traffic: float
+
+
+def _behaviour(job_types: Sequence[JobType], active: tuple[int, ...]) -> _Behaviour:
+    jobs = [job_types[index] for index in active]
+    relative, busy = [1.0], jobs[0].gpu_util_pct / 100.0
+    if len(jobs) == 2:
+        speed_1, speed_2, busy_1, busy_2 = contend(*jobs)
+        relative, busy = [speed_1, speed_2], 1.0 - (1.0 - busy_1) * (1.0 - busy_2)
+    return _Behaviour(
+        {index: job.speed * slowed for index, job, slowed in zip(active, jobs, relative, strict=True)},
+        busy,
+        sum(job.gpu_mem_util_pct / 100.0 * slowed for job, slowed in zip(jobs, relative, strict=True)),
+    )
+
+
+def _record(
+    job_types: Sequence[JobType],
+    window: Window,
+    behaviour: _Behaviour,
+    error: NDArray[np.float64],
+    began: datetime,
+    memory_mib: float,
+) -> WindowRecord:
+    speeds: list[float | None] = [None] * len(job_types)
+    steps = [0] * len(job_types)
+    for index, speed in behaviour.speeds.items():
+        measured = speed * float(error[index])
+        speeds[index], steps[index] = measured, int(measured * window.seconds / job_types[index].batch_size)
+    seen = Telemetry(
+        gpu_util_pct=min(100.0, 100.0 * behaviour.busy * float(error[2])),
+        gpu_mem_util_pct=min(100.0, 100.0 * behaviour.traffic * float(error[2])),
+        gpu_mem_mib=memory_mib,
+        samples=int(window.seconds * _SAMPLES_PER_S),
+    )
+    return WindowRecord(window, began, window.seconds, tuple(speeds), tuple(steps), 1.0, seen)
 
 
 def contend(first: JobType, second: JobType) -> tuple[float, float, float, float]:
     """Return both normalised speeds and both busy shares of the GPU, in [0, 1], without measuring error."""
     busy = [first.gpu_util_pct / 100.0, second.gpu_util_pct / 100.0]
+    contention = COMPUTE_CONTENTION + MEMORY_CONTENTION * first.memory_traffic * second.memory_traffic
+    costs = [(job.host_ms, job.device_ms, job.step_ms) for job in (first, second)]
     speeds = [1.0, 1.0]
     for _ in range(_FIXED_POINT_ROUNDS):
         stretched = []
-        for own, job, partner in ((0, first, second), (1, second, first)):
-            memory = MEMORY_CONTENTION * job.memory_traffic * partner.memory_traffic
-            stretch = 1.0 + (COMPUTE_CONTENTION + memory) * busy[1 - own]
-            launch_wait = 1.0 + HOST_CONTENTION * busy[1 - own]
-            step_ms = step_time_ms(job.host_ms * launch_wait, job.device_ms * stretch)
-            speeds[own] = job.step_ms / step_ms
-            stretched.append(min(1.0, job.device_ms * stretch / step_ms))
+        for own, (host_ms, device_ms, alone_ms) in enumerate(costs):
+            device_ms *= 1.0 + contention * busy[1 - own]
+            step_ms = step_time_ms(host_ms * (1.0 + HOST_CONTENTION * busy[1 - own]), device_ms)
+            speeds[own] = alone_ms / step_ms
+            stretched.append(min(1.0, device_ms / step_ms))
         busy = stretched
     return speeds[0], speeds[1], busy[0], busy[1]
-
-
-def measure_simulated_profiles(seed: int, progress: Progress = silent) -> ProfileSet:
-    """Measure the whole zoo on the simulated GPU: 66 solo rows, and all pairs that fit."""
-    return measure_profiles(SimulatedGpu(seed), progress=progress)

@@ -23,7 +23,7 @@ from pipeline.profile_store import write_profile_set
 from pipeline.release_settings import GateSettings
 from pipeline.validation.release_validation import Candidate, prove
 from pipeline.windows import training_window_end
-from profiler_jobs.devices.simulated import measure_simulated_profiles
+from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Verdict
 

@@ -16,7 +16,7 @@ from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, label_configurations
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from profiler_jobs.devices.simulated import measure_simulated_profiles
+from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
 from tests.pipeline.small_cluster import (

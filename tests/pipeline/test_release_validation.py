@@ -16,7 +16,7 @@ from lucid_models.duration.model import DurationSettings
 from lucid_models.releases.manifest import Training
 from lucid_models.throughput.model import ThroughputSettings
 from pipeline.release_settings import GateSettings
-from profiler_jobs.devices.simulated import measure_simulated_profiles
+from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.gate.verdict import LATENCY, Verdict
 from tests.pipeline.small_cluster import (
     CLUSTER,

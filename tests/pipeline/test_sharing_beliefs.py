@@ -3,7 +3,7 @@ import pytest
 
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
 from pipeline.validation.sharing_beliefs import believed_pairs
-from profiler_jobs.devices.simulated import measure_simulated_profiles
+from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.workload import JobProfile
 
 

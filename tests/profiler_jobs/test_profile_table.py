@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.errors import BadInputError, NotFoundError
-from profiler_jobs.devices.simulated import measure_simulated_profiles
+from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import (
     PAIR_SCHEMA,
     PROFILE_SCHEMA,
