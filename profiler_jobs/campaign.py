@@ -19,6 +19,7 @@ from profiler_jobs.measurement_table import (
     MEASURED,
     OUT_OF_MEMORY,
     as_measurement_frame,
+    method_id,
     origin_columns,
     read_measurements,
     write_measurements,
@@ -61,24 +62,20 @@ def run_campaign(
     """
     method = method or Method()
     rows = read_measurements(table_uri)
-    origin = origin_columns(device.description, method)
-    settled = _settled(rows, origin)
+    settled = _settled(rows, device.description.name, method_id(method))
     report = CampaignReport()
     began_s = clock()
-    overhead_s = device.run_overhead_s()
     for position, task in enumerate(tasks):
         progress(position, len(tasks), Work("measuring", "tasks"))
         if task.name in settled:
             report.already_done.append(task.name)
             continue
-        expected_s = method.expected_s(task, overhead_s=overhead_s)
+        expected_s = method.expected_s(task, overhead_s=device.run_overhead_s())
         if budget_s is not None and clock() - began_s + expected_s > budget_s:
             report.left.append(task.name)
             continue
-        began = datetime.now(UTC)
-        outcome = device.run(task.job_types, method.windows(task), warmup_s=method.warmup_s)
-        found = outcome_rows(task, outcome, origin, method, began)
-        rows = _appended(rows, found, origin)
+        found = _measure(device, task, method)
+        rows = _appended(rows, found)
         write_measurements(table_uri, rows)
         settled.add(task.name)
         {MEASURED: report.measured, OUT_OF_MEMORY: report.out_of_memory, FAILED: report.failed}[
@@ -147,18 +144,17 @@ def measure_profiles(
     """
     wanted = list_job_types() if job_types is None else tuple(job_types)
     method = method or Method()
-    origin = origin_columns(device.description, method)
     rows: list[dict[str, Any]] = []
     fitting: list[JobType] = []
     for done, task in enumerate(solo_tasks(wanted), start=1):
-        found = _measure(device, task, method, origin)
+        found = _measure(device, task, method)
         rows += found
         if found[0]["outcome"] == MEASURED:
             fitting += task.job_types
         progress(done, len(wanted), "configurations measured alone")
     pairs = pair_tasks(fitting)
     for done, task in enumerate(pairs, start=1):
-        rows += _measure(device, task, method, origin)
+        rows += _measure(device, task, method)
         progress(done, len(pairs), "pairs measured")
     return summarise(as_measurement_frame(rows))
 
@@ -168,30 +164,26 @@ def measure_simulated_profiles(seed: int, progress: Progress = silent) -> Profil
     return measure_profiles(SimulatedGpu(seed), progress=progress)
 
 
-def _measure(
-    device: ProfilingDevice, task: MeasurementTask, method: Method, origin: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _measure(device: ProfilingDevice, task: MeasurementTask, method: Method) -> list[dict[str, Any]]:
     began = datetime.now(UTC)
     outcome = device.run(task.job_types, method.windows(task), warmup_s=method.warmup_s)
-    return outcome_rows(task, outcome, origin, method, began)
+    # How processes share the device shows only while they hold it, so the description comes after the run.
+    return outcome_rows(task, outcome, origin_columns(device.description, method), method, began)
 
 
-def _settled(rows: pd.DataFrame, origin: Mapping[str, Any]) -> set[str]:
+def _settled(rows: pd.DataFrame, device: str, method: str) -> set[str]:
     """The tasks that this device and method have a result of; what failed is tried again."""
-    others = sorted(set(rows["device"]) - {origin["device"]})
+    others = sorted(set(rows["device"]) - {device})
     if others:
         raise BadInputError(
-            f"The table holds measurements of {', '.join(others)}, and the device is {origin['device']}.",
+            f"The table holds measurements of {', '.join(others)}, and the device is {device}.",
             remedy="Measure every kind of device into a table of its own.",
         )
-    ours = (rows["method_id"] == origin["method_id"]) & (rows["outcome"] != FAILED)
-    return set(rows.loc[ours, "task"])
+    return set(rows.loc[(rows["method_id"] == method) & (rows["outcome"] != FAILED), "task"])
 
 
-def _appended(
-    rows: pd.DataFrame, found: Sequence[Mapping[str, Any]], origin: Mapping[str, Any]
-) -> pd.DataFrame:
+def _appended(rows: pd.DataFrame, found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The table with a run's rows, instead of those of the same task and method."""
-    kept = rows[(rows["task"] != found[0]["task"]) | (rows["method_id"] != origin["method_id"])]
+    kept = rows[(rows["task"] != found[0]["task"]) | (rows["method_id"] != found[0]["method_id"])]
     added = as_measurement_frame(found)
     return added if kept.empty else pd.concat([kept, added], ignore_index=True)
