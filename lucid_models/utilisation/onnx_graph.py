@@ -1,0 +1,332 @@
+"""Reads the features of a computation graph from an ONNX file.
+
+The onnx library parses the file, inlines its functions and infers the shape of every value; nothing is
+executed, no weight is looked at, and no file besides the one that was named is opened. What is left is to sum
+up: multiply-accumulates of the few operators that have them, outputs, and classes of operators. (onnx-tool
+counts too; docs/decisions/0017-utilisation-from-graphs.md says why it does not here; a test compares both.)
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from lucid_models.utilisation.graph_features import LARGEST, GraphFeatures
+
+# A protobuf message cannot be larger; weights of larger networks lie in files beside it, which nobody reads.
+MAX_FILE_BYTES = 2**31 - 1
+MAX_OPERATORS = 200_000
+_STANDARD = ("", "ai.onnx")
+_FLOATS = (1, 10, 11, 16, 17, 18, 19, 20)  # FLOAT, FLOAT16, DOUBLE, BFLOAT16, and the FLOAT8 kinds
+# Initializers beyond this are weights, whose values say nothing about shapes.
+_SHAPE_VALUES = 4_096
+
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "DeformConv"})
+MATRIX_PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Attention"})
+RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
+NORMALISATIONS = frozenset(
+    {
+        "BatchNormalization",
+        "InstanceNormalization",
+        "LayerNormalization",
+        "GroupNormalization",
+        "RMSNormalization",
+        "LpNormalization",
+        "LRN",
+    }
+)
+# They hand a tensor on, whole or in part, or turn it: no memory of its own, no kernel worth counting.
+VIEWS = frozenset(
+    {
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Identity",
+        "Transpose",
+        "Slice",
+        "Split",
+        "Expand",
+        "Constant",
+        "ConstantOfShape",
+        "Shape",
+    }
+)
+
+Shape = tuple[int, ...]
+
+
+def read_graph_features(
+    path: str | Path, *, dimensions: Mapping[str, int] | None = None, batch_size: int | None = None
+) -> GraphFeatures:
+    """Return what the graph in an ONNX file asks for.
+
+    `dimensions` gives the symbolic dimensions of the inputs their sizes. `batch_size` stands for the first
+    dimension of the first input: it fills a symbolic one, and otherwise the features are scaled to it.
+    Raises NotFoundError without a file, BadInputError for what is no ONNX graph, is too large, or leaves a
+    size open (naming it), ServiceUnavailableError where the onnx library is not installed.
+    """
+    onnx = _library()
+    source = Path(path)
+    model = _load(onnx, source)
+    sizes = dict(dimensions or {})
+    first = _first_dimension(model)
+    if isinstance(first, str) and batch_size is not None:
+        sizes.setdefault(first, batch_size)
+    _set_dimensions(model, sizes, source)
+    model = _infer(onnx, model, source)
+    features = _Count(model, source).features()
+    return features if batch_size is None else features.at_batch(batch_size)
+
+
+def _library() -> Any:
+    try:
+        import onnx
+        import onnx.inliner
+        import onnx.shape_inference
+    except ImportError as error:
+        raise ServiceUnavailableError(
+            f"Computation graphs cannot be read: {error}.", remedy="Install the package `onnx`."
+        ) from error
+    return onnx
+
+
+def _load(onnx: Any, source: Path) -> Any:
+    if not source.is_file():
+        raise NotFoundError(f"There is no ONNX file {str(source)!r}.", remedy="Check the path.")
+    size = source.stat().st_size
+    if size > MAX_FILE_BYTES:
+        raise BadInputError(
+            f"{source} holds {size} bytes; an ONNX file holds at most {MAX_FILE_BYTES}.",
+            remedy="Export the weights as external data; they are not needed here.",
+        )
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.load_model(source, load_external_data=False)
+    except (DecodeError, OSError, ValueError) as error:
+        raise BadInputError(
+            f"{source} is no ONNX file: {error}.", remedy="Export the network, e.g. with torch.onnx.export."
+        ) from error
+    if not model.ir_version or not model.graph.node:
+        raise BadInputError(f"{source} holds no graph.", remedy="Export the network to ONNX again.")
+    if len(model.graph.node) > MAX_OPERATORS:
+        raise BadInputError(
+            f"{source} has {len(model.graph.node)} operators, more than {MAX_OPERATORS}.",
+            remedy="Export the network without unrolling its loops.",
+        )
+    for weight in model.graph.initializer:
+        if prod(weight.dims) > _SHAPE_VALUES:
+            for values in ("raw_data", "float_data", "double_data", "int32_data", "int64_data"):
+                weight.ClearField(values)
+    return model
+
+
+def _first_dimension(model: Any) -> str | int | None:
+    for _, value in _inputs(model):
+        for dimension in value.type.tensor_type.shape.dim:
+            return dimension.dim_param or int(dimension.dim_value)
+        return None
+    return None
+
+
+def _inputs(model: Any) -> Iterator[tuple[str, Any]]:
+    weights = {weight.name for weight in model.graph.initializer}
+    return ((value.name, value) for value in model.graph.input if value.name not in weights)
+
+
+def _set_dimensions(model: Any, sizes: Mapping[str, int], source: Path) -> None:
+    """Give symbolic dimensions their sizes, everywhere they stand; refuse inputs that stay open."""
+    for name, size in sizes.items():
+        if not 1 <= size <= LARGEST:
+            raise BadInputError(f"Dimension {name!r} is {size}.", remedy="Use 1 or more.")
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param in sizes:
+                dimension.dim_value = sizes[dimension.dim_param]
+    for name, value in _inputs(model):
+        for position, dimension in enumerate(value.type.tensor_type.shape.dim):
+            if not dimension.HasField("dim_value") or dimension.dim_value < 1:
+                said = dimension.dim_param or "without a name"
+                raise BadInputError(
+                    f"{source}: dimension {position} ({said}) of input {name!r} has no size.",
+                    remedy="Give --batch-size for the first one, --dimension NAME=SIZE for others, or export "
+                    "with fixed sizes.",
+                )
+
+
+def _infer(onnx: Any, model: Any, source: Path) -> Any:
+    try:
+        if len(model.functions):
+            model = onnx.inliner.inline_local_functions(model)
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        raise BadInputError(
+            f"{source}: the shapes of the graph do not fit together: {str(error)[:300]}.",
+            remedy="Check the file with onnx.checker, and export the network again.",
+        ) from error
+
+
+class _Count:
+    """Sums up a graph whose shapes are inferred."""
+
+    def __init__(self, model: Any, source: Path) -> None:
+        self._graph = model.graph
+        self._source = source
+        self._shapes: dict[str, Shape] = {}
+        self._floats: set[str] = set()
+        self._typed: set[str] = set()
+        self._parameters = 0.0
+        self._elements: Counter[str] = Counter()
+        self._operators: Counter[str] = Counter()
+        self._macs: Counter[str] = Counter()
+        self._steps = 0.0
+        self._learn_shapes(model.graph)
+
+    def features(self) -> GraphFeatures:
+        """Return the sums."""
+        for node in _nodes(self._graph):
+            self._count(node)
+        weights = {weight.name for weight in self._graph.initializer}
+        inputs = [value.name for value in self._graph.input if value.name not in weights]
+        batch = self._shapes.get(inputs[0], ()) if inputs else ()
+        return GraphFeatures(
+            batch_size=batch[0] if batch else 1,
+            input_elements=float(sum(prod(self._shapes[name]) for name in inputs if name in self._shapes)),
+            parameters=self._parameters,
+            dense_macs=float(self._macs["dense"]),
+            depthwise_macs=float(self._macs["depthwise"]),
+            activation_elements=float(sum(self._elements.values())),
+            elementwise_elements=float(self._elements["other"]),
+            convolutions=self._operators["convolutions"],
+            depthwise_convolutions=self._operators["depthwise"],
+            matrix_products=self._operators["matrix_products"],
+            normalisations=self._operators["normalisations"],
+            recurrent=self._operators["recurrent"],
+            elementwise=self._operators["elementwise"],
+            recurrent_steps=self._steps,
+        )
+
+    def _learn_shapes(self, graph: Any) -> None:
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            tensor = value.type.tensor_type
+            if value.type.WhichOneof("value") is not None:
+                self._typed.add(value.name)
+            if tensor.elem_type in _FLOATS:
+                self._floats.add(value.name)
+            if tensor.HasField("shape") and all(
+                dimension.HasField("dim_value") for dimension in tensor.shape.dim
+            ):
+                self._shapes[value.name] = tuple(int(dimension.dim_value) for dimension in tensor.shape.dim)
+        used = {name for node in graph.node for name in node.input}
+        for weight in graph.initializer:
+            self._shapes[weight.name] = tuple(int(size) for size in weight.dims)
+            if weight.data_type in _FLOATS:
+                self._floats.add(weight.name)
+                # A number that stands alone is a constant of the formula, not a parameter.
+                if weight.name in used and len(weight.dims):
+                    self._parameters += prod(weight.dims)
+        for node in graph.node:
+            for inner in _subgraphs(node):
+                self._learn_shapes(inner)
+
+    def _count(self, node: Any) -> None:
+        if not node.output or node.op_type in VIEWS:
+            return
+        if node.output[0] not in self._typed:
+            raise BadInputError(
+                f"{self._source}: operator {node.name or node.op_type!r} ({node.domain or 'ai.onnx'}:"
+                f"{node.op_type}) is none of the standard ones, so its output is unknown.",
+                remedy="Export the network with standard operators.",
+            )
+        if node.output[0] not in self._floats:
+            return
+        # Further outputs are states and masks that the first one's step leaves behind.
+        elements = prod(self._shape(node.output[0], node))
+        kind, macs = self._work(node)
+        self._operators[kind] += 1
+        if macs is None:
+            self._elements["other"] += elements
+            return
+        self._macs["depthwise" if kind == "depthwise" else "dense"] += macs
+        self._elements[kind] += elements
+
+    def _work(self, node: Any) -> tuple[str, int | None]:
+        """Return the operator's class and its multiply-accumulates, None where it has none."""
+        op = node.op_type if node.domain in _STANDARD else ""
+        if op in CONVOLUTIONS:
+            weight = self._shape(node.input[1], node)
+            # Each output (of a transposed one: each input) meets a filter's worth of weights.
+            met = node.input[0] if op == "ConvTranspose" else node.output[0]
+            group = _attribute(node, "group", 1)
+            kind = "depthwise" if 1 < group == self._shape(node.input[0], node)[1] else "convolutions"
+            return kind, prod(self._shape(met, node)) * prod(weight[1:])
+        if op in RECURRENT:
+            x = self._shape(node.input[0], node)
+            length, batch = (x[1], x[0]) if _attribute(node, "layout", 0) else (x[0], x[1])
+            self._steps += length
+            weights = sum(prod(self._shape(name, node)) for name in node.input[1:3])
+            return "recurrent", length * batch * weights
+        if op in MATRIX_PRODUCTS:
+            return "matrix_products", self._products(node, op)
+        return ("normalisations" if op in NORMALISATIONS else "elementwise"), None
+
+    def _products(self, node: Any, op: str) -> int:
+        out = prod(self._shape(node.output[0], node))
+        first = self._shape(node.input[0], node)
+        if op == "Attention":  # queries x keys, and their weights x values
+            keys = self._shape(node.input[1], node)[-2]
+            return keys * (prod(first) + out)
+        if op == "Einsum":
+            return self._einsum(node)
+        if op == "Gemm" and _attribute(node, "transA", 0):
+            return out * first[0]
+        return out * first[-1]
+
+    def _einsum(self, node: Any) -> int:
+        """Return the number of index combinations, ellipses as leading dimensions."""
+        terms = str(_attribute(node, "equation", b"").decode()).replace(" ", "").split("->")[0].split(",")
+        sizes: dict[str, int] = {}
+        for term, name in zip(terms, node.input, strict=False):
+            shape = self._shape(name, node)
+            letters = term.replace("...", "")
+            leading = len(shape) - len(letters)
+            at = term.find("...")
+            named = (
+                [*letters[:at], *(f".{i}" for i in range(leading)), *letters[at:]] if at >= 0 else [*letters]
+            )
+            for letter, size in zip(named, shape, strict=False):
+                sizes[letter] = max(size, sizes.get(letter, 1))
+        return prod(sizes.values())
+
+    def _shape(self, name: str, node: Any) -> Shape:
+        if name not in self._shapes:
+            raise BadInputError(
+                f"{self._source}: the shape of {name!r} at operator {node.name or node.op_type!r} "
+                f"({node.op_type}) cannot be told.",
+                remedy="Export the network with fixed sizes and standard operators.",
+            )
+        return self._shapes[name]
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """Return the operators: those of a loop's body once, of a choice's branches those of the larger one."""
+    for node in graph.node:
+        inner = _subgraphs(node)
+        if inner:
+            yield from _nodes(max(inner, key=lambda each: len(each.node)))
+        else:
+            yield node
+
+
+def _subgraphs(node: Any) -> Sequence[Any]:
+    return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+
+
+def _attribute(node: Any, name: str, default: Any) -> Any:
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return attribute.s if attribute.HasField("s") else attribute.i
+    return default
