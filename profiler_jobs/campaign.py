@@ -62,7 +62,7 @@ def run_campaign(
     """
     method = method or Method()
     rows = read_measurements(table_uri)
-    settled = _settled(rows, device.description.name, method_id(method))
+    settled = set(settled_tasks(rows, device.description.name, method_id(method)))
     report = CampaignReport()
     began_s = clock()
     for position, task in enumerate(tasks):
@@ -83,6 +83,21 @@ def run_campaign(
         ].append(task.name)
     progress(len(tasks), len(tasks), Work("measuring", "tasks"))
     return report
+
+
+def settled_tasks(rows: pd.DataFrame, device: str, method: str) -> tuple[str, ...]:
+    """Return the tasks that a table holds a result of by this device and method (`method_id`), as measured.
+
+    What failed is to be tried again. Raises BadInputError when the table is another device's.
+    """
+    others = sorted(set(rows["device"]) - {device})
+    if others:
+        raise BadInputError(
+            f"The table holds measurements of {', '.join(others)}, and the device is {device}.",
+            remedy="Measure every kind of device into a table of its own.",
+        )
+    ours = rows[(rows["method_id"] == method) & (rows["outcome"] != FAILED)]
+    return tuple(dict.fromkeys(ours["task"].astype(str)))
 
 
 def outcome_rows(
@@ -169,17 +184,6 @@ def _measure(device: ProfilingDevice, task: MeasurementTask, method: Method) -> 
     outcome = device.run(task.job_types, method.windows(task), warmup_s=method.warmup_s)
     # How processes share the device shows only while they hold it, so the description comes after the run.
     return outcome_rows(task, outcome, origin_columns(device.description, method), method, began)
-
-
-def _settled(rows: pd.DataFrame, device: str, method: str) -> set[str]:
-    """The tasks that this device and method have a result of; what failed is tried again."""
-    others = sorted(set(rows["device"]) - {device})
-    if others:
-        raise BadInputError(
-            f"The table holds measurements of {', '.join(others)}, and the device is {device}.",
-            remedy="Measure every kind of device into a table of its own.",
-        )
-    return set(rows.loc[(rows["method_id"] == method) & (rows["outcome"] != FAILED), "task"])
 
 
 def _appended(rows: pd.DataFrame, found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
