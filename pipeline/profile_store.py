@@ -59,7 +59,7 @@ def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> Prof
         ("solo", profiles.solo, PROFILE_SCHEMA),
         ("pairs", profiles.pairs, PAIR_SCHEMA),
     ):
-        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+        table = pa.Table.from_pandas(as_profile_frame(frame, schema), schema=schema, preserve_index=False)
         write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
     simulated = bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any())
     uri = f"{lake_uri.rstrip('/')}/profiles/cluster={cluster}"
