@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from profiler_jobs.workloads import JobType
 
@@ -109,9 +109,13 @@ class OutOfMemory:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """The run broke off for another reason: a crash, a device that fell off, a worker that stood still."""
+    """The run broke off for another reason: a crash, a device that fell off, a worker that stood still.
+
+    `last_words` is the end of what the worker in question wrote to its stdout and stderr.
+    """
 
     reason: str
+    last_words: str = ""
 
 
 RunOutcome = tuple[WindowRecord, ...] | OutOfMemory | RunFailure
@@ -151,3 +155,11 @@ class TelemetrySource(Protocol):
 
     def process_ids(self) -> tuple[int, ...]:
         """Return the processes that hold the device at present."""
+
+
+@runtime_checkable
+class WatchesProcesses(Protocol):
+    """A telemetry source that has to know which processes make up a run."""
+
+    def watch(self, process_ids: Sequence[int]) -> None:
+        """Take these for the run's processes, before `start`."""
