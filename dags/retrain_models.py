@@ -1,10 +1,12 @@
 """### Three models from the lake, and a release of them
 
-Starts when `ingest_logs` announces its tables, when `monitor_live` requests it, by the clock if
-`LUCID_RETRAIN_SCHEDULE` says so (then for the champion's cluster), or by hand. Trains the packing,
-throughput and duration models side by side on what was known before the held-out window, registers a
-version of each in MLflow with naive rivals beside every score, and pins the three in a new release: the
-challenger. `validate_release` judges it next.
+Starts when `ingest_logs` announces its tables, when `monitor_live` requests it, when `profile_workloads` has
+measured, by the clock if `LUCID_RETRAIN_SCHEDULE` says so (then for the champion's cluster), or by hand.
+Trains the packing, throughput and duration models side by side on what was known before the held-out window,
+registers a version of each in MLflow with naive rivals beside every score, and pins the three in a new
+release: the challenger. `validate_release` judges it next.
+
+New measurements of GPUs train the packing model alone; the release keeps the newest versions of the others.
 """
 
 from datetime import timedelta
@@ -15,6 +17,7 @@ from lucid_airflow.assets import (
     DURATION_MODEL,
     JOB_TABLE,
     PACKING_MODEL,
+    PROFILE_MEASUREMENTS,
     PROFILE_TABLE,
     RELEASE_CHALLENGER,
     RETRAINING_REQUEST,
@@ -23,13 +26,17 @@ from lucid_airflow.assets import (
 )
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.release import BuildReleaseOperator
-from lucid_airflow.operators.train import ResolveInputsOperator, TrainModelOperator
+from lucid_airflow.operators.train import ResolveTrainingOperator, TrainModelOperator
 from lucid_airflow.settings import retrain_schedule
+
+MODELS = ["packing", "throughput", "duration"]
 
 with DAG(
     dag_id="retrain_models",
     doc_md=__doc__,
-    schedule=retrain_schedule((JOB_TABLE & THROUGHPUT_TABLE & PROFILE_TABLE) | RETRAINING_REQUEST),
+    schedule=retrain_schedule(
+        (JOB_TABLE & THROUGHPUT_TABLE & PROFILE_TABLE) | RETRAINING_REQUEST | PROFILE_MEASUREMENTS
+    ),
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=6),
     default_args=DEFAULT_ARGS,
@@ -52,6 +59,14 @@ with DAG(
             format="date",
             title="As of",
             description="As if the log ended here (UTC). Empty: as announced.",
+        ),
+        "models": Param(
+            None,
+            type=["array", "null"],
+            items={"type": "string", "enum": MODELS},
+            examples=MODELS,
+            title="Models",
+            description="The release keeps the newest of the others. Empty: as announced, else all.",
         ),
         "packing_kind": Param(
             "tree",
@@ -77,9 +92,10 @@ with DAG(
         ),
     },
 ) as dag:
-    resolve_inputs = ResolveInputsOperator(
+    resolve_inputs = ResolveTrainingOperator(
         task_id="resolve_inputs",
-        asset=[JOB_TABLE, RETRAINING_REQUEST],
+        asset=[JOB_TABLE, RETRAINING_REQUEST, PROFILE_MEASUREMENTS],
+        models=dag.param("models"),
         cluster=dag.param("cluster"),
         hold_out_days=dag.param("hold_out_days"),
         as_of=dag.param("as_of"),
@@ -89,6 +105,7 @@ with DAG(
         task_id="train_packing",
         model="packing",
         options={"packing_kind": dag.param("packing_kind")},
+        models=resolve_inputs.output["models"],
         outlets=[PACKING_MODEL],
         **inputs,
     )
@@ -99,11 +116,16 @@ with DAG(
             "lead_bins": dag.param("lead_bins"),
             "utc_offset_hours": dag.param("utc_offset_hours"),
         },
+        models=resolve_inputs.output["models"],
         outlets=[THROUGHPUT_MODEL],
         **inputs,
     )
     train_duration = TrainModelOperator(
-        task_id="train_duration", model="duration", outlets=[DURATION_MODEL], **inputs
+        task_id="train_duration",
+        model="duration",
+        models=resolve_inputs.output["models"],
+        outlets=[DURATION_MODEL],
+        **inputs,
     )
     build_release = BuildReleaseOperator(
         task_id="build_release",
@@ -114,6 +136,8 @@ with DAG(
             "throughput": train_throughput.output["version"],
             "duration": train_duration.output["version"],
         },
+        kept=resolve_inputs.output["kept"],
+        trigger_rule="none_failed",  # a model that is kept is a skipped task
         outlets=[RELEASE_CHALLENGER],
         **inputs,
     )

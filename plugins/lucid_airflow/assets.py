@@ -9,6 +9,9 @@ from airflow.sdk import Asset
 JOB_TABLE = Asset(name="job_table", uri="lucid://lake/jobs", group="cluster_logs")
 THROUGHPUT_TABLE = Asset(name="throughput_table", uri="lucid://lake/throughput", group="cluster_logs")
 PROFILE_TABLE = Asset(name="profile_table", uri="lucid://lake/profiles", group="profiler_jobs")
+PROFILE_MEASUREMENTS = Asset(
+    name="profile_measurements", uri="lucid://lake/measurements", group="profiler_jobs"
+)
 RETRAINING_REQUEST = Asset(name="retraining_request", uri="lucid://releases/retraining", group="releases")
 PACKING_MODEL = Asset(name="packing_model", uri="lucid://models/packing", group="lucid_models")
 THROUGHPUT_MODEL = Asset(name="throughput_model", uri="lucid://models/throughput", group="lucid_models")

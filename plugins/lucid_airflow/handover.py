@@ -11,11 +11,15 @@ def newest_event_extra(context: Any, asset: Any) -> dict[str, Any]:
 
     `asset`: the one whose events count, or several of them.
     """
+    return (event_extras(context, asset) or [{}])[-1]
+
+
+def event_extras(context: Any, asset: Any) -> list[dict[str, Any]]:
+    """Return the extras of all events of these assets that started this run, the newest last."""
     found = context["triggering_asset_events"]
     assets = asset if isinstance(asset, Sequence) else [asset]
     events = [event for each in assets for event in found.get(each) or []]
-    newest = max(events, key=lambda event: event.timestamp, default=None)
-    return dict(newest.extra or {}) if newest is not None else {}
+    return [dict(event.extra or {}) for event in sorted(events, key=lambda event: event.timestamp)]
 
 
 def announce(context: Any, extra: Mapping[str, Any]) -> None:

@@ -12,7 +12,10 @@ from lucid_airflow.operators.base import LucidOperator
 
 
 class BuildReleaseOperator(LucidOperator):
-    """Pin three model versions and the settings in a new release: the challenger."""
+    """Pin three model versions and the settings in a new release: the challenger.
+
+    `versions`: those that this run trained (None: a model that it did not train); `kept`: the others'.
+    """
 
     template_fields: Sequence[str] = (
         "cluster",
@@ -21,6 +24,7 @@ class BuildReleaseOperator(LucidOperator):
         "as_of",
         "training_until",
         "versions",
+        "kept",
     )
     operator_extra_links = (MlflowLink(),)
 
@@ -32,6 +36,7 @@ class BuildReleaseOperator(LucidOperator):
         hold_out_days: Any,
         training_until: Any,
         versions: Any,
+        kept: Any = None,
         as_of: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -42,6 +47,7 @@ class BuildReleaseOperator(LucidOperator):
         self.as_of = as_of
         self.training_until = training_until
         self.versions = versions
+        self.kept = kept
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
@@ -51,10 +57,12 @@ class BuildReleaseOperator(LucidOperator):
         from lucid_models.releases.lifecycle import build_release
         from pipeline.release_settings import pinned_settings
 
+        trained = {model: int(version) for model, version in self.versions.items() if version is not None}
+        kept = {model: int(version) for model, version in (self.kept or {}).items()}
         release = build_release(
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
-            versions={model: int(version) for model, version in self.versions.items()},
+            versions={**kept, **trained},
             settings=pinned_settings(),
             training_until=datetime.fromisoformat(self.training_until),
         )
