@@ -4,6 +4,7 @@
     ROOT/throughput/cluster=C/date=YYYY-MM-DD/part-0.parquet   date: UTC day of the bin
     ROOT/quarantine/cluster=C/ORIGIN.parquet                   one file a source
     ROOT/nodes/cluster=C/part-0.parquet
+    ROOT/metrics/cluster=C/date=YYYY-MM-DD/part-0.parquet      date: UTC day of what was measured
 
 Writing merges: the same rows twice leave every file as it was, byte for byte. Each file is replaced in one
 move (`cluster_logs.storage`). Two writers of the same cluster at the same time are not coordinated here: the
@@ -31,6 +32,7 @@ from cluster_logs.job_table import (
     to_frame,
 )
 from cluster_logs.merging import group_by_key, merge_jobs, merge_throughput
+from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, merge_metrics
 from cluster_logs.storage import list_files, locate, write_atomically
 
 SCHEMAS = {
@@ -38,6 +40,7 @@ SCHEMAS = {
     "throughput": THROUGHPUT_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "nodes": NODES_SCHEMA,
+    "metrics": JOB_METRICS_SCHEMA,
 }
 
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -183,6 +186,31 @@ class Lake:
         cluster.
         """
         return self._read("throughput", cluster, "bin_start", start, end, None)
+
+    # Metrics of jobs -----------------------------------------------------------------------------------
+
+    def write_job_metrics(self, cluster: str, metrics: pa.Table | pd.DataFrame) -> int:
+        """Merge rows of JOB_METRICS_SCHEMA by job, origin and day (`merge_metrics`); the number of files that
+        changed.
+        """
+        table = self._own(metrics, cluster, "metrics")
+        check_origins(table)
+        changed = 0
+        for day, newer in _by_day(table, "known_time", before=True):
+            older = self._read_day("metrics", cluster, day)
+            merged = merge_metrics(JOB_METRICS_SCHEMA.empty_table() if older is None else older, newer)
+            changed += self._replace("metrics", cluster, day, older, merged)
+        return changed
+
+    def read_job_metrics(self, cluster: str, known_until: datetime | None = None) -> pd.DataFrame:
+        """The metrics of jobs that were known at a moment (default: all), day by day; empty without any."""
+        days = self._partitions("metrics", cluster)
+        tables = [self._read_file("metrics", cluster, days[day]) for day in sorted(days)]
+        table = pa.concat_tables([JOB_METRICS_SCHEMA.empty_table(), *(t for t in tables if t is not None)])
+        if known_until is not None:
+            moment = pa.scalar(_instant(known_until), table.schema.field("known_time").type)
+            table = table.filter(pc.less_equal(table.column("known_time"), moment))
+        return to_frame(table)
 
     # Quarantine ----------------------------------------------------------------------------------------
 
@@ -389,9 +417,9 @@ def _with_cluster(rows: pa.Table, cluster: str, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _by_day(table: pa.Table, time: str) -> Iterator[tuple[date, pa.Table]]:
-    """The table's rows of each UTC day, in order of days."""
-    days = table.column(time).cast(pa.int64()).to_numpy() // (86_400 * 1_000_000)
+def _by_day(table: pa.Table, time: str, *, before: bool = False) -> Iterator[tuple[date, pa.Table]]:
+    """The table's rows of each UTC day, in order of days; with `before`, midnight is the day before's end."""
+    days = (table.column(time).cast(pa.int64()).to_numpy() - before) // (86_400 * 1_000_000)
     order = np.argsort(days, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(days[order]) != 0)).tolist() if len(days) else []
     ordered = table.take(pa.array(order))

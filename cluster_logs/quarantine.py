@@ -40,6 +40,11 @@ END_BEFORE_START = "end_before_start"
 END_BEFORE_SUBMIT = "end_before_submit"
 DUPLICATE_CONFLICT = "duplicate_conflict"
 PARTIAL_NODE = "partial_node"
+UNREADABLE_LINE = "unreadable_line"
+MISSING_GPU_UUID = "missing_gpu_uuid"
+UNREADABLE_GPU_UUID = "unreadable_gpu_uuid"
+UNKNOWN_GPU_INDEX = "unknown_gpu_index"
+IMPLAUSIBLE_METRIC = "implausible_metric"
 
 REASONS: Mapping[str, str] = {
     WRONG_COLUMN_COUNT: "The row has more or fewer columns than the header.",
@@ -69,6 +74,11 @@ REASONS: Mapping[str, str] = {
     END_BEFORE_SUBMIT: "The job ended before it was submitted.",
     DUPLICATE_CONFLICT: "An earlier row has the same job id and submission time and says something else.",
     PARTIAL_NODE: "The virtual cluster's GPUs do not fill whole nodes.",
+    UNREADABLE_LINE: "The line is no sample of the text format: NAME{labels} VALUE [TIME].",
+    MISSING_GPU_UUID: "The sample does not say which GPU it is of.",
+    UNREADABLE_GPU_UUID: "The GPU's UUID is not one that the driver gives (GPU-...).",
+    UNKNOWN_GPU_INDEX: "The map of GPUs does not name this node's GPU of this index.",
+    IMPLAUSIBLE_METRIC: "The value lies outside of what the metric can be.",
 }
 
 # Rules for skipping: the row is fine, and another row (or another ingest) tells the same.
@@ -78,6 +88,11 @@ PARTIAL_EXECUTION = "partial_execution"
 EXACT_DUPLICATE = "exact_duplicate"
 OUTSIDE_WINDOW = "outside_window"
 SUPERSEDED = "superseded"
+MIG_INSTANCE = "mig_instance"
+NO_VALUE = "no_value"
+OTHER_METRIC = "other_metric"
+NO_GPU = "no_gpu"
+NOT_STARTED = "not_started"
 
 SKIP_RULES: Mapping[str, str] = {
     STEP_ROW: "A step of a job (.batch, .extern, .0): the job has a row of its own.",
@@ -86,6 +101,11 @@ SKIP_RULES: Mapping[str, str] = {
     EXACT_DUPLICATE: "An earlier row of the same file says exactly the same.",
     OUTSIDE_WINDOW: "The job was submitted outside the window that was asked for.",
     SUPERSEDED: "Another row of the same file knows that the job has ended; this one shows it unfinished.",
+    MIG_INSTANCE: "A sample of a part of a GPU: its utilisation says nothing of a whole one.",
+    NO_VALUE: "The exporter had no value at that time (NaN, or DCGM's blank).",
+    OTHER_METRIC: "A metric that is not read.",
+    NO_GPU: "The job holds no GPU.",
+    NOT_STARTED: "The job has not started.",
 }
 
 

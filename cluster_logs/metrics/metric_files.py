@@ -1,0 +1,177 @@
+"""Saved metrics: a response of Prometheus' HTTP API (JSON), and the text that exporters and promtool write.
+
+Text comes in two formats that look alike: in Prometheus' own a sample's time is in milliseconds, in
+OpenMetrics, which ends in `# EOF`, in seconds. A scrape has no times at all: the caller says when it was.
+"""
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from cluster_logs import quarantine as q
+from cluster_logs.errors import BadInputError
+from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
+from cluster_logs.metrics.gpu_samples import Refusals, SampleBatch, read_sample_table
+from cluster_logs.quarantine import Accounting
+from cluster_logs.storage import locate
+
+_LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
+_LINE = re.compile(
+    rf"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?P<labels>{_LABELS})?\s+(?P<value>[^\s{{]+)"
+    r"(?:\s+(?P<time>[^\s#]+))?(?:\s+#.*)?"
+)
+_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+_ESCAPES = {"n": "\n", '"': '"', "\\": "\\"}
+
+
+def read_samples_file(
+    uri: str, rules: SeriesRules | None = None, *, scraped_at_s: float | None = None
+) -> SampleBatch:
+    """Read samples from a Parquet table, a saved API response or metrics as text; `.gz` is understood.
+
+    `scraped_at_s` (seconds since 1970) is the time of samples that have none. Raises BadInputError for a file
+    that is none of these.
+    """
+    name = uri.rsplit("/", 1)[-1]
+    if name.endswith(".parquet"):
+        return read_sample_table(uri)
+    text = _read_text(uri)
+    if text.lstrip()[:1] in ("{", "["):
+        return _from_response(text, name, uri, rules)
+    return _from_text(text, name, rules, scraped_at_s)
+
+
+def series_of_response(document: Any, place: str) -> Iterator[Series]:
+    """The series of an API response (resultType matrix or vector). Raises BadInputError for any other."""
+    data = document.get("data") if isinstance(document, dict) else None
+    kind = data.get("resultType") if isinstance(data, dict) else None
+    if not isinstance(document, dict) or document.get("status") != "success" or not isinstance(data, dict):
+        said = document.get("error") if isinstance(document, dict) else None
+        raise BadInputError(
+            f"{place} is no successful response of Prometheus{f': {said}' if said else ''}.",
+            remedy="Save what /api/v1/query_range answered.",
+        )
+    if kind not in ("matrix", "vector"):
+        raise BadInputError(
+            f"{place} holds a {kind!r}, not series.", remedy="Query a metric, as a matrix or a vector."
+        )
+    row = 1
+    try:
+        for item in data["result"]:
+            points = item["values"] if kind == "matrix" else [item["value"]]
+            table = np.array([(float(time), float(value)) for time, value in points], dtype=np.float64)
+            table = table.reshape(len(points), 2)
+            yield Series(dict(item["metric"]), table[:, 0], table[:, 1], first_row=row)
+            row += len(points)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInputError(
+            f"{place} is no series of Prometheus: {type(error).__name__}: {error}."
+        ) from error
+
+
+def _from_response(text: str, name: str, uri: str, rules: SeriesRules | None) -> SampleBatch:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(
+            f"{uri} is not JSON: {error}.", remedy="Check that the file is complete."
+        ) from error
+    documents = document if isinstance(document, list) else [document]
+
+    def all_series() -> Iterator[Series]:
+        for one in documents:
+            yield from series_of_response(one, uri)
+
+    return samples_from_series(all_series(), rules, source_format="prometheus-json", source_file=name)
+
+
+def _from_text(text: str, name: str, rules: SeriesRules | None, scraped_at_s: float | None) -> SampleBatch:
+    lines = text.splitlines()
+    open_metrics = any(line.strip() == "# EOF" for line in lines[-5:])
+    refusals = Refusals("openmetrics" if open_metrics else "prometheus-text", name)
+    accounting = Accounting()
+    found = _series_of_lines(lines, 1.0 if open_metrics else 1e-3, scraped_at_s, refusals, accounting, name)
+    return samples_from_series(
+        found,
+        rules,
+        source_format=refusals.source_format,
+        source_file=name,
+        refusals=refusals,
+        accounting=accounting,
+    )
+
+
+def _series_of_lines(
+    lines: Iterable[str],
+    unit_s: float,
+    scraped_at_s: float | None,
+    refusals: Refusals,
+    accounting: Accounting,
+    name: str,
+) -> Iterator[Series]:
+    points: dict[tuple[str, str], list[tuple[float, float, int]]] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.strip())
+        try:
+            if match is None:
+                raise ValueError(line)
+            value = float(match["value"])
+            time_s = float(match["time"]) * unit_s if match["time"] else scraped_at_s
+        except ValueError:
+            refusals.add(q.UNREADABLE_LINE, number, line)
+            accounting.rows_in += 1
+            accounting.quarantined[q.UNREADABLE_LINE] += 1
+            continue
+        if time_s is None:
+            raise BadInputError(
+                f"{name}, line {number}: the sample does not say when it was taken.",
+                remedy="A scrape has no times: say when it was (--at TIME).",
+            )
+        points.setdefault((match["name"], match["labels"] or ""), []).append((time_s, value, number))
+    for (metric, labels), found in points.items():
+        table = np.array([point[:2] for point in found], dtype=np.float64)
+        rows = [point[2] for point in found]
+        read = _labels(labels)
+        if read is None:
+            accounting.rows_in += len(found)
+            accounting.quarantined[q.UNREADABLE_LINE] += len(found)
+            for time_s, value, number in found:
+                refusals.add(q.UNREADABLE_LINE, number, f"{metric}{labels} {value:g} {time_s:g}")
+            continue
+        yield Series({"__name__": metric, **read}, table[:, 0], table[:, 1], rows=rows)
+
+
+def _labels(text: str) -> Mapping[str, str] | None:
+    inside = text[1:-1] if text else ""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(inside) and inside[at:].strip():
+        match = _LABEL.match(inside, at)
+        if match is None:
+            return None
+        found[match[1]] = re.sub(r"\\(.)", lambda e: _ESCAPES.get(e[1], e[0]), match[2])
+        at = match.end()
+    return found
+
+
+def _read_text(uri: str) -> str:
+    fs, path = locate(uri)
+    try:
+        with fs.open_input_stream(path, compression=None) as stream:
+            payload = stream.read()
+        if path.endswith(".gz"):
+            payload = gzip.decompress(payload)
+        return bytes(payload).decode("utf-8")
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInputError(
+            f"The metrics {uri} cannot be read: {error}.", remedy="Check the path and that it is complete."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"The metrics {uri} are not UTF-8 text (byte {error.start}).") from error

@@ -1,0 +1,220 @@
+"""Reads the dcgm-exporter's metrics from a Prometheus server (or any that answers its HTTP API).
+
+A range is asked for in pieces, metric by metric (`/api/v1/query_range`), because a server answers at most
+11,000 points a series and holds them all in memory. What is asked for is not the metric but what it was over
+each step: a bare metric repeats its last value for five minutes after a GPU went silent, and at a step longer
+than the scrape interval it drops samples. Utilisation and power are averaged over a step, memory is its
+highest. A step's figure carries the time of the step's beginning, and so holds over the time that it is of.
+
+Secrets come from the environment alone: LUCID_PROMETHEUS_TOKEN (bearer), or LUCID_PROMETHEUS_USER and
+LUCID_PROMETHEUS_PASSWORD (basic).
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
+from cluster_logs.metrics.gpu_samples import SampleBatch, concat_batches
+from cluster_logs.metrics.metric_files import series_of_response
+from cluster_logs.progress import Progress, Work, silent
+
+MOST_POINTS = 11_000  # a series and query, by the server's own limit
+TRIES = 4
+_WAIT_S = 0.5
+_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class PrometheusQuery:
+    """What to ask a server for: samples in (start, end], one a step.
+
+    `matchers` narrow the series down (`cluster="a",job="dcgm"`). `piece_s` is the longest range of one query.
+    """
+
+    url: str
+    start: datetime
+    end: datetime
+    step_s: float = 30.0
+    matchers: str = ""
+    rules: SeriesRules = field(default_factory=SeriesRules)
+    piece_s: float = 6 * 3600.0
+    timeout_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInputError(
+                f"{self.url!r} is no address of a Prometheus.", remedy="Use http://HOST:9090 or https://..."
+            )
+        if parts.username or parts.password:
+            raise BadInputError(
+                f"The address of Prometheus at {parts.hostname} holds a password.",
+                remedy="Set LUCID_PROMETHEUS_USER and LUCID_PROMETHEUS_PASSWORD, or LUCID_PROMETHEUS_TOKEN.",
+            )
+        if not self.step_s >= 1 or not self.piece_s >= self.step_s:
+            raise BadInputError(
+                f"A step of {self.step_s:g} s in pieces of {self.piece_s:g} s.",
+                remedy="Use a step of 1 s or more, and pieces that hold at least one.",
+            )
+        if not self.start < self.end:
+            raise BadInputError(
+                f"There is no time from {self.start} to {self.end}.", remedy="Give a start before the end."
+            )
+
+    def pieces(self) -> Iterator[tuple[float, float]]:
+        """First and last moment of each query, seconds since 1970; every step is asked for once."""
+        first, last = _seconds(self.start) + self.step_s, _seconds(self.end)
+        steps = int((last - first) / self.step_s + 1e-9) + 1
+        most = max(1, min(int(self.piece_s / self.step_s), MOST_POINTS))
+        for begin in range(0, steps, most):
+            until = min(begin + most, steps) - 1
+            yield first + begin * self.step_s, first + until * self.step_s
+
+    def promql(self, column: str) -> str:
+        """The query of one metric: what it was over a step."""
+        # One millisecond less than a step, so that a sample on the border counts once.
+        window = f"{round(self.step_s * 1000) - 1}ms"
+        matchers = f"{{{self.matchers}}}" if self.matchers else ""
+        over = "max_over_time" if column == "gpu_mem_mib" else "avg_over_time"
+        return f"{over}({self.rules.metrics[column].name}{matchers}[{window}])"
+
+
+def read_prometheus(
+    query: PrometheusQuery,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    progress: Progress = silent,
+    sleep: Callable[[float], None] = time.sleep,
+) -> SampleBatch:
+    """Read all samples of the range; metrics that the server does not have are null.
+
+    Raises BadInputError when it has no sample of GPU utilisation in the range or refuses a query, and
+    ServiceUnavailableError when it does not answer; both name the query.
+    """
+    pieces = list(query.pieces())
+    total = len(pieces) * len(query.rules.metrics)
+    batches: list[SampleBatch] = []
+    with httpx.Client(timeout=query.timeout_s, **_credentials(environment)) as client:
+        for index, (first, last) in enumerate(pieces):
+            series: list[Series] = []
+            for number, column in enumerate(query.rules.metrics):
+                what = Work("reading metrics", "queries")
+                progress(index * len(query.rules.metrics) + number, total, what)
+                series += _ask(client, query, column, first, last, sleep)
+            batches.append(
+                samples_from_series(
+                    series, query.rules, source_format="prometheus", source_file=urlsplit(query.url).netloc
+                )
+            )
+    progress(total, total, Work("reading metrics", "queries"))
+    found = concat_batches(batches)
+    if not found.samples.num_rows:
+        raise BadInputError(
+            f"{query.url} has no sample of a GPU from {query.start.isoformat()} to {query.end.isoformat()}: "
+            f"{query.promql('gpu_util_pct')}.",
+            remedy="Check the range and the matchers. An exporter may name its metrics otherwise (releases "
+            "since 4.9 do): --metric gpu_util_pct=NAME:FACTOR.",
+        )
+    return found
+
+
+def _ask(
+    client: httpx.Client,
+    query: PrometheusQuery,
+    column: str,
+    first: float,
+    last: float,
+    sleep: Callable[[float], None],
+) -> list[Series]:
+    """The series of one metric in one piece: under the metric's name, which functions drop, and with the
+    beginnings of steps as times.
+    """
+    asked = query.promql(column)
+    where = f"{query.url}: {asked} from {_moment(first)} to {_moment(last)}"
+    parameters = {
+        "query": asked,
+        "start": f"{first:.3f}",
+        "end": f"{last:.3f}",
+        "step": f"{query.step_s:.3f}",
+        "timeout": f"{query.timeout_s:.0f}s",
+    }
+    document = _answer(client, f"{query.url.rstrip('/')}/api/v1/query_range", parameters, where, sleep)
+    name = query.rules.metrics[column].name
+    return [
+        replace(one, labels={**one.labels, "__name__": name}, time_s=one.time_s - query.step_s)
+        for one in series_of_response(document, where)
+    ]
+
+
+def _answer(
+    client: httpx.Client,
+    address: str,
+    parameters: Mapping[str, str],
+    where: str,
+    sleep: Callable[[float], None],
+) -> Any:
+    trouble = ""
+    for attempt in range(TRIES):
+        if attempt:
+            sleep(_WAIT_S * 2**attempt)
+        try:
+            response = client.get(address, params=parameters)
+        except httpx.TransportError as error:
+            trouble = f"{type(error).__name__}: {error}"
+            continue
+        if response.status_code in _AGAIN:
+            trouble = f"HTTP {response.status_code}: {_said(response)}"
+            continue
+        if response.status_code in (401, 403):
+            raise BadInputError(
+                f"{where}: not allowed (HTTP {response.status_code}).",
+                remedy="Set LUCID_PROMETHEUS_TOKEN, or LUCID_PROMETHEUS_USER and LUCID_PROMETHEUS_PASSWORD.",
+            )
+        if response.status_code != httpx.codes.OK:
+            raise BadInputError(
+                f"{where}: HTTP {response.status_code}: {_said(response)}.",
+                remedy="Ask for less at once (a longer step, matchers), or correct the query.",
+            )
+        try:
+            return response.json()
+        except ValueError as error:
+            raise BadInputError(
+                f"{where}: the answer is not JSON ({error}).", remedy="Check that the address is Prometheus'."
+            ) from error
+    raise ServiceUnavailableError(
+        f"{where}: no answer after {TRIES} tries ({trouble}).", remedy="Check the address, or try later."
+    )
+
+
+def _said(response: httpx.Response) -> str:
+    try:
+        document = response.json()
+    except ValueError:
+        document = None
+    error = document.get("error") if isinstance(document, dict) else None
+    return str(error or response.text.strip()[:200] or response.reason_phrase)
+
+
+def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
+    token, user = environment.get("LUCID_PROMETHEUS_TOKEN"), environment.get("LUCID_PROMETHEUS_USER")
+    if token:
+        return {"headers": {"Authorization": f"Bearer {token}"}}
+    if user:
+        return {"auth": (user, environment.get("LUCID_PROMETHEUS_PASSWORD", ""))}
+    return {}
+
+
+def _seconds(moment: datetime) -> float:
+    return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).timestamp()
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
