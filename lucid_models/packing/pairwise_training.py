@@ -69,8 +69,9 @@ def fit_pairwise(
     features = pair_features(table.first, table.second)
     speeds = np.minimum(table.speeds, 1.0)
     boosting = BoostingSettings(**{**vars(BOOSTING), "seed": settings.seed, "bags": split.shape[1]})
-    mean, held_out = _fit_head(features, speeds.mean(axis=1), split, boosting)
-    low, _ = _fit_head(features, speeds.min(axis=1), split, boosting)
+    mean, by_bag = fit_head(features, speeds.mean(axis=1), split, boosting)
+    low, _ = fit_head(features, speeds.min(axis=1), split, boosting)
+    held_out = np.stack([bag.score(features) for bag in by_bag], axis=1)
     rows, bags = np.nonzero(split == -1)
     good = table.speeds.mean(axis=1)[rows] >= settings.medium_from
     found = sharing_threshold(held_out[rows, bags], good, bags, settings.pair_precision)
@@ -130,17 +131,17 @@ def sharing_threshold(
     return float(ranked[enough[-1]]) if enough.size else NOBODY
 
 
-def _fit_head(
+def fit_head(
     features: Floats, speeds: Floats, split: NDArray[np.int8], settings: BoostingSettings
-) -> tuple[AdditiveScorer, Floats]:
-    """The scorer, and the prediction of every pair by every bag, shape (rows, bags)."""
+) -> tuple[AdditiveScorer, list[AdditiveScorer]]:
+    """The scorer of one figure of pairs, and each bag's own: how far those differ is how little is known."""
     model = fit_bags(features, speeds, PAIR_FEATURES, split, settings, None)
     scorer = scorer_of(model, PAIR_FEATURES)
-    by_bag = np.empty(split.shape)
+    bags = []
     for bag, intercept in enumerate(np.ravel(np.asarray(model.bagged_intercept_, dtype=np.float64))):
         terms = [
             replace(term, scores=np.asarray(scores[bag], dtype=np.float64))
             for term, scores in zip(scorer.terms, model.bagged_scores_, strict=True)
         ]
-        by_bag[:, bag] = AdditiveScorer(PAIR_FEATURES, terms, float(intercept), scorer.link).score(features)
-    return scorer, by_bag
+        bags.append(AdditiveScorer(PAIR_FEATURES, terms, float(intercept), scorer.link))
+    return scorer, bags
