@@ -1,7 +1,7 @@
 """The workload zoo: the configurations that are measured, alone and in pairs.
 
-Table 1 of Lucid is shared with the synthetic cluster, so that a synthetic job names a type that can be measured;
-beside it stand workloads of today (`RECENT`).
+Table 1 of Lucid is shared with the synthetic cluster, so that a synthetic job names a type that can be
+measured; beside it stand workloads of today (`RECENT`).
 """
 
 from cluster_logs.errors import UnknownNameError

@@ -9,6 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 
+@dataclass(frozen=True)
+class ExportView:
+    """A `torch.nn.Module` and example inputs (a tuple of tensors, batch first) for `torch.onnx.export`.
+
+    The module holds every parameter that the workload keeps on the device for its forward passes.
+    """
+
+    module: Any
+    inputs: tuple[Any, ...]
+
+
 class TrainingStep(Protocol):
     """A model with its optimizer and data, ready to train."""
 
@@ -16,23 +27,23 @@ class TrainingStep(Protocol):
     def examples_per_step(self) -> int:
         """Return how many examples (images, sentences, environment steps: see its module) one step trains."""
 
-    def step(self) -> None:
-        """Train one step: data to the device, forward, backward, optimizer. Does not wait for the device."""
+    def step(self) -> Any:
+        """Train one step: data to the device, forward, backward, optimizer. Returns the loss, on the device.
 
-    def export_view(self) -> "ExportView":
+        Does not wait for the device, except where the workload itself must: an environment on the host needs
+        the action before it can go on.
+        """
+
+    def export_view(self) -> ExportView:
         """Return the network whose forward pass describes the workload in ONNX, and its input."""
-
-
-@dataclass(frozen=True)
-class ExportView:
-    """A `torch.nn.Module` and example inputs (a tuple of tensors, batch first) for `torch.onnx.export`."""
-
-    module: Any
-    inputs: tuple[Any, ...]
 
 
 class Build(Protocol):
     """Builds one configuration of a workload."""
 
     def __call__(self, *, batch_size: int, amp: bool, device: Any, seed: int) -> TrainingStep:
-        """Build it on the `torch.device`; the same seed gives the same weights and data."""
+        """Build it on the `torch.device`; the same seed gives the same weights and data.
+
+        Seeds PyTorch's global generators, which draw the weights and the dropout: one workload a process.
+        Raises BadInputError when the workload has no such mixed-precision variant.
+        """

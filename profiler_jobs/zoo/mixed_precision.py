@@ -1,0 +1,63 @@
+"""How a workload computes: in single precision, or with PyTorch's automatic mixed precision (AMP)."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from cluster_logs.errors import BadInputError
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The type that autocast lowers matrix products and convolutions to on a device; None: no autocast.
+
+    With float16 the loss is scaled, because small gradients would vanish.
+    """
+
+    device: torch.device
+    lowered: torch.dtype | None
+    _scaler: torch.amp.GradScaler = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        scaler = torch.amp.GradScaler(self.device.type, enabled=self.lowered is torch.float16)
+        object.__setattr__(self, "_scaler", scaler)
+
+    @property
+    def fused_optimizer(self) -> bool | None:
+        """Return what an optimizer's `fused` should be; None leaves the choice to PyTorch.
+
+        Before the step of an optimizer that is not fused, the scaler waits for the device to learn whether a
+        gradient overflowed; a fused one decides that on the device.
+        """
+        return True if self.lowered is torch.float16 else None
+
+    def autocast(self) -> torch.autocast:
+        """Return the context in which the forward pass and the loss are computed."""
+        return torch.autocast(self.device.type, dtype=self.lowered, enabled=self.lowered is not None)
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradients of the loss, scaled where that is needed."""
+        self._scaler.scale(loss).backward()
+
+    def update(self, *optimizers: Optimizer) -> None:
+        """Step the optimizers, whose gradients are there; at the end of every training step."""
+        for optimizer in optimizers:
+            self._scaler.step(optimizer)
+        self._scaler.update()
+
+
+def choose_precision(device: torch.device, *, amp: bool) -> Precision:
+    """Return single precision, or what AMP means on the device: float16, and bfloat16 on a CPU."""
+    lowered = torch.bfloat16 if device.type == "cpu" else torch.float16
+    return Precision(device, lowered if amp else None)
+
+
+def require_amp(model: str, *, amp: bool, offered: bool) -> None:
+    """Raise BadInputError unless AMP is as the only variant that the model has."""
+    if amp is not offered:
+        raise BadInputError(
+            f"{model} is trained only {'with' if offered else 'without'} AMP.",
+            remedy=f"Build it with amp={offered}.",
+        )
