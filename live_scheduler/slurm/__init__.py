@@ -1,0 +1,1 @@
+"""Slurm from outside: its commands as typed functions, and its jobs' states."""
