@@ -44,8 +44,8 @@ class JobRequest:
     """A batch job: a command line, and what it needs.
 
     `gres` is what it asks of its node (`gpu:1`, `gpu:a100:1`; empty: nothing); `whole_node` keeps all others
-    off that node. `log_path` is written by the node, `%j` stands for the job id. `environment` adds to the few
-    variables that a job gets (PATH, HOME, USER, language, time zone). `options` are further options of
+    off that node. `log_path` is written by the node, `%j` stands for the job id. `environment` adds to the
+    few variables that a job gets (PATH, HOME, USER, language, time zone). `options` are further options of
     sbatch, such as `--account=ml`.
     """
 
