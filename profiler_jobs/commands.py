@@ -1,0 +1,305 @@
+"""What a command line asks and what is done: for `lucid profile` and `python -m profiler_jobs`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from cluster_logs.progress import Progress, clock_time, silent
+from profiler_jobs.comparison import Comparison, check_self_pairs, compare_profiles
+from profiler_jobs.devices.device import ProfilingDevice
+from profiler_jobs.devices.opening import SIMULATED, open_device
+from profiler_jobs.measurement_table import read_measurements
+from profiler_jobs.method import Method
+from profiler_jobs.plan import BATCH_PAIRS, NOT_YET_ALONE, PairRanking, Plan, expected_pair_s
+from profiler_jobs.plan_file import plan_document, read_plan, write_plan
+from profiler_jobs.profile_table import ProfileSet, write_profiles
+from profiler_jobs.session import (
+    PairChoice,
+    Session,
+    measure,
+    measure_plan,
+    observed_overhead_s,
+    plan_campaign,
+    read_state,
+)
+from profiler_jobs.session_report import SessionReport
+from profiler_jobs.summary import summarise
+from profiler_jobs.workload_choice import choose_job_types
+from profiler_jobs.workloads import JobType, all_job_types
+
+FOLDER = "profiles"
+AUTO, FIRST_GPU = "auto", "0"
+# What a run takes besides windows and warm-up, where neither a device nor a table tells.
+USUAL_OVERHEAD_S = 20.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options that the commands share; None: the default."""
+
+    workloads: str | None = None
+    device: str = "auto"
+    out: str | None = None
+    window_s: float | None = None
+    repeats: int | None = None
+    warmup_s: float | None = None
+    budget_s: float | None = None
+    most_pairs: int | None = None
+    batch: int = BATCH_PAIRS
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("budget_s", self.budget_s),
+            ("most_pairs", self.most_pairs),
+            ("batch", self.batch),
+        ):
+            if value is not None and not value > 0:
+                raise BadInputError(f"{name} is {value!r}.", remedy="Give a number above 0.")
+
+    @property
+    def job_types(self) -> tuple[JobType, ...]:
+        """Return the configurations. Raises UnknownNameError."""
+        return choose_job_types(self.workloads, all_job_types())
+
+    @property
+    def method(self) -> Method:
+        """Return the method. Raises BadInputError for settings out of range."""
+        given = {"window_s": self.window_s, "repeats": self.repeats, "warmup_s": self.warmup_s}
+        return Method(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+    def pairs(self, ranking: PairRanking | None) -> PairChoice:
+        """Return which pairs are measured."""
+        return PairChoice(ranking, self.batch, self.most_pairs)
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """A plan, for whom it is, and what a budget covers of it."""
+
+    plan: Plan
+    method: Method
+    device: str
+    device_kind: str
+    table: str
+    overhead_s: float
+    budget_s: float | None
+    sessions: tuple[int, ...] | None
+    most_pairs: int | None
+
+    def document(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            **plan_document(self.plan, self.method, self.device),
+            "device_kind": self.device_kind,
+            "simulated": self.device_kind == "simulated",
+            "table": self.table,
+            "overhead_s": self.overhead_s,
+            "budget_s": self.budget_s,
+            "sessions": None if self.sessions is None else list(self.sessions),
+            "undecided_pairs": self.plan.undecided_pairs,
+        }
+
+
+def measure_workloads(
+    asked: Asked,
+    *,
+    with_pairs: bool,
+    ranking: PairRanking | None = None,
+    progress: Progress = silent,
+    say: Callable[[str], None],
+) -> SessionReport:
+    """Measure configurations alone, and pairs of them if asked for."""
+    job_types, method = asked.job_types, asked.method
+    device = _open(asked.device, say)
+    session = Session(device, asked.out or default_table(device), method, asked.budget_s, progress)
+    return measure(session, job_types, pairs=asked.pairs(ranking) if with_pairs else None)
+
+
+def follow_plan(
+    asked: Asked, plan_uri: str, *, progress: Progress = silent, say: Callable[[str], None]
+) -> SessionReport:
+    """Measure what a plan file names, in its order and by its method.
+
+    Raises BadInputError when other settings of the method are asked for beside it.
+    """
+    given = read_plan(plan_uri)
+    if asked.method not in (Method(), given.method):
+        raise BadInputError(
+            f"{plan_uri} says how to measure, and the command line says otherwise.",
+            remedy="Leave --window-s, --repeats and --warmup-s out, or write a plan with them.",
+        )
+    device = _open(asked.device, say)
+    if device.description.name != given.device:
+        say(f"The plan was made for {given.device}, and this is {device.description.name}.")
+    session = Session(device, asked.out or default_table(device), given.method, asked.budget_s, progress)
+    return measure_plan(session, given.plan)
+
+
+def make_plan(
+    asked: Asked,
+    *,
+    with_pairs: bool = True,
+    write: str | None = None,
+    ranking: PairRanking | None = None,
+    say: Callable[[str], None],
+) -> PlanReport:
+    """Plan what is left by the table; a device is opened only where there is no table yet."""
+    job_types, method = asked.job_types, asked.method
+    rows = read_measurements(asked.out) if asked.out else None
+    if rows is not None and len(rows):
+        first = rows.iloc[0]
+        device, kind = str(first["device"]), str(first["device_kind"])
+        memory_mib, table = float(first["device_memory_mib"]), str(asked.out)
+        overhead_s = observed_overhead_s(rows) or USUAL_OVERHEAD_S
+    else:
+        opened = _open(asked.device, say)
+        device, kind = opened.description.name, str(opened.description.kind)
+        memory_mib, overhead_s = opened.description.memory_mib, opened.run_overhead_s()
+        table = asked.out or default_table(opened)
+    plan = plan_campaign(
+        read_state(table, device, method),
+        job_types,
+        memory_mib=memory_mib,
+        method=method,
+        overhead_s=overhead_s,
+        pairs=asked.pairs(ranking) if with_pairs else None,
+    )
+    if write is not None:
+        write_plan(write, plan, method, device)
+    sessions = None if asked.budget_s is None else plan.sessions(asked.budget_s)
+    return PlanReport(
+        plan, method, device, kind, table, overhead_s, asked.budget_s, sessions, asked.most_pairs
+    )
+
+
+def plan_lines(report: PlanReport, first: int = 10) -> list[str]:
+    """Return a plan for people: how many runs, how long, what a budget covers, and the first of the order."""
+    plan, method = report.plan, report.method
+    simulated = " (SIMULATED: no hardware)" if report.device_kind == "simulated" else ""
+    lines = [f"{report.device}{simulated}, table {report.table}; {len(plan.done):,} tasks are done."]
+    for kind, chosen in (
+        ("configurations alone", [each for each in plan.planned if not each.task.is_pair]),
+        ("pairs", [each for each in plan.planned if each.task.is_pair]),
+    ):
+        if chosen:
+            total_s = sum(each.expected_s for each in chosen)
+            lines.append(
+                f"{len(chosen):,} {kind}, {clock_time(chosen[0].expected_s)} each "
+                f"({report.overhead_s:.0f} s of it starting and stopping): {clock_time(total_s)}"
+            )
+    if plan.undecided_pairs:
+        pair_s = expected_pair_s(method, overhead_s=report.overhead_s)
+        many = plan.undecided_pairs
+        asked = many if report.most_pairs is None else min(many, report.most_pairs)
+        lines.append(
+            f"{many:,} pairs wait for solo profiles; {asked:,} of them would take at most "
+            f"{clock_time(asked * pair_s)}, {clock_time(pair_s)} each"
+        )
+    for rule, names in plan.left_out.items():
+        if rule != NOT_YET_ALONE:
+            lines.append(f"{len(names):,} pairs are left out: {rule}")
+    lines.append(f"In all: {len(plan.planned):,} runs, {clock_time(plan.expected_s)}")
+    if report.budget_s is not None and report.sessions is not None:
+        lines.append(_covered(report.budget_s, report.sessions, len(plan.planned)))
+    lines += [
+        f"{position:>6}. {each.task.name} ({clock_time(each.expected_s)}; {each.why})"
+        for position, each in enumerate(plan.planned[:first], start=1)
+    ]
+    if len(plan.planned) > first:
+        lines.append(f"        and {len(plan.planned) - first:,} more")
+    return lines
+
+
+def profiles_of(table: str) -> ProfileSet:
+    """Return the profiles of a measurement table. Raises NotFoundError when there is none."""
+    rows = read_measurements(table)
+    if rows.empty:
+        raise NotFoundError(
+            f"There are no measurements in {table}.", remedy="Measure first: `lucid profile solo`."
+        )
+    return summarise(rows)
+
+
+def write_summary(table: str, directory: str | None) -> tuple[ProfileSet, tuple[Path, ...]]:
+    """Return a table's profiles; with a directory, write them there too, rejected rows included."""
+    profiles = profiles_of(table)
+    if directory is None:
+        return profiles, ()
+    files = write_profiles(profiles, directory)
+    rejected = Path(directory) / "rejected.csv"
+    profiles.rejected.to_csv(rejected, index=False)
+    too_big = Path(directory) / "out_of_memory.csv"
+    profiles.out_of_memory.to_csv(too_big, index=False)
+    return profiles, (*files, rejected, too_big)
+
+
+def summary_lines(profiles: ProfileSet) -> list[str]:
+    """Return the profile tables for people."""
+    lines = [f"{len(profiles.solo):,} configurations alone"]
+    if len(profiles.solo):
+        lines += (
+            profiles.solo[
+                ["job_type", "speed", "speed_cv", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib"]
+            ]
+            .to_string(index=False, float_format=lambda value: f"{value:,.4g}")
+            .splitlines()
+        )
+    lines += ["", f"{len(profiles.pairs):,} pairs"]
+    if len(profiles.pairs):
+        lines += (
+            profiles.pairs[
+                [
+                    "job_type_1",
+                    "speed_1",
+                    "job_type_2",
+                    "speed_2",
+                    "gpu_util_pct",
+                    "gpu_mem_mib",
+                    "suspicious",
+                ]
+            ]
+            .to_string(index=False, float_format=lambda value: f"{value:,.4g}")
+            .splitlines()
+        )
+    lines += ["", f"{len(profiles.out_of_memory):,} out of memory, {len(profiles.rejected):,} rejected"]
+    lines += [f"  {row['task']}: {row['reason']}" for row in profiles.rejected.to_dict("records")]
+    return lines
+
+
+def compare_tables(first: str, second: str | None) -> Comparison:
+    """Compare two measurement tables, or check the pairs of equals of one."""
+    if second is None:
+        return check_self_pairs(profiles_of(first))
+    return compare_profiles(profiles_of(first), profiles_of(second))
+
+
+def default_table(device: ProfilingDevice) -> str:
+    """Return where a device's measurements go unless somebody says otherwise."""
+    letters = (letter if letter.isalnum() else "-" for letter in device.description.name.lower())
+    slug = "-".join(part for part in "".join(letters).split("-") if part)
+    return f"{FOLDER}/{slug}.parquet"
+
+
+def _open(name: str, say: Callable[[str], None]) -> ProfilingDevice:
+    """Open a device; `auto` is the first GPU, or else the simulated one, which is said."""
+    if name != AUTO:
+        return open_device(name)
+    try:
+        return open_device(FIRST_GPU)
+    except (ServiceUnavailableError, NotFoundError) as error:
+        why = str(error).removesuffix(error.remedy or "").strip()
+        say(f"{why} The simulated device stands in: its numbers are of no hardware.")
+        return open_device(SIMULATED)
+
+
+def _covered(budget_s: float, sessions: tuple[int, ...], planned: int) -> str:
+    if not sessions:
+        return f"A budget of {budget_s:g} s is too short for any of them." if planned else "Nothing is left."
+    left = planned - sum(sessions)
+    beyond = f"; {left:,} take longer than that" if left else ""
+    return (
+        f"A budget of {budget_s:g} s covers the first {sessions[0]:,}; all of them take "
+        f"{len(sessions):,} such runs{beyond}"
+    )

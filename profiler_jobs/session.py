@@ -1,0 +1,338 @@
+"""What a command that measures does: `lucid profile` and `python -m profiler_jobs` share it.
+
+A session goes on from its table and ends when nothing is left or its budget is spent. Pairs need the solo
+profiles of both configurations, so those are measured first; pairs are ranked anew after every batch.
+"""
+
+import fcntl
+import json
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pandas as pd
+import pyarrow.fs as pafs
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.progress import Progress, silent
+from cluster_logs.storage import locate
+from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks
+from profiler_jobs.devices.device import ProfilingDevice
+from profiler_jobs.measurement_table import FAILED, MEASURED, method_id, read_measurements
+from profiler_jobs.method import Method
+from profiler_jobs.plan import (
+    BATCH_PAIRS,
+    NOT_YET_ALONE,
+    PairRanking,
+    Plan,
+    PlannedTask,
+    expected_pair_s,
+    pair_names,
+    plan_pairs,
+    plan_solo,
+)
+from profiler_jobs.profile_table import ProfileSet
+from profiler_jobs.session_report import SessionReport
+from profiler_jobs.summary import summarise
+from profiler_jobs.tasks import SEPARATOR, MeasurementTask
+from profiler_jobs.workloads import JobType
+
+LONGEST_OVERHEAD_S = 120.0  # a longer gap between two runs is a break
+
+
+@dataclass(frozen=True)
+class Session:
+    """On what, into which table and by which method is measured; `budget_s` None: until all is done."""
+
+    device: ProfilingDevice
+    table_uri: str
+    method: Method = field(default_factory=Method)
+    budget_s: float | None = None
+    progress: Progress = silent
+    clock: Clock = time.monotonic
+
+
+@dataclass(frozen=True)
+class PairChoice:
+    """Which pairs are measured: in which order, ranked anew after how many, and how many in all."""
+
+    ranking: PairRanking | None = None  # None: space-filling
+    batch: int = BATCH_PAIRS
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a measurement table holds: its rows, what they say, and which tasks are settled, as measured.
+
+    Pairs are settled by one method; for the solo profiles that they are chosen by, any method will do.
+    """
+
+    rows: pd.DataFrame
+    found: ProfileSet
+    settled: tuple[str, ...]
+    settled_for_pairs: tuple[str, ...]
+
+
+def read_state(table_uri: str, device: str | None, method: Method) -> TableState:
+    """Read a table as a device (None: whichever the table is of) and a method have left it.
+
+    Raises BadInputError when the table is another device's.
+    """
+    rows = read_measurements(table_uri)
+    if device is None:
+        device = "" if rows.empty else str(rows["device"].iloc[0])
+    settled = settled_tasks(rows, device, method_id(method))
+    alone = rows.loc[rows["job_type_2"].isna() & (rows["outcome"] != FAILED), "task"]
+    return TableState(rows, summarise(rows), settled, tuple(dict.fromkeys([*alone.astype(str), *settled])))
+
+
+def plan_campaign(
+    state: TableState,
+    job_types: Sequence[JobType],
+    *,
+    memory_mib: float,
+    method: Method,
+    overhead_s: float,
+    pairs: PairChoice | None,
+) -> Plan:
+    """Plan what is left: configurations alone, then pairs (None: no pairs)."""
+    settled = state.settled if pairs is None else state.settled_for_pairs
+    alone = plan_solo(job_types, settled, method=method, overhead_s=overhead_s)
+    if pairs is None:
+        return alone
+    together = plan_pairs(
+        job_types,
+        state.found,
+        settled,
+        memory_mib=memory_mib,
+        method=method,
+        overhead_s=overhead_s,
+        ranking=pairs.ranking,
+        batch=pairs.batch,
+        most=pairs.most,
+    )
+    return Plan(alone.planned + together.planned, alone.done + together.done, together.left_out)
+
+
+def measure(
+    session: Session, job_types: Sequence[JobType], *, pairs: PairChoice | None = None
+) -> SessionReport:
+    """Measure configurations alone, then pairs of them (None: none), as far as the budget goes.
+
+    Raises BadInputError when the budget is too short for a single run, and when another process writes the
+    table.
+    """
+    with only_writer(session.table_uri):
+        running = _Running(session)
+        plan = running.plan(job_types, pairs)
+        running.count_done(plan)
+        running.measure([task for task in plan.tasks if not task.is_pair])
+        while pairs is not None and not running.out_of_time:
+            plan = running.plan(job_types, pairs)
+            chosen = [task for task in plan.tasks if task.is_pair and task.name not in running.tried]
+            if not chosen:
+                break
+            settled = sum(SEPARATOR in name for name in plan.done)
+            running.measure(chosen[: pairs.batch - settled % pairs.batch], len(chosen))
+        return running.report(running.plan(job_types, pairs), pairs)
+
+
+def measure_plan(session: Session, plan: Plan) -> SessionReport:
+    """Measure a plan's tasks in its order, as far as the budget goes."""
+    with only_writer(session.table_uri):
+        running = _Running(session)
+        running.count_done(running.rest_of(plan))
+        running.measure(plan.tasks)
+        return running.report(running.rest_of(plan), None)
+
+
+class _Running:
+    """A session while it runs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._began_s = session.clock()
+        self._done_before = 0
+        self._reports: list[CampaignReport] = []
+        self._shown = 0
+
+    @property
+    def out_of_time(self) -> bool:
+        """Return whether a task was left because of the budget."""
+        return any(report.left for report in self._reports)
+
+    @property
+    def tried(self) -> set[str]:
+        """Return the tasks that this session ran: what failed is not tried twice in one session."""
+        return {
+            name for each in self._reports for name in (*each.measured, *each.out_of_memory, *each.failed)
+        }
+
+    def state(self) -> TableState:
+        session = self._session
+        return read_state(session.table_uri, session.device.description.name, session.method)
+
+    def plan(self, job_types: Sequence[JobType], pairs: PairChoice | None) -> Plan:
+        session = self._session
+        return plan_campaign(
+            self.state(),
+            job_types,
+            memory_mib=session.device.description.memory_mib,
+            method=session.method,
+            overhead_s=session.device.run_overhead_s(),
+            pairs=pairs,
+        )
+
+    def rest_of(self, plan: Plan) -> Plan:
+        """Return what is left of a plan, by what the table holds now."""
+        session, settled = self._session, set(self.state().settled)
+        return Plan(
+            tuple(
+                PlannedTask(
+                    each.task,
+                    session.method.expected_s(each.task, overhead_s=session.device.run_overhead_s()),
+                    each.why,
+                )
+                for each in plan.planned
+                if each.task.name not in settled
+            ),
+            tuple(task.name for task in plan.tasks if task.name in settled),
+            plan.left_out,
+        )
+
+    def count_done(self, plan: Plan) -> None:
+        """Take note of what was there before."""
+        self._done_before = len(plan.done)
+
+    def measure(self, tasks: Sequence[MeasurementTask], of: int | None = None) -> None:
+        """Measure the tasks, the first ones of `of` that are to come (None: all of them)."""
+        session = self._session
+        shown, total = self._shown, self._shown + (len(tasks) if of is None else of)
+        if session.budget_s is not None:
+            self._require_time_for_one(tasks)
+
+        def progress(done: int, _: int | None, what: str) -> None:
+            # The campaign's last word comes also when the budget is spent; ours comes with the report.
+            if done < len(tasks):
+                session.progress(shown + done, total, what)
+
+        left_s = None if session.budget_s is None else session.budget_s - (session.clock() - self._began_s)
+        self._reports.append(
+            run_campaign(
+                session.device,
+                tasks,
+                session.table_uri,
+                method=session.method,
+                budget_s=left_s,
+                progress=progress,
+                clock=session.clock,
+            )
+        )
+        self._shown += len(tasks) - len(self._reports[-1].left)
+
+    def _require_time_for_one(self, tasks: Sequence[MeasurementTask]) -> None:
+        """Raise BadInputError when the whole budget is too short for any task: none would ever run."""
+        session, overhead_s = self._session, self._session.device.run_overhead_s()
+        shortest_s = min(
+            (session.method.expected_s(task, overhead_s=overhead_s) for task in tasks), default=0.0
+        )
+        if session.budget_s is not None and shortest_s > session.budget_s and not self.tried:
+            raise BadInputError(
+                f"The budget of {session.budget_s:g} s is too short: a run takes {shortest_s:.0f} s.",
+                remedy="Give a longer budget, or shorter windows or fewer repeats.",
+            )
+
+    def report(self, left: Plan, pairs: PairChoice | None) -> SessionReport:
+        """Return what the session came to."""
+        session, state = self._session, self.state()
+        tried = self.tried
+        failed = state.rows[(state.rows["outcome"] == FAILED) & state.rows["task"].isin(tried)]
+        reasons = state.found.rejected
+        refused = reasons[reasons["task"].isin(tried - set(failed["task"]))]
+        flagged = state.found.pairs[state.found.pairs["suspicious"].astype(bool)]
+        undecided = left.undecided_pairs
+        if pairs is not None and pairs.most is not None:
+            undecided = min(undecided, max(0, pairs.most - sum(task.is_pair for task in left.tasks)))
+        description = session.device.description
+        pair_s = expected_pair_s(session.method, overhead_s=session.device.run_overhead_s())
+        return SessionReport(
+            device=description.name,
+            device_kind=str(description.kind),
+            table=session.table_uri,
+            elapsed_s=session.clock() - self._began_s,
+            measured=tuple(name for each in self._reports for name in each.measured),
+            out_of_memory=tuple(name for each in self._reports for name in each.out_of_memory),
+            failed=dict(zip(failed["task"].astype(str), failed["detail"].astype(str), strict=True)),
+            rejected=dict(zip(refused["task"].astype(str), refused["reason"].astype(str), strict=True)),
+            flagged=tuple(name for name in pair_names(flagged) if name in tried),
+            done_before=self._done_before,
+            left=tuple(task.name for task in left.tasks),
+            undecided_pairs=undecided,
+            left_out={rule: len(names) for rule, names in left.left_out.items() if rule != NOT_YET_ALONE},
+            expected_left_s=left.expected_s + undecided * pair_s,
+            sessions_left=None if session.budget_s is None else len(left.sessions(session.budget_s)),
+            solo_profiles=len(state.found.solo),
+            pair_profiles=len(state.found.pairs),
+        )
+
+
+@contextmanager
+def only_writer(table_uri: str) -> Iterator[None]:
+    """Hold the table's lock where it is a local file: of two processes that replace it, one would lose rows.
+
+    Raises BadInputError when another process holds it. The lock ends with the process, whatever ends it.
+    """
+    fs, path = locate(table_uri)
+    if not isinstance(fs, pafs.LocalFileSystem):
+        yield
+        return
+    table = Path(path)
+    table.parent.mkdir(parents=True, exist_ok=True)
+    with (table.parent / f".{table.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInputError(
+                f"Another process is measuring into {table_uri}.",
+                remedy="Wait for it, or name another table with --out.",
+            ) from None
+        yield
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Let SIGTERM end the session as Ctrl-C does, so that what was started is stopped again."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def observed_overhead_s(rows: pd.DataFrame) -> float | None:
+    """Return what a run took besides windows and warm-up: the median over runs that follow one another.
+
+    None where the table does not tell: a simulated device has no clock. Breaks between sessions do not count.
+    """
+    seen: list[float] = []
+    ended_s: float | None = None
+    for _, run in rows[rows["outcome"] == MEASURED].groupby(["task", "method_id"], sort=False):
+        began_s = run["started"].min().timestamp()
+        method = json.loads(run["method"].iloc[0])
+        jobs = 1 if pd.isna(run["job_type_2"].iloc[0]) else 2
+        if ended_s is not None:
+            between_s = began_s - ended_s - jobs * method["warmup_s"]
+            if 0.0 < between_s < LONGEST_OVERHEAD_S:
+                seen.append(between_s)
+        ended_s = (run["started"] + pd.to_timedelta(run["window_s"], unit="s")).max().timestamp()
+    return float(np.median(seen)) if seen else None
