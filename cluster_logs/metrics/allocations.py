@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
-from cluster_logs.job_table import QUARANTINE_SCHEMA, TIMESTAMP
+from cluster_logs.job_table import TIMESTAMP, conform
 from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, Refusals, is_mig, readable_uuid
 from cluster_logs.quarantine import Accounting
 from cluster_logs.storage import locate
@@ -133,9 +132,7 @@ def check_allocations(
     kept = kept[~repeated].sort_values(["gpu_uuid", "start_time", "job_id"], kind="stable")
     account.kept += len(kept)
     account.check(f"Reading {source_file}")
-    return AllocationBatch(
-        pa.Table.from_pandas(kept, schema=ALLOCATION_SCHEMA, preserve_index=False), account, refused.table()
-    )
+    return AllocationBatch(conform(kept, ALLOCATION_SCHEMA, what=source_file), account, refused.table())
 
 
 def allocations_from_labels(samples: pa.Table, interval_s: float, hold_intervals: float) -> pa.Table:
@@ -217,22 +214,12 @@ def read_gpu_map(uri: str) -> dict[tuple[str, int], str]:
         ) from error
 
 
-def refused_rows(*tables: pa.Table) -> pa.Table:
-    """The refused rows of several sources as one table."""
-    return pa.concat_tables([QUARANTINE_SCHEMA.empty_table(), *tables])
-
-
 def merge_allocations(tables: list[pa.Table]) -> pa.Table:
     """All allocations by GPU and start, each once."""
     both = pa.concat_tables([ALLOCATION_SCHEMA.empty_table(), *tables])
     once = both.group_by(ALLOCATION_SCHEMA.names, use_threads=False).aggregate([])
     order = [("gpu_uuid", "ascending"), ("start_time", "ascending"), ("job_id", "ascending")]
     return once.select(ALLOCATION_SCHEMA.names).cast(ALLOCATION_SCHEMA).sort_by(order)
-
-
-def held_gpus(allocations: pa.Table) -> int:
-    """How many GPUs the allocations name."""
-    return int(pc.count_distinct(allocations.column("gpu_uuid")).as_py())
 
 
 def _text(value: object) -> str:

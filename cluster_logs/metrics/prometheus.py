@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import SampleBatch, concat_batches
 from cluster_logs.metrics.metric_files import series_of_response
@@ -96,8 +96,8 @@ def read_prometheus(
 ) -> SampleBatch:
     """Read all samples of the range; metrics that the server does not have are null.
 
-    Raises BadInputError when it has no sample of GPU utilisation in the range or refuses a query, and
-    ServiceUnavailableError when it does not answer; both name the query.
+    Raises NotFoundError when it has no sample of a GPU in the range, BadInputError when it refuses a query,
+    and ServiceUnavailableError when it does not answer; all name the query.
     """
     pieces = list(query.pieces())
     total = len(pieces) * len(query.rules.metrics)
@@ -117,7 +117,7 @@ def read_prometheus(
     progress(total, total, Work("reading metrics", "queries"))
     found = concat_batches(batches)
     if not found.samples.num_rows:
-        raise BadInputError(
+        raise NotFoundError(
             f"{query.url} has no sample of a GPU from {query.start.isoformat()} to {query.end.isoformat()}: "
             f"{query.promql('gpu_util_pct')}.",
             remedy="Check the range and the matchers. An exporter may name its metrics otherwise (releases "

@@ -13,6 +13,7 @@ from pipeline.cli import (
     explain,
     live,
     logs,
+    metrics,
     monitor,
     release,
     replay_updates,
@@ -32,6 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 logs.register(app)
+app.add_typer(metrics.app, name="metrics")
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="evaluate")
 explain.register(app)
