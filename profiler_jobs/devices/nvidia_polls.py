@@ -1,0 +1,68 @@
+"""What polls of a driver say about a window, together with the samples of its ring."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profiler_jobs.devices.nvidia_samples import Sample, WindowMean, reason_names, window_mean
+
+RING, POLLS = "the driver's samples", "polls of the latest value"
+_COVERAGE_MIN = 0.5
+# A polled value is a mean over up to 1 s of before the poll, so a window's first second says nothing of it.
+_POLL_LOOKS_BACK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Poll:
+    """What the driver said at one moment (monotonic time); None: it does not say."""
+
+    time_s: float
+    gpu_util_pct: float | None
+    gpu_mem_util_pct: float | None
+    used_mib: float | None
+    processes_mib: float | None
+    energy_j: float | None
+    power_w: float | None
+    sm_clock_mhz: float | None
+    mem_clock_mhz: float | None
+    throttle_mask: int | None
+
+
+def polls_within(polls: Sequence[Poll], begin_s: float, end_s: float) -> list[Poll]:
+    """Return the polls in [begin_s, end_s), or the one nearest to it where none fell in."""
+    inside = [poll for poll in polls if begin_s <= poll.time_s < end_s]
+    middle_s = (begin_s + end_s) / 2
+    return inside or sorted(polls, key=lambda poll: abs(poll.time_s - middle_s))[:1]
+
+
+def memory_in_use_mib(polls: Sequence[Poll]) -> float | None:
+    """Return the most memory in use at any of the polls; None: the driver never said.
+
+    What the processes hold counts where the driver said it at every poll and it is not more than all that is
+    in use (a driver that answers in another version's layout), else all that is in use.
+    """
+    used = [poll.used_mib for poll in polls if poll.used_mib is not None]
+    held = [poll.processes_mib for poll in polls if poll.processes_mib]
+    if held and len(held) == len(polls) and (not used or max(held) <= max(used) + 1.0):
+        return max(held)
+    return max(used, default=None)
+
+
+def throttle_reasons(polls: Sequence[Poll]) -> tuple[str, ...]:
+    """Return what held the clocks back at any of the polls, by name, sorted."""
+    together = 0
+    for poll in polls:
+        together |= poll.throttle_mask or 0
+    return reason_names(together)
+
+
+def utilisation(
+    ring: Sequence[Sample], polled: Sequence[tuple[float, float | None]], begin_s: float, end_s: float
+) -> tuple[WindowMean | None, str]:
+    """Return a window's mean and where it is from: the ring, else polls, else what little the ring has."""
+    seen = window_mean(ring, begin_s, end_s)
+    if seen is not None and seen.coverage >= _COVERAGE_MIN:
+        return seen, RING
+    settled_s = begin_s + min(_POLL_LOOKS_BACK_S, (end_s - begin_s) / 2)
+    polls = [Sample(time_s, value) for time_s, value in polled if value is not None and time_s < end_s]
+    latest = window_mean(polls, settled_s, end_s)
+    return (latest, POLLS) if latest is not None else (seen, RING)
