@@ -5,8 +5,9 @@ checks each table against its expectations. Every row is kept, quarantined with 
 named rule; the same window twice gives the same tables. When all tables hold, they are announced
 together, and `retrain_models` starts.
 
-**Try it without any data**: choose a `synthetic:` source. **Profiles**: without files the workload zoo is
-measured on the simulated GPU, and the release says so.
+**Try it without any data**: choose a `synthetic:` source. **Profiles**: without files those that were
+measured for the cluster stay (`profile_workloads`); where there are none, the workload zoo is measured on the
+simulated GPU, and the release says so.
 """
 
 from datetime import timedelta

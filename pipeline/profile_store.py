@@ -15,12 +15,16 @@ from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet,
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """What was stored: rows of each table, and whether any was measured on the simulated device."""
+    """What is stored: rows of each table, and whether any was measured on the simulated device.
+
+    `kept`: it was there before and stays.
+    """
 
     uri: str
     solo_rows: int
     pair_rows: int
     simulated: bool
+    kept: bool = False
 
 
 def ingest_profiles(
@@ -28,8 +32,14 @@ def ingest_profiles(
 ) -> ProfileReport:
     """Store measured profiles, or, when no file is given, measure the zoo on the simulated GPU and say so.
 
-    The same input twice leaves the same files. Raises BadInputError when only one of the two files is given.
+    Without files, what was measured for the cluster stays: profiles of real GPUs, and those of a measurement
+    table (`profile_workloads`), simulated or not. The same input twice leaves the same files. Raises
+    BadInputError when only one of the two files is given.
     """
+    if not singles_uri and not pairs_uri:
+        kept = _measured_before(lake_uri, cluster)
+        if kept is not None:
+            return kept
     return write_profile_set(lake_uri, cluster, read_profiles_or_measure(singles_uri, pairs_uri, seed=seed))
 
 
@@ -61,9 +71,25 @@ def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> Prof
     ):
         table = pa.Table.from_pandas(as_profile_frame(frame, schema), schema=schema, preserve_index=False)
         write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
+    return _report(lake_uri, cluster, profiles)
+
+
+def _report(lake_uri: str, cluster: str, profiles: ProfileSet, *, kept: bool = False) -> ProfileReport:
     simulated = bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any())
     uri = f"{lake_uri.rstrip('/')}/profiles/cluster={cluster}"
-    return ProfileReport(uri, len(profiles.solo), len(profiles.pairs), simulated)
+    return ProfileReport(uri, len(profiles.solo), len(profiles.pairs), simulated, kept)
+
+
+def _measured_before(lake_uri: str, cluster: str) -> ProfileReport | None:
+    """The stored profiles, if they were measured for this cluster."""
+    try:
+        stored = read_profile_set(lake_uri, cluster)
+    except NotFoundError:
+        return None
+    fs, folder = _folder(lake_uri, cluster)
+    campaign = fs.get_file_info(f"{folder}/measurements.parquet").type == pafs.FileType.File
+    real = not (stored.solo["simulated"].all() and stored.pairs["simulated"].all())
+    return _report(lake_uri, cluster, stored, kept=True) if campaign or real else None
 
 
 def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:

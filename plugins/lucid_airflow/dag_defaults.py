@@ -5,6 +5,8 @@ from typing import Any
 
 OWNER = "ml-platform"
 TAG = "lucid"
+# One slot a device (`make up` and docker-compose.yml create it): two tasks never measure on the same GPU.
+GPU_POOL = "gpu"
 
 # Bad input fails at once (see operators/base.py); what is tried again is a service that did not answer, a
 # worker that died, a machine that restarted.

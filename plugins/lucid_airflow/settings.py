@@ -11,6 +11,7 @@
 | where the log ends for it | LUCID_MONITOR_AS_OF (default: its last job; `now`: also what did not come) | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | must a person approve a publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
+| devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 
 Variables are read inside tasks only: a DAG file may not ask the database while it is parsed.
 """
@@ -107,6 +108,12 @@ def approval_required_by_default() -> bool:
             f"LUCID_REQUIRE_APPROVAL={text!r} is neither true nor false.", remedy="Set it to true or false."
         )
     return text in _TRUE
+
+
+def gpu_devices() -> list[str]:
+    """Return the devices that this installation measures by default. Reads no database."""
+    text = os.environ.get("LUCID_GPU_DEVICES", "").strip() or "simulated:0"
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _schedule(variable: str, default: str | None) -> str | None:

@@ -118,7 +118,9 @@ class IngestThroughputOperator(LucidOperator):
 
 
 class IngestProfilesOperator(LucidOperator):
-    """Store measured GPU profiles, or measure the zoo on the simulated GPU when no file is named."""
+    """Store measured GPU profiles; when no file is named, keep those that were measured for the cluster, or
+    measure the zoo on the simulated GPU.
+    """
 
     template_fields: Sequence[str] = ("singles_uri", "pairs_uri", "cluster", "lake_uri", "seed")
 
@@ -152,6 +154,12 @@ class IngestProfilesOperator(LucidOperator):
             pairs_uri=self.pairs_uri,
             seed=self.seed,
         )
+        if report.kept:
+            self.log.info(
+                "No file is named: the %d solo profiles and %d pairs that were measured stay.",
+                report.solo_rows,
+                report.pair_rows,
+            )
         if report.simulated:
             self.log.warning("Profiles come from the simulated GPU; the release will say so.")
         return asdict(report)

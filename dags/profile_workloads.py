@@ -1,0 +1,185 @@
+"""### A cluster's GPUs, measured
+
+Measures configurations of the workload zoo alone, and then pairs of those that fit: the most telling pairs
+first, as far as the budget goes. Tasks measure a batch each, side by side on as many devices as the form
+names (pool `gpu`: one slot a device). Whatever breaks off goes on where it was: a task after its last
+finished measurement, a run after the one before it. What the lake has a result of is not measured again.
+
+The measurements become the cluster's profile tables, Great Expectations checks them, and `retrain_models`
+trains the packing model anew; the gate judges the new release like any other.
+
+**Without a GPU** the simulated device shows the whole way. Its rows say so, no release of a real cluster is
+published with them, and they never replace or join measured ones. `cpu` proves the way of measuring and
+profiles nothing.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.assets import PROFILE_MEASUREMENTS
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, GPU_POOL, TAG
+from lucid_airflow.operators.profile import (
+    AnnounceMeasurementsOperator,
+    CollectMeasurementsOperator,
+    MeasureWorkloadsOperator,
+    PlanMeasurementsOperator,
+)
+from lucid_airflow.operators.validate import ValidateTableOperator
+from lucid_airflow.settings import gpu_devices
+
+LONGEST_BATCH = timedelta(hours=6)
+
+with DAG(
+    dag_id="profile_workloads",
+    doc_md=__doc__,
+    schedule=None,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(days=7),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "profiles"],
+    params={
+        "cluster": Param(
+            "synthetic-venus",
+            type="string",
+            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+            title="Cluster",
+            description="Its name in the lake. GPUs of one kind to a cluster.",
+        ),
+        "devices": Param(
+            gpu_devices(),
+            type="array",
+            minItems=1,
+            items={
+                "type": "string",
+                "pattern": "^([0-9]+|(GPU|MIG)-[0-9a-fA-F/-]+|simulated(:[0-9]+)?|cpu)$",
+            },
+            title="Devices",
+            description="GPUs by number or UUID, simulated:SEED, or cpu; all of one kind.",
+        ),
+        "workloads": Param(
+            "table1",
+            type="string",
+            title="Workloads",
+            description="Models or configurations, comma-separated, * allowed: ResNet*,BERT; table1; all.",
+        ),
+        "pairs": Param(True, type="boolean", title="Pairs", description="Off: configurations alone."),
+        "most_pairs": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            title="Pairs at most",
+            description="In all, with those of earlier runs. Empty: as the budget goes.",
+        ),
+        "budget_minutes": Param(
+            480,
+            type=["number", "null"],
+            exclusiveMinimum=0,
+            title="Minutes a device",
+            description="What each device may measure in this run. Empty: until nothing is left.",
+        ),
+        "batch_minutes": Param(
+            10,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=120,
+            title="Minutes a task",
+            description="One measurement at least.",
+        ),
+        "window_s": Param(
+            30, type="number", minimum=0.1, maximum=300, title="Window", description="Seconds; 30 to 60."
+        ),
+        "repeats": Param(
+            3,
+            type="integer",
+            minimum=1,
+            maximum=20,
+            title="Repeats",
+            description="3 at least, to be trusted.",
+        ),
+        "warmup_s": Param(
+            10,
+            type="number",
+            minimum=0,
+            maximum=300,
+            title="Warm-up",
+            description="Seconds; 10 steps at least.",
+        ),
+        "again": Param(
+            False,
+            type="boolean",
+            title="Measure again",
+            description="Also what has a result; measurements of another kind of GPU give way.",
+        ),
+        "hold_out_days": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            maximum=365,
+            title="Held-out days",
+            description="Of the retraining. Empty: what the kept models have not seen, at most two weeks.",
+        ),
+        "as_of": Param(
+            None,
+            type=["string", "null"],
+            format="date",
+            title="As of",
+            description="Of the retraining: as if the log ended here (UTC). Empty: its last job.",
+        ),
+    },
+) as dag:
+    asked = {
+        "devices": dag.param("devices"),
+        "workloads": dag.param("workloads"),
+        "budget_minutes": dag.param("budget_minutes"),
+        "batch_minutes": dag.param("batch_minutes"),
+        "again": dag.param("again"),
+        "method": {
+            "window_s": dag.param("window_s"),
+            "repeats": dag.param("repeats"),
+            "warmup_s": dag.param("warmup_s"),
+        },
+    }
+    plan_solos = PlanMeasurementsOperator(
+        task_id="plan_solos", stage="solo", cluster=dag.param("cluster"), asked=asked
+    )
+    measure_solos = MeasureWorkloadsOperator.partial(
+        task_id="measure_solos",
+        pool=GPU_POOL,
+        map_index_template="{{ task.what }}",
+        execution_timeout=LONGEST_BATCH,
+    ).expand_kwargs(plan_solos.output)
+    plan_pairs = PlanMeasurementsOperator(
+        task_id="plan_pairs",
+        stage="pairs",
+        cluster=dag.param("cluster"),
+        asked=asked,
+        wanted=dag.param("pairs"),
+        most_pairs=dag.param("most_pairs"),
+        trigger_rule="none_failed",  # a stage without anything to measure is a skipped task
+    )
+    measure_pairs = MeasureWorkloadsOperator.partial(
+        task_id="measure_pairs",
+        pool=GPU_POOL,
+        map_index_template="{{ task.what }}",
+        execution_timeout=LONGEST_BATCH,
+    ).expand_kwargs(plan_pairs.output)
+    collect_measurements = CollectMeasurementsOperator(
+        task_id="collect_measurements",
+        cluster=dag.param("cluster"),
+        asked=asked,
+        trigger_rule="none_failed",
+    )
+    validate_profiles = ValidateTableOperator(
+        task_id="validate_profiles", table="profiles", clusters=[dag.param("cluster")]
+    )
+    announce_measurements = AnnounceMeasurementsOperator(
+        task_id="announce_measurements",
+        cluster=dag.param("cluster"),
+        hold_out_days=dag.param("hold_out_days"),
+        as_of=dag.param("as_of"),
+        outlets=[PROFILE_MEASUREMENTS],
+    )
+
+    plan_solos >> measure_solos >> plan_pairs >> measure_pairs >> collect_measurements
+    collect_measurements >> validate_profiles >> announce_measurements

@@ -1,0 +1,408 @@
+"""What the DAG `profile_workloads` calls, one function a task: plan, measure a batch, collect.
+
+A stage (configurations alone, then pairs) is planned as a whole and divided into batches, one plan file each,
+which devices measure side by side into tables of their own. Whatever breaks off goes on where it was: a batch
+by its table, a run by the tables of the run before it.
+"""
+
+import fcntl
+import hashlib
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from cluster_logs.progress import Progress, silent
+from pipeline.profiling.measurement_store import (
+    adopt_leftovers,
+    fold_run,
+    forget_run,
+    measurements_uri,
+    part_uris,
+    refuse_simulated_over_measured,
+    store_profiles,
+)
+from profiler_jobs.devices.device import DeviceKind
+from profiler_jobs.method import Method
+from profiler_jobs.plan import Plan, PlannedTask, plan_pairs, plan_solo
+from profiler_jobs.plan_file import read_plan, write_plan
+from profiler_jobs.session import (
+    Session,
+    measure_plan,
+    observed_overhead_s,
+    read_state,
+    stopped_by_signals,
+)
+from profiler_jobs.summary import summarise
+from profiler_jobs.tasks import SEPARATOR
+from profiler_jobs.workload_choice import choose_job_types
+from profiler_jobs.workloads import JobType, all_job_types
+
+SOLO, PAIRS = "solo", "pairs"
+METHOD_SETTINGS = ("window_s", "repeats", "warmup_s")
+MOST_BATCHES = 200  # mapped tasks of a stage
+SIMULATED_BATCH = 250  # tasks; simulated runs take no time
+# Of starting and stopping a run, until the table tells.
+OVERHEAD_GUESS_S = 30.0
+# A batch may take so much longer than expected before the rest of it is left to the next run.
+PATIENCE = 1.5
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one run of the DAG is asked to measure, and where.
+
+    All `devices` are of one `kind`. `budget_s` is what each device may measure in this run, by the expected
+    times (None: no bound); `batch_s` is the expected time of a batch. `again`: also what has a result.
+    """
+
+    lake_uri: str
+    cluster: str
+    run: str
+    devices: tuple[str, ...]
+    kind: DeviceKind
+    job_types: tuple[JobType, ...]
+    method: Method
+    budget_s: float | None
+    batch_s: float
+    again: bool
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A planned stage: what each mapped task is given, and what to say of it."""
+
+    batches: tuple[dict[str, Any], ...]
+    remarks: tuple[str, ...]
+
+
+def read_request(
+    *,
+    lake_uri: str,
+    cluster: str,
+    run_id: str,
+    devices: Sequence[str],
+    workloads: str | None = None,
+    method: Mapping[str, Any] | None = None,
+    budget_minutes: float | None = None,
+    batch_minutes: float = 10.0,
+    again: bool = False,
+) -> Request:
+    """Read a form. `method` holds settings of `profiler_jobs.method.Method`; None keeps a default.
+
+    Raises BadInputError for devices that cannot be measured together, for a setting that is none and for a
+    value out of its range; UnknownNameError for a workload that nobody knows.
+    """
+    names = tuple(dict.fromkeys(str(device).strip() for device in devices))
+    kinds = {kind_of_device(name) for name in names}
+    if len(kinds) != 1:
+        raise BadInputError(
+            f"The devices are {', '.join(names) or 'none'}: all of a run must be of one kind.",
+            remedy="Name GPUs (0, 1), simulated ones (simulated:0), or cpu.",
+        )
+    settings = {name: value for name, value in (method or {}).items() if value is not None}
+    unknown = sorted(set(settings) - {each.name for each in fields(Method)})
+    if unknown:
+        raise BadInputError(
+            f"The method has no setting {', '.join(unknown)}.", remedy=f"It has {', '.join(METHOD_SETTINGS)}."
+        )
+    return Request(
+        lake_uri,
+        cluster,
+        hashlib.sha256(run_id.encode()).hexdigest()[:12],
+        names,
+        kinds.pop(),
+        choose_job_types(workloads or None, all_job_types()),
+        Method(**settings),
+        None if budget_minutes is None else 60.0 * budget_minutes,
+        60.0 * batch_minutes,
+        again,
+    )
+
+
+def plan_solo_stage(request: Request) -> Stage:
+    """Plan the configurations that the cluster has no result of; goes on from runs that broke off.
+
+    Raises BadInputError when simulated devices are asked for and the cluster has measured profiles.
+    """
+    if request.kind == DeviceKind.SIMULATED:
+        refuse_simulated_over_measured(request.lake_uri, request.cluster, request.devices[0])
+    remarks = adopt_leftovers(request.lake_uri, request.cluster, request.kind, request.run)
+    known = _known(request)
+    plan = plan_solo(request.job_types, known.alone, method=request.method, overhead_s=known.overhead_s)
+    return _stage(request, SOLO, plan, request.budget_s, remarks)
+
+
+def plan_pair_stage(request: Request, *, most: int | None = None) -> Stage:
+    """Plan pairs of what fits, the most telling first, as far as the budget goes after the first stage.
+
+    `most` bounds the pairs in all, those of earlier runs included.
+    """
+    folded = fold_run(request.lake_uri, request.cluster, request.kind, request.run, replace=request.again)
+    rows = folded.rows[folded.rows["device_kind"] == request.kind]
+    if rows.empty:
+        return Stage((), (*folded.remarks, "No configuration has a profile: there are no pairs to plan."))
+    known = _known(request)
+    plan = plan_pairs(
+        request.job_types,
+        summarise(rows),
+        known.for_pairs,
+        memory_mib=float(rows["device_memory_mib"].min()),
+        method=request.method,
+        overhead_s=known.overhead_s,
+        most=most,
+    )
+    budget_s = request.budget_s
+    if budget_s is not None:
+        budget_s -= _planned_s(request, SOLO) / len(request.devices)
+    return _stage(request, PAIRS, plan, budget_s, folded.remarks)
+
+
+def measure_batch(
+    *,
+    plan_uri: str,
+    table_uri: str,
+    device: str,
+    budget_s: float | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Measure a batch on a device into its table; what the table holds already is not measured again.
+
+    Waits while another task measures on the device. Returns what became of the batch, with counts. Raises
+    ServiceUnavailableError when it was stopped, or when nothing but failures came of it: a device that does
+    not work is worth another try later.
+    """
+    from profiler_jobs.devices.opening import open_device
+
+    plan_file = read_plan(plan_uri)
+    with only_user_of(device, progress):
+        opened = open_device(device)
+        session = Session(opened, table_uri, plan_file.method, budget_s, progress)
+        try:
+            with stopped_by_signals():
+                report = measure_plan(session, plan_file.plan)
+        except KeyboardInterrupt:
+            raise ServiceUnavailableError(
+                f"The measurement on device {device} was stopped.", remedy="What was measured is kept; go on."
+            ) from None
+    settled = report.done_before + len(report.measured) + len(report.out_of_memory)
+    if report.failed and not settled:
+        task, reason = next(iter(report.failed.items()))
+        raise ServiceUnavailableError(
+            f"All {len(report.failed)} measurements on {report.device} failed, the first, {task}: {reason}",
+            remedy="Look at the device: `nvidia-smi`.",
+        )
+    return {
+        "device": report.device,
+        "measured": len(report.measured),
+        "out_of_memory": len(report.out_of_memory),
+        "failed": dict(list(report.failed.items())[:_SHOWN]),
+        "rejected": dict(list(report.rejected.items())[:_SHOWN]),
+        "done_before": report.done_before,
+        "left": len(report.left),
+    }
+
+
+def collect_measurements(request: Request) -> dict[str, Any]:
+    """Merge the run's tables into the cluster's and store the profiles that it says; again changes nothing.
+
+    Returns where they are, with counts, what was rejected and why, and whether profile tables were `stored`:
+    rows of a processor never are, nor tables that teach nothing. Raises BadInputError when simulated rows
+    would replace or join measured ones.
+    """
+    folded = fold_run(request.lake_uri, request.cluster, request.kind, request.run, replace=request.again)
+    rows = folded.rows[folded.rows["device_kind"] == request.kind]
+    found = summarise(rows)
+    remarks = list(folded.remarks)
+    stored = None
+    if request.kind == DeviceKind.CPU:
+        remarks.append("A processor was measured: that proves the way of measuring and profiles no GPU.")
+    else:
+        stored, said = store_profiles(request.lake_uri, request.cluster, found)
+        remarks += said
+    forget_run(request.lake_uri, request.cluster, request.kind, request.run)
+    reasons = dict(zip(found.rejected["task"], found.rejected["reason"], strict=True))
+    return {
+        "measurements_uri": folded.uri,
+        "rows": len(folded.rows),
+        "device": None if rows.empty else str(rows["device"].iloc[0]),
+        "solo_measured": len(found.solo),
+        "pairs_measured": len(found.pairs),
+        "out_of_memory": len(found.out_of_memory),
+        "rejected": len(reasons),
+        "rejected_first": dict(list(reasons.items())[:_SHOWN]),
+        "stored": stored is not None,
+        "profiles_uri": stored.uri if stored else None,
+        "solo_profiles": stored.solo_rows if stored else 0,
+        "pair_profiles": stored.pair_rows if stored else 0,
+        "simulated": bool(stored.simulated) if stored else request.kind == DeviceKind.SIMULATED,
+        "remarks": remarks,
+    }
+
+
+def kind_of_device(name: str) -> DeviceKind:
+    """Return what stands behind a device's name: `0` or a UUID (`GPU-...`), `simulated[:SEED]`, `cpu`.
+
+    Raises BadInputError for anything else, `auto` too: what a lake's table is of must not depend on luck.
+    """
+    if name == "cpu":
+        return DeviceKind.CPU
+    if name.partition(":")[0] == "simulated":
+        return DeviceKind.SIMULATED
+    if name.isdecimal() or name.startswith(("GPU-", "MIG-")):
+        return DeviceKind.GPU
+    raise BadInputError(
+        f"There is no device {name!r}.", remedy="Name a GPU (0, 1, GPU-...), simulated:0, or cpu."
+    )
+
+
+@contextmanager
+def only_user_of(device: str, progress: Progress = silent) -> Iterator[None]:
+    """Wait until no other task of this machine measures on the device, and keep them off it.
+
+    The lock ends with the process, whatever ends it.
+    """
+    name = hashlib.sha256(device.encode()).hexdigest()[:12]
+    place = Path(tempfile.gettempdir()) / f"lucid-device-{os.getuid()}-{name}.lock"
+    handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        waited = 0
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                progress(waited, None, f"waiting for device {device}")
+                waited += 1
+                time.sleep(1.0)
+        yield
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class _Known:
+    alone: tuple[str, ...]  # tasks with a result by the method, as measured
+    for_pairs: tuple[str, ...]  # the same, with configurations alone by any method
+    overhead_s: float
+
+
+def _known(request: Request) -> _Known:
+    """What the cluster's table says of devices of the request's kind."""
+    state = read_state(
+        measurements_uri(request.lake_uri, request.cluster, request.kind), None, request.method
+    )
+    if set(state.rows["device_kind"]) != {request.kind}:
+        return _Known((), (), OVERHEAD_GUESS_S)
+    overhead_s = observed_overhead_s(state.rows)
+    for_pairs = state.settled_for_pairs
+    if request.again:
+        for_pairs = tuple(name for name in for_pairs if SEPARATOR not in name)
+    return _Known(
+        () if request.again else state.settled,
+        for_pairs,
+        OVERHEAD_GUESS_S if overhead_s is None else overhead_s,
+    )
+
+
+def _stage(request: Request, name: str, plan: Plan, budget_s: float | None, remarks: Sequence[str]) -> Stage:
+    """Divide a plan among the devices and write a plan file for each batch."""
+    queues, left = _divide(plan.planned, request.devices, budget_s)
+    said = [
+        *remarks,
+        f"{name}: {sum(map(len, queues.values())):,} to measure, {len(plan.done):,} were before.",
+    ]
+    said += [f"Left out: {len(names):,}: {rule}." for rule, names in plan.left_out.items()]
+    if left:
+        said.append(f"{left:,} do not fit the budget; the next run goes on with them.")
+    if request.kind == DeviceKind.SIMULATED:
+        chunks = {device: _by_count(queue, SIMULATED_BATCH) for device, queue in queues.items()}
+    else:
+        batch_s = request.batch_s
+        while True:
+            chunks = {device: _by_time(queue, batch_s) for device, queue in queues.items()}
+            if sum(map(len, chunks.values())) <= MOST_BATCHES:
+                break
+            batch_s *= 2
+    # Devices take turns: the pool's slots, one a device, are filled in this order.
+    rounds = max(map(len, chunks.values()), default=0)
+    turns = [
+        (device, own[turn]) for turn in range(rounds) for device, own in chunks.items() if turn < len(own)
+    ]
+    batches = []
+    for position, (device, chunk) in enumerate(turns):
+        plan_uri, table_uri = part_uris(
+            request.lake_uri, request.cluster, request.kind, request.run, f"{name}-{position:04d}"
+        )
+        write_plan(plan_uri, Plan(tuple(chunk)), request.method, device)
+        expected_s = math.fsum(each.expected_s for each in chunk)
+        simulated = request.kind == DeviceKind.SIMULATED
+        batches.append(
+            {
+                "device": device,
+                "plan_uri": plan_uri,
+                "table_uri": table_uri,
+                "budget_s": None if simulated else PATIENCE * expected_s,
+                "what": _in_words(device, chunk),
+            }
+        )
+    return Stage(tuple(batches), tuple(said))
+
+
+def _divide(
+    planned: Sequence[PlannedTask], devices: Sequence[str], budget_s: float | None
+) -> tuple[dict[str, list[PlannedTask]], int]:
+    """Give each task, in its order, to the device with the least to do; count those that fit no budget."""
+    load_s = dict.fromkeys(devices, 0.0)
+    queues: dict[str, list[PlannedTask]] = {device: [] for device in devices}
+    left = 0
+    for each in planned:
+        device = min(devices, key=lambda name: load_s[name])
+        if budget_s is not None and load_s[device] + each.expected_s > budget_s:
+            left += 1
+            continue
+        load_s[device] += each.expected_s
+        queues[device].append(each)
+    return queues, left
+
+
+def _by_count(queue: Sequence[PlannedTask], most: int) -> list[Sequence[PlannedTask]]:
+    return [queue[first : first + most] for first in range(0, len(queue), most)]
+
+
+def _by_time(queue: Sequence[PlannedTask], most_s: float) -> list[Sequence[PlannedTask]]:
+    chunks: list[list[PlannedTask]] = []
+    spent_s = math.inf
+    for each in queue:
+        if spent_s + each.expected_s > most_s:
+            chunks.append([])
+            spent_s = 0.0
+        chunks[-1].append(each)
+        spent_s += each.expected_s
+    return list(chunks)
+
+
+def _in_words(device: str, chunk: Sequence[PlannedTask]) -> str:
+    more = f" and {len(chunk) - 1} more" if len(chunk) > 1 else ""
+    return f"{device}: {chunk[0].task.name}{more}"
+
+
+def _planned_s(request: Request, stage: str) -> float:
+    """How long this run's batches of a stage were expected to take."""
+    total_s = 0.0
+    for position in range(MOST_BATCHES):
+        plan_uri, _ = part_uris(
+            request.lake_uri, request.cluster, request.kind, request.run, f"{stage}-{position:04d}"
+        )
+        try:
+            total_s += read_plan(plan_uri).plan.expected_s
+        except NotFoundError:
+            break
+    return total_s
