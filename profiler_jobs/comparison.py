@@ -54,8 +54,9 @@ def compare_profiles(first: ProfileSet, second: ProfileSet) -> Comparison:
     pairs = first.pairs.merge(second.pairs, on=["job_type_1", "job_type_2"], suffixes=("_a", "_b"))
     rank = None
     if len(solo) > 2:
-        found = solo["gpu_util_pct_a"].corr(solo["gpu_util_pct_b"], method="spearman")
-        rank = None if math.isnan(found) else float(found)
+        ranks = (solo[f"gpu_util_pct_{side}"].rank().to_numpy() for side in ("a", "b"))
+        found = float(np.corrcoef(*ranks)[0, 1])  # of ranks: Spearman's
+        rank = None if math.isnan(found) else found
     apart = pd.DataFrame(
         {
             "task": [*solo["job_type"], *(pairs["job_type_1"] + " + " + pairs["job_type_2"])],
