@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean
 
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
@@ -44,7 +44,7 @@ from profiler_jobs.devices.nvidia_processes import (
     mps_pipes,
     uses_mps,
 )
-from profiler_jobs.devices.nvidia_samples import Sample, SampleSeries, counter_increase
+from profiler_jobs.devices.nvidia_samples import Sample, SampleSeries, counter_increase, read_clocks
 
 POLL_EVERY_S = 0.2  # as Lucid did (Section 3.2); memory and clocks have no ring of their own
 KEEP_S = 7_400.0  # twice the longest window, and what led up to it
@@ -52,8 +52,6 @@ _POLLS_PER_LOOK = 5
 _AROUND_S = 10.0  # samples of around a window tell the usual period
 # How long a window's end is waited for: a sample's period is up to 1 s, and a driver may be late with it.
 SETTLE_S = 2.0
-_CLOCK_ROUNDS = 5
-_TIGHT_S = 0.0005
 _LOG = logging.getLogger(__name__)
 
 
@@ -348,23 +346,6 @@ class NvidiaTelemetry:
         if ask_daemon and not self._asked_daemon and not self._seen_mps and (listed is None or not names):
             self._asked_daemon = True
             self._seen_mps = bool(mps_clients())
-
-
-def read_clocks() -> tuple[float, Mapping[str, float]]:
-    """Return the monotonic time, and what clocks a driver may stamp samples with say then, all in seconds.
-
-    A process that is held up between two readings would take their distance for another, so the tightest of a
-    few rounds counts.
-    """
-    rounds = []
-    for _ in range(_CLOCK_ROUNDS):
-        begin_s, wall_s = time.monotonic(), time.time()
-        boot_s, end_s = time.clock_gettime(time.CLOCK_BOOTTIME), time.monotonic()
-        rounds.append((end_s - begin_s, (begin_s + end_s) / 2, wall_s, boot_s))
-        if end_s - begin_s < _TIGHT_S:
-            break
-    _, now_s, wall_s, boot_s = min(rounds)
-    return now_s, {"wall": wall_s, "boot": boot_s, "monotonic": now_s}
 
 
 def _describe(card: NvidiaCard, sharing_mode: SharingMode) -> DeviceDescription:

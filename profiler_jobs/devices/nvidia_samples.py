@@ -5,6 +5,7 @@ about 120 of them, one every 1/6 to 1 s by product), stamped in microseconds of 
 clock is not documented: drivers have been seen to use the wall clock and the time since boot.
 """
 
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ _STALE_S = 600.0
 # A clock that moved this much against the monotonic one between two readings was set, not slewed.
 _STEP_S = 0.25
 _REACH_MIN = 0.8
+_CLOCK_ROUNDS = 5
+_TIGHT_S = 0.0005
 
 # The driver's bits of what holds clocks back (nvmlClocksEventReason...), named as nvidia-smi names them. Bit
 # 0x1, idle, is left out: nothing is held back then.
@@ -53,6 +56,23 @@ def new_samples(fetched: Iterable[tuple[int, float]], after_us: int) -> list[tup
         if stamp_us > max(after_us, 0) and 0 <= value <= 100:
             fresh.setdefault(stamp_us, value)
     return sorted(fresh.items())
+
+
+def read_clocks() -> tuple[float, Mapping[str, float]]:
+    """Return the monotonic time, and what clocks a driver may stamp samples with say then, all in seconds.
+
+    A process that is held up between two readings would take their distance for another, so the tightest of a
+    few rounds counts.
+    """
+    rounds = []
+    for _ in range(_CLOCK_ROUNDS):
+        begin_s, wall_s = time.monotonic(), time.time()
+        boot_s, end_s = time.clock_gettime(time.CLOCK_BOOTTIME), time.monotonic()
+        rounds.append((end_s - begin_s, (begin_s + end_s) / 2, wall_s, boot_s))
+        if end_s - begin_s < _TIGHT_S:
+            break
+    _, now_s, wall_s, boot_s = min(rounds)
+    return now_s, {"wall": wall_s, "boot": boot_s, "monotonic": now_s}
 
 
 class StampClock:
