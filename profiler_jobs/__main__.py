@@ -19,14 +19,15 @@ from profiler_jobs.commands import (
     make_plan,
     measure_workloads,
     plan_lines,
+    summary_document,
     summary_lines,
     write_summary,
 )
-from profiler_jobs.comparison import comparison_lines
+from profiler_jobs.comparison import EXIT_DISAGREES, comparison_lines
 from profiler_jobs.session import stopped_by_signals
 from profiler_jobs.session_report import report_lines
 
-EXIT_ERROR, EXIT_DISAGREES, EXIT_INTERRUPTED = 1, 3, 130
+EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,15 +67,8 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _summary(options: argparse.Namespace) -> int:
     profiles, files = write_summary(options.table, options.write)
-    document = {
-        "solo_profiles": len(profiles.solo),
-        "pair_profiles": len(profiles.pairs),
-        "out_of_memory": len(profiles.out_of_memory),
-        "rejected": profiles.rejected.to_dict("records"),
-        "simulated": bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()),
-        "files": [str(file) for file in files],
-    }
-    _print(options, document, [*summary_lines(profiles), *(f"Written: {file}" for file in files)])
+    lines = [*summary_lines(profiles), *(f"Written: {file}" for file in files)]
+    _print(options, summary_document(profiles, files), lines)
     return 0
 
 

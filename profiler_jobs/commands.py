@@ -1,6 +1,6 @@
 """What a command line asks and what is done: for `lucid profile` and `python -m profiler_jobs`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -233,6 +233,18 @@ def write_summary(table: str, directory: str | None) -> tuple[ProfileSet, tuple[
     too_big = Path(directory) / "out_of_memory.csv"
     profiles.out_of_memory.to_csv(too_big, index=False)
     return profiles, (*files, rejected, too_big)
+
+
+def summary_document(profiles: ProfileSet, files: Sequence[Path]) -> dict[str, Any]:
+    """Return what a summary says as plain data for JSON."""
+    return {
+        "solo_profiles": len(profiles.solo),
+        "pair_profiles": len(profiles.pairs),
+        "out_of_memory": len(profiles.out_of_memory),
+        "rejected": profiles.rejected.to_dict("records"),
+        "simulated": bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()),
+        "files": [str(file) for file in files],
+    }
 
 
 def summary_lines(profiles: ProfileSet) -> list[str]:

@@ -16,6 +16,7 @@ from profiler_jobs.profile_table import ProfileSet
 UTILISATION_RANK_MIN = 0.95
 SPEED_DIFFERENCE_MAX = 0.03
 SELF_PAIR_DIFFERENCE_MAX = 0.02
+EXIT_DISAGREES = 3  # what a command says with its exit code
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ def compare_profiles(first: ProfileSet, second: ProfileSet) -> Comparison:
     pairs = first.pairs.merge(second.pairs, on=["job_type_1", "job_type_2"], suffixes=("_a", "_b"))
     rank = None
     if len(solo) > 2:
-        ranks = (solo[f"gpu_util_pct_{side}"].rank().to_numpy() for side in ("a", "b"))
-        found = float(np.corrcoef(*ranks)[0, 1])  # of ranks: Spearman's
+        first_ranks, second_ranks = (solo[f"gpu_util_pct_{side}"].rank().to_numpy() for side in ("a", "b"))
+        found = float(np.corrcoef(first_ranks, second_ranks)[0, 1])  # of ranks: Spearman's
         rank = None if math.isnan(found) else found
     apart = pd.DataFrame(
         {

@@ -15,6 +15,7 @@ from pipeline.cli import (
     logs,
     metrics,
     monitor,
+    profile,
     release,
     replay_updates,
     reproduce,
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 logs.register(app)
 app.add_typer(metrics.app, name="metrics")
+app.add_typer(profile.app, name="profile")
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="evaluate")
 explain.register(app)

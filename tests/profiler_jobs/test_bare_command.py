@@ -13,7 +13,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from profiler_jobs.__main__ import EXIT_DISAGREES, EXIT_ERROR, EXIT_INTERRUPTED, main
+from profiler_jobs.__main__ import EXIT_ERROR, EXIT_INTERRUPTED, main
+from profiler_jobs.comparison import EXIT_DISAGREES
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements, write_measurements
 from profiler_jobs.session import PairChoice, Session, measure, only_writer
@@ -35,12 +36,20 @@ for name in {BLOCKED}:
 from profiler_jobs.__main__ import main
 sys.exit(main())
 """
-SLOW = """
-import sys
+# A campaign that stands still in its Nth run, so that it can be ended there.
+STANDING = """
+import sys, time
 from profiler_jobs import commands
 from profiler_jobs.__main__ import main
 from profiler_jobs.devices.simulated import SimulatedGpu
-commands.open_device = lambda name: SimulatedGpu(3, seconds_per_run=0.05)
+class Standing(SimulatedGpu):
+    left = int(sys.argv[2])
+    def run(self, *arguments, **options):
+        Standing.left -= 1
+        if Standing.left < 0:
+            time.sleep(600)
+        return super().run(*arguments, **options)
+commands.open_device = lambda name: Standing(3)
 sys.exit(main(["pairs", "--workloads", "VGG/*/*/0,LSTM/*/*/0", "--out", sys.argv[1]]))
 """
 
@@ -109,40 +118,42 @@ def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(tmp_path: Path) -> None
     whole, killed = tmp_path / "whole.parquet", tmp_path / "killed.parquet"
     go_on(whole)
     undisturbed = read_measurements(str(whole))
-    for after_tasks in (2, 8):
-        process = start_slow(killed, after_tasks)
+    for tasks, runs in ((2, 2), (9, 7)):
+        process = start_standing(killed, runs, tasks)
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        assert after_tasks <= tasks_of(killed) < undisturbed["task"].nunique()
+        process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL
+        assert tasks_of(killed) == tasks
     assert go_on(killed).finished
     pd.testing.assert_frame_equal(read_measurements(str(killed)), undisturbed)
 
 
 def test_sigterm_ends_a_session_and_says_how_to_go_on(tmp_path: Path) -> None:
     table = tmp_path / "m.parquet"
-    process = start_slow(table, 2)
+    process = start_standing(table, 2, 2)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == EXIT_INTERRUPTED
-    assert said.splitlines()[-1].startswith(
-        "Interrupted. What was measured is in the table; go on with: python3"
+    last = said.splitlines()[-1]
+    assert last.startswith(
+        "Interrupted. What was measured is in the table; go on with: python3 -m profiler_jobs"
     )
-    assert said.splitlines()[-1].endswith(f"--out {table}")
-    assert tasks_of(table) >= 2
+    assert last.endswith(f"--out {table}")
+    assert tasks_of(table) == 2
 
 
-def start_slow(table: Path, until_tasks: int) -> "subprocess.Popen[str]":
-    """Start a campaign that takes its time, and return it once so many tasks are in the table."""
+def start_standing(table: Path, runs: int, tasks: int) -> "subprocess.Popen[str]":
+    """Start a campaign that stands still after so many runs, and return it once so many tasks are there."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(table)], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", STANDING, str(table), str(runs)], cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     try:
-        while process.poll() is None and tasks_of(table) < until_tasks:
+        while tasks_of(table) < tasks:
+            assert process.poll() is None, "the campaign ended by itself"
             time.sleep(0.02)
-        assert process.poll() is None, "the campaign ended before it could be stopped"
     except BaseException:
         process.kill()
-        process.wait()
+        process.communicate()
         raise
     return process
 
