@@ -10,6 +10,7 @@ from cluster_logs.errors import UnknownNameError
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel
+from lucid_models.utilisation.model import UtilisationModel
 
 
 class LucidModel(Protocol):
@@ -62,6 +63,13 @@ CATALOGUE: Mapping[str, CatalogueEntry] = {
             WorkloadEstimateModel,
             "run time of a job in seconds: P50, P90 and mean",
             "mae_log10",
+        ),
+        CatalogueEntry(
+            "utilisation",
+            "Utilisation Model",
+            UtilisationModel,
+            "GPU utilisation, memory utilisation and memory of a job from its computation graph",
+            "gpu_util_pct_mae",
         ),
     )
 }

@@ -2,8 +2,7 @@
 
 A saved model is one UTF-8 JSON object
 
-    {"format": "lucid-model", "format_version": 1, "kind": "packing" | "throughput" | "duration", "model":
-    {...}}
+    {"format": "lucid-model", "format_version": 1, "kind": one of KINDS, "model": {...}}
 
 without NaN or infinity, with arrays as lists. Reading it can only fail or give numbers and text.
 
@@ -28,7 +27,7 @@ from cluster_logs.errors import LucidError
 
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1
-KINDS = ("packing", "throughput", "duration")
+KINDS = ("packing", "throughput", "duration", "utilisation")
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_TEXT = 4_096
 MAX_ITEMS = 4_000_000

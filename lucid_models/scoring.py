@@ -26,6 +26,7 @@ from lucid_models.packing.tree import (
 from lucid_models.throughput.forecasts import ThroughputForecasts, holds_forecasts
 from lucid_models.throughput.scorer import ThroughputScorer
 from lucid_models.tree_scorer import TreeScorer
+from lucid_models.utilisation.scorer import UtilisationScorer
 
 __all__ = [
     "AdditiveScorer",
@@ -37,6 +38,7 @@ __all__ = [
     "ThroughputForecasts",
     "ThroughputScorer",
     "TreeScorer",
+    "UtilisationScorer",
     "load_scorer",
     "scorer_from_document",
 ]
@@ -100,7 +102,7 @@ class PackingScorer:
         return cls(settings, read_tree(fields), fields.details("training"), read_pairwise(fields, settings))
 
 
-Scorer = PackingScorer | ThroughputForecasts | ThroughputScorer | DurationScorer
+Scorer = PackingScorer | ThroughputForecasts | ThroughputScorer | DurationScorer | UtilisationScorer
 
 
 def load_scorer(path: str | os.PathLike[str], *, kind: str | None = None) -> Scorer:
@@ -118,6 +120,7 @@ def scorer_from_document(document: Mapping[str, Any]) -> Scorer:
         "packing": PackingScorer,
         "throughput": ThroughputForecasts if holds_forecasts(document) else ThroughputScorer,
         "duration": DurationScorer,
+        "utilisation": UtilisationScorer,
     }
     kind = document.get("kind")
     if kind not in readers:

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.errors import BadInputError
-from lucid_models.scoring import DurationScorer, PackingScorer, Scorer
+from lucid_models.scoring import DurationScorer, PackingScorer, Scorer, UtilisationScorer
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.scorer import SERIES
+from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
+from lucid_models.utilisation.scorer import FIGURES
 
 # Column -> (type in MLflow's words, whether it must be there).
 Columns = Mapping[str, tuple[str, bool]]
@@ -31,6 +33,7 @@ INPUT_COLUMNS: Mapping[str, Columns] = {
         "gpu_mem_util_pct": ("double", False),
         "gpu_mem_mib": ("double", False),
     },
+    "utilisation": dict.fromkeys((*FEATURE_NAMES, "amp"), ("double", True)),
 }
 OUTPUT_COLUMNS: Mapping[str, Columns] = {
     "packing": {"sharing_score": ("long", True)},
@@ -41,6 +44,7 @@ OUTPUT_COLUMNS: Mapping[str, Columns] = {
         "mean_s": ("double", True),
         "reason": ("string", True),
     },
+    "utilisation": {**dict.fromkeys(FIGURES, ("double", True)), "reason": ("string", True)},
 }
 
 
@@ -60,6 +64,15 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
         estimates = scorer.estimate(_jobs(table))
         return pd.DataFrame(
             [vars(estimate) for estimate in estimates], columns=list(OUTPUT_COLUMNS["duration"])
+        )
+    if isinstance(scorer, UtilisationScorer):
+        graphs = [
+            GraphFeatures.from_data({name: row[name] for name in FEATURE_NAMES})
+            for row in table.to_dict("records")
+        ]
+        predicted = scorer.predict(graphs, [bool(amp) for amp in table["amp"]])
+        return pd.DataFrame(
+            [vars(one) for one in predicted], columns=list(OUTPUT_COLUMNS["utilisation"]), index=table.index
         )
     raise BadInputError(
         "A throughput model of one series cannot be served alone.",

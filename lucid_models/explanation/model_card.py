@@ -26,6 +26,15 @@ _LIMITS: Mapping[str, tuple[str, ...]] = {
         "P50 and P90 are calibrated on held-out jobs of the training window; a new workload shifts them.",
         "Jobs still running when training ends are not learned from: the last days lean to short jobs.",
     ),
+    "utilisation": (
+        (
+            "A graph does not say how a job is fed: one that waits for its data, its environment or the "
+            "network is predicted busier than it is."
+        ),
+        "Its numbers belong to the device that was profiled, and to one GPU of a job.",
+        "Figures are careful: most jobs ask for less. The range says between what unseen models lay.",
+        "A graph unlike the profiled ones is answered all the same; the prediction says so.",
+    ),
 }
 _READING: Mapping[str, tuple[str, ...]] = {
     "packing": (
@@ -47,6 +56,12 @@ _READING: Mapping[str, tuple[str, ...]] = {
         "Importance is the mean absolute score over the training jobs.",
         "A reason starts from what jobs like it usually run and says how much time each part adds or takes",
         "off; the amounts add up (`lucid explain --model duration --job ID`, docs/explanations.md).",
+    ),
+    "utilisation": (
+        "A step's time on the device and on the host are two sums with few terms; utilisation follows from",
+        "their ratio. An account begins with what launching kernels alone keeps the GPU busy and adds, in",
+        "points, arithmetic, moving activations, mixed precision, and the margin for care; they add up.",
+        "Importance is the mean absolute number of points over the training rows.",
     ),
 }
 

@@ -12,7 +12,8 @@ from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, RELEASE_NAME, ReleaseManifest
 
 RELEASE_EXPERIMENT = "lucid-release"
-MODEL_NAMES: Mapping[str, str] = {kind: f"lucid-{kind}" for kind in MODEL_KINDS}
+# The utilisation model is registered beside a release, not in it (docs/decisions/0017).
+MODEL_NAMES: Mapping[str, str] = {kind: f"lucid-{kind}" for kind in (*MODEL_KINDS, "utilisation")}
 
 _DESCRIPTION = (
     "A scheduler release: the packing, throughput and duration models and the settings that were proven "

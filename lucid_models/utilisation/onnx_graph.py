@@ -55,7 +55,9 @@ VIEWS = frozenset(
     }
 )
 
-Shape = tuple[int, ...]
+BATCH_SIZE = "batch_size"  # key of the file's metadata
+
+Shape = tuple[int | None, ...]  # None: a size that could not be told
 
 
 def read_graph_features(
@@ -63,10 +65,11 @@ def read_graph_features(
 ) -> GraphFeatures:
     """Return what the graph in an ONNX file asks for.
 
-    `dimensions` gives the symbolic dimensions of the inputs their sizes. `batch_size` stands for the first
-    dimension of the first input: it fills a symbolic one, and otherwise the features are scaled to it.
-    Raises NotFoundError without a file, BadInputError for what is no ONNX graph, is too large, or leaves a
-    size open (naming it), ServiceUnavailableError where the onnx library is not installed.
+    `dimensions` gives the symbolic dimensions of the inputs their sizes. The batch is what the file's
+    metadata calls `batch_size`, else the first dimension of the first input. `batch_size` fills it where it
+    is symbolic; otherwise the features are scaled to it. Raises NotFoundError without a file, BadInputError
+    for what is no ONNX graph, is too large, or leaves a size open (naming it), ServiceUnavailableError
+    where the onnx library is not installed.
     """
     onnx = _library()
     source = Path(path)
@@ -132,6 +135,14 @@ def _first_dimension(model: Any) -> str | int | None:
     return None
 
 
+def _stated_batch_size(model: Any) -> int | None:
+    """Return the batch size that the exporter wrote into the file: inputs need not begin with it."""
+    for entry in model.metadata_props:
+        if entry.key == BATCH_SIZE and entry.value.isdecimal() and 0 < len(entry.value) <= 9:
+            return int(entry.value) or None
+    return None
+
+
 def _inputs(model: Any) -> Iterator[tuple[str, Any]]:
     weights = {weight.name for weight in model.graph.initializer}
     return ((value.name, value) for value in model.graph.input if value.name not in weights)
@@ -173,11 +184,13 @@ class _Count:
     """Sums up a graph whose shapes are inferred."""
 
     def __init__(self, model: Any, source: Path) -> None:
+        self._batch_size = _stated_batch_size(model)
         self._graph = model.graph
         self._source = source
         self._shapes: dict[str, Shape] = {}
         self._floats: set[str] = set()
         self._typed: set[str] = set()
+        self._constants: set[str] = set()
         self._parameters = 0.0
         self._elements: Counter[str] = Counter()
         self._operators: Counter[str] = Counter()
@@ -190,11 +203,11 @@ class _Count:
         for node in _nodes(self._graph):
             self._count(node)
         weights = {weight.name for weight in self._graph.initializer}
-        inputs = [value.name for value in self._graph.input if value.name not in weights]
-        batch = self._shapes.get(inputs[0], ()) if inputs else ()
+        inputs = (value.name for value in self._graph.input if value.name not in weights)
+        shapes = [self._shapes[name] for name in inputs if name in self._shapes]
         return GraphFeatures(
-            batch_size=batch[0] if batch else 1,
-            input_elements=float(sum(prod(self._shapes[name]) for name in inputs if name in self._shapes)),
+            batch_size=self._batch_size or (shapes[0][0] if shapes and shapes[0] else None) or 1,
+            input_elements=float(sum(prod(size or 0 for size in shape) for shape in shapes)),
             parameters=self._parameters,
             dense_macs=float(self._macs["dense"]),
             depthwise_macs=float(self._macs["depthwise"]),
@@ -216,12 +229,14 @@ class _Count:
                 self._typed.add(value.name)
             if tensor.elem_type in _FLOATS:
                 self._floats.add(value.name)
-            if tensor.HasField("shape") and all(
-                dimension.HasField("dim_value") for dimension in tensor.shape.dim
-            ):
-                self._shapes[value.name] = tuple(int(dimension.dim_value) for dimension in tensor.shape.dim)
+            if tensor.HasField("shape"):
+                self._shapes[value.name] = tuple(
+                    int(dimension.dim_value) if dimension.HasField("dim_value") else None
+                    for dimension in tensor.shape.dim
+                )
         used = {name for node in graph.node for name in node.input}
         for weight in graph.initializer:
+            self._constants.add(weight.name)
             self._shapes[weight.name] = tuple(int(size) for size in weight.dims)
             if weight.data_type in _FLOATS:
                 self._floats.add(weight.name)
@@ -233,7 +248,14 @@ class _Count:
                 self._learn_shapes(inner)
 
     def _count(self, node: Any) -> None:
-        if not node.output or node.op_type in VIEWS:
+        if not node.output:
+            return
+        given = [name for name in node.input if name]
+        if (given or node.op_type == "Constant") and all(name in self._constants for name in given):
+            # How an exporter rearranges weights; nothing of it happens in a training step.
+            self._constants.update(node.output)
+            return
+        if node.op_type in VIEWS:
             return
         if node.output[0] not in self._typed:
             raise BadInputError(
@@ -244,8 +266,14 @@ class _Count:
         if node.output[0] not in self._floats:
             return
         # Further outputs are states and masks that the first one's step leaves behind.
-        elements = prod(self._shape(node.output[0], node))
-        kind, macs = self._work(node)
+        elements = self._elements_of(node.output[0], node)
+        try:
+            kind, macs = self._work(node)
+        except (IndexError, UnicodeDecodeError):
+            raise BadInputError(
+                f"{self._source}: operator {node.name or node.op_type!r} ({node.op_type}) lacks inputs.",
+                remedy="Check the file with onnx.checker, and export the network again.",
+            ) from None
         self._operators[kind] += 1
         if macs is None:
             self._elements["other"] += elements
@@ -257,58 +285,64 @@ class _Count:
         """Return the operator's class and its multiply-accumulates, None where it has none."""
         op = node.op_type if node.domain in _STANDARD else ""
         if op in CONVOLUTIONS:
-            weight = self._shape(node.input[1], node)
+            weight = self._sizes(node.input[1], node)
             # Each output (of a transposed one: each input) meets a filter's worth of weights.
             met = node.input[0] if op == "ConvTranspose" else node.output[0]
             group = _attribute(node, "group", 1)
-            kind = "depthwise" if 1 < group == self._shape(node.input[0], node)[1] else "convolutions"
-            return kind, prod(self._shape(met, node)) * prod(weight[1:])
+            kind = "depthwise" if 1 < group == self._size(node.input[0], 1, node) else "convolutions"
+            return kind, self._elements_of(met, node) * prod(weight[1:])
         if op in RECURRENT:
-            x = self._shape(node.input[0], node)
-            length, batch = (x[1], x[0]) if _attribute(node, "layout", 0) else (x[0], x[1])
-            self._steps += length
-            weights = sum(prod(self._shape(name, node)) for name in node.input[1:3])
-            return "recurrent", length * batch * weights
+            first, second = (self._size(node.input[0], axis, node) for axis in (0, 1))
+            self._steps += second if _attribute(node, "layout", 0) else first
+            weights = sum(self._elements_of(name, node) for name in node.input[1:3])
+            return "recurrent", first * second * weights
         if op in MATRIX_PRODUCTS:
             return "matrix_products", self._products(node, op)
         return ("normalisations" if op in NORMALISATIONS else "elementwise"), None
 
     def _products(self, node: Any, op: str) -> int:
-        out = prod(self._shape(node.output[0], node))
-        first = self._shape(node.input[0], node)
-        if op == "Attention":  # queries x keys, and their weights x values
-            keys = self._shape(node.input[1], node)[-2]
-            return keys * (prod(first) + out)
         if op == "Einsum":
             return self._einsum(node)
-        if op == "Gemm" and _attribute(node, "transA", 0):
-            return out * first[0]
-        return out * first[-1]
+        out = self._elements_of(node.output[0], node)
+        if op == "Attention":  # queries x keys, and their weights x values
+            return self._size(node.input[1], -2, node) * (self._elements_of(node.input[0], node) + out)
+        along = 0 if op == "Gemm" and _attribute(node, "transA", 0) else -1
+        return out * self._size(node.input[0], along, node)
 
     def _einsum(self, node: Any) -> int:
         """Return the number of index combinations, ellipses as leading dimensions."""
         terms = str(_attribute(node, "equation", b"").decode()).replace(" ", "").split("->")[0].split(",")
         sizes: dict[str, int] = {}
         for term, name in zip(terms, node.input, strict=False):
-            shape = self._shape(name, node)
+            shape = self._sizes(name, node)
             letters = term.replace("...", "")
             leading = len(shape) - len(letters)
             at = term.find("...")
-            named = (
-                [*letters[:at], *(f".{i}" for i in range(leading)), *letters[at:]] if at >= 0 else [*letters]
-            )
+            named = [*letters]
+            if at >= 0:
+                named[at:at] = [f".{i}" for i in range(leading)]
             for letter, size in zip(named, shape, strict=False):
                 sizes[letter] = max(size, sizes.get(letter, 1))
         return prod(sizes.values())
 
-    def _shape(self, name: str, node: Any) -> Shape:
-        if name not in self._shapes:
+    def _elements_of(self, name: str, node: Any) -> int:
+        return prod(self._sizes(name, node))
+
+    def _sizes(self, name: str, node: Any) -> tuple[int, ...]:
+        shape = self._shapes.get(name, (None,))
+        return tuple(self._size(name, axis, node) for axis in range(len(shape)))
+
+    def _size(self, name: str, axis: int, node: Any) -> int:
+        shape = self._shapes.get(name, ())
+        size = shape[axis] if -len(shape) <= axis < len(shape) else None
+        if size is None:
             raise BadInputError(
                 f"{self._source}: the shape of {name!r} at operator {node.name or node.op_type!r} "
                 f"({node.op_type}) cannot be told.",
-                remedy="Export the network with fixed sizes and standard operators.",
+                remedy="Export the network with fixed sizes and standard operators, e.g. by "
+                "torch.onnx.export(..., dynamo=True).",
             )
-        return self._shapes[name]
+        return size
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

@@ -11,6 +11,8 @@ from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
+from lucid_models.utilisation.model import UtilisationModel
+from profiler_jobs.workloads import list_job_types
 
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
 
@@ -86,6 +88,25 @@ def make_profiles(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     return solo, pd.DataFrame(rows, columns=["job_type_1", "speed_1", "job_type_2", "speed_2"])
 
 
+def make_zoo_profiles() -> pd.DataFrame:
+    """Solo profiles of the zoo as the simulated GPU's model of a training step has them, without noise."""
+    return pd.DataFrame(
+        [
+            {
+                "job_type": one.name,
+                "model": one.model.name,
+                "amp": int(one.amp),
+                "gpu_util_pct": one.gpu_util_pct,
+                "gpu_mem_util_pct": one.gpu_mem_util_pct,
+                "gpu_mem_mib": one.gpu_mem_mib,
+                "device": "simulated",
+                "simulated": True,
+            }
+            for one in list_job_types()
+        ]
+    )
+
+
 @pytest.fixture(scope="session")
 def jobs() -> pd.DataFrame:
     return make_jobs()
@@ -121,6 +142,16 @@ def throughput_model(throughput: pd.DataFrame) -> ThroughputPredictModel:
 @pytest.fixture(scope="session")
 def packing_model(profiles: tuple[pd.DataFrame, pd.DataFrame]) -> PackingAnalyzeModel:
     return PackingAnalyzeModel().fit(*profiles)
+
+
+@pytest.fixture(scope="session")
+def zoo_profiles() -> pd.DataFrame:
+    return make_zoo_profiles()
+
+
+@pytest.fixture(scope="session")
+def utilisation_model(zoo_profiles: pd.DataFrame) -> UtilisationModel:
+    return UtilisationModel().fit(zoo_profiles)
 
 
 @pytest.fixture(scope="session")

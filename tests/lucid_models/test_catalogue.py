@@ -14,6 +14,8 @@ from lucid_models.catalogue import CATALOGUE, load_catalogue_entry
 from lucid_models.explanation.model_card import CardFacts, build_model_card
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.scoring import scorer_from_document
+from lucid_models.utilisation.profiled_graphs import join_graphs
+from lucid_models.utilisation.scorer import FIGURES
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class Case:
 
 def rows_of(model, throughput):
     return model.features_of(throughput).iloc[-1]
+
+
+def graphs_of(solo):
+    rows = join_graphs(solo)
+    return rows.graphs, [bool(amp) for amp in rows.amp]
+
+
+def figures(predictions):
+    return np.array([[getattr(one, name) for name in FIGURES] for one in predictions])
 
 
 CASES = {
@@ -66,6 +77,14 @@ CASES = {
             "local_explanation.png",
             "local_account.png",
         },
+    ),
+    "utilisation": Case(
+        "utilisation_model",
+        lambda model, data: figures(model.predict(*graphs_of(data))),
+        lambda scorer, data: figures(scorer.predict(*graphs_of(data))),
+        lambda model, data: model.explain_local(*(column[0] for column in graphs_of(data))),
+        "zoo_profiles",
+        {"global_importances.png", "local_explanation.png"},
     ),
 }
 
@@ -158,5 +177,5 @@ def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
 
 
 def test_an_unknown_kind_lists_the_known() -> None:
-    with pytest.raises(UnknownNameError, match="duration, packing, throughput"):
+    with pytest.raises(UnknownNameError, match="duration, packing, throughput, utilisation"):
         load_catalogue_entry("weather")

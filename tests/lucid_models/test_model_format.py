@@ -23,21 +23,32 @@ from lucid_models.scoring import (
     DurationScorer,
     PackingScorer,
     ThroughputScorer,
+    UtilisationScorer,
     load_scorer,
     scorer_from_document,
 )
+from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
+from lucid_models.utilisation.scorer import FIGURES
+
+SMALL_GRAPH = GraphFeatures.from_data(dict.fromkeys(FEATURE_NAMES, 3))
 
 
 @pytest.fixture(scope="session")
-def documents(packing_model, throughput_model, duration_model) -> dict[str, dict[str, Any]]:
-    models = {"packing": packing_model, "throughput": throughput_model, "duration": duration_model}
-    return {kind: model.to_data() for kind, model in models.items()}
+def documents(
+    packing_model, throughput_model, duration_model, utilisation_model
+) -> dict[str, dict[str, Any]]:
+    models = (packing_model, throughput_model, duration_model, utilisation_model)
+    return {model.kind: model.to_data() for model in models}
 
 
-def use(scorer: PackingScorer | ThroughputScorer | DurationScorer) -> np.ndarray:
+def use(scorer: PackingScorer | ThroughputScorer | DurationScorer | UtilisationScorer) -> np.ndarray:
     """Predictions of whatever was loaded."""
     if isinstance(scorer, PackingScorer):
         return scorer.predict([10.0, np.nan], [5.0, 50.0], [2e3, 2e4], [0, 1]).astype(float)
+    if isinstance(scorer, UtilisationScorer):
+        found = scorer.predict([SMALL_GRAPH, SMALL_GRAPH.at_batch(9)], [False, True])
+        assert all(one.reason for one in found)
+        return np.array([[getattr(one, name) for name in FIGURES] for one in found])
     if isinstance(scorer, ThroughputScorer):
         return scorer.predict_next(np.arange(300) % 7, 1_600_000_000, 7)
     job = {"job_id": "q", "gpus": 4, "user": "u1", "name": "net1_lr0", "virtual_cluster": "vc1"}

@@ -167,6 +167,17 @@ def test_a_batch_size_may_be_asked_for(tmp_path: Path, batch: int | str, asked: 
     assert found == read_graph_features(saved(other, small_network(asked)))
 
 
+def test_a_file_may_say_its_batch_size(tmp_path: Path) -> None:
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": [35, 4, 2]}, {"y": [35, 4, 2]})
+    assert read_graph_features(saved(tmp_path, model)).batch_size == 35
+    for said, batch in (("4", 4), ("-1", 35), ("9" * 40, 35), ("four", 35), ("0", 35)):
+        del model.metadata_props[:]
+        helper.set_model_props(model, {"batch_size": said})
+        assert read_graph_features(saved(tmp_path, model)).batch_size == batch
+    helper.set_model_props(model, {"batch_size": "4"})
+    assert read_graph_features(saved(tmp_path, model), batch_size=8).activation_elements == 2 * 35 * 4 * 2
+
+
 def test_an_open_dimension_is_named(tmp_path: Path) -> None:
     file = saved(tmp_path, model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": ["N", "T"]}, {"y": None}))
     with pytest.raises(BadInputError, match=r"dimension 1 \(T\) of input 'x'"):

@@ -1,0 +1,398 @@
+"""Measures predictions from computation graphs: how well they do for models that nobody has profiled.
+
+Protocol: every model's configurations are left out in turn; what is learned, margins included, is learned
+from the others alone (the margins by leaving out each of those in turn again). Folds are pooled. Each
+contender gives an expectation, and from it a careful figure by the same procedure as ours
+(`lucid_models.utilisation.margins`). `chosen` takes in every fold the contender that did best within the
+fold's own training rows, and is thereby measured without having seen what it is measured on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_logs.errors import UnknownNameError
+from cluster_logs.progress import Progress, silent
+from lucid_models.evaluation.black_boxes import available
+from lucid_models.evaluation.measures import Row, cpu_timed, predict_timed
+from lucid_models.utilisation.graph_features import GraphFeatures
+from lucid_models.utilisation.margins import level_of_cost, model_quantile
+from lucid_models.utilisation.memory import MemoryModel
+from lucid_models.utilisation.model import UtilisationSettings, fit_memory, fit_step
+from lucid_models.utilisation.profiled_graphs import ProfiledGraphs, join_graphs
+from lucid_models.utilisation.step_model import logit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Predict = Callable[[ProfiledGraphs], Floats]
+OURS = "formula"
+CHOSEN = "chosen"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A quantity: where it is measured, and the scale on which margins are added."""
+
+    name: str
+    unit: str
+    measured: Callable[[ProfiledGraphs], Floats]
+    to_scale: Callable[[Floats], Floats]
+    from_scale: Callable[[Floats], Floats]
+    under_cost: Callable[[UtilisationSettings], float]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`fit` learns an expectation of a target, in the target's own unit."""
+
+    name: str
+    fit: Callable[[ProfiledGraphs, Target], Predict]
+    targets: Sequence[str]
+
+
+def _percent_of(scale: Floats) -> Floats:
+    return np.asarray(100.0 / (1.0 + np.exp(-scale)))
+
+
+def _log(values: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(values, 1.0)))
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        Target(
+            "gpu_util_pct",
+            "points",
+            lambda rows: rows.gpu_util_pct,
+            lambda values: logit(values / 100.0),
+            _percent_of,
+            lambda settings: settings.util_under_cost,
+        ),
+        Target(
+            "gpu_mem_util_pct",
+            "points",
+            lambda rows: rows.gpu_mem_util_pct,
+            lambda values: logit(values / 100.0),
+            _percent_of,
+            lambda settings: settings.util_under_cost,
+        ),
+        Target(
+            "gpu_mem_mib",
+            "MiB",
+            lambda rows: rows.gpu_mem_mib,
+            _log,
+            lambda scale: np.asarray(np.exp(scale)),
+            lambda settings: settings.memory_under_cost,
+        ),
+    )
+}
+_ALL = tuple(TARGETS)
+
+
+def evaluate_utilisation(
+    solo: "pd.DataFrame",
+    graphs: Mapping[str, GraphFeatures] | None = None,
+    settings: UtilisationSettings | None = None,
+    *,
+    models: Sequence[str] | None = None,
+    progress: Progress = silent,
+) -> list[Row]:
+    """Rows {target, model, mae, mape, rmse, spearman, careful_mae, under_share, under_models, under_mean,
+    fit_s, predict_ms}, by the module's protocol; `graphs` None: the zoo's; `models` None: all contenders.
+
+    The first four are of the expectation, `mape` of memory only. Of the careful figure: its mean absolute
+    error, the share of configurations that it under-estimates (of memory: that would run out of it), the same
+    with every model counting once, and by how much on average where it does. `fit_s`, `predict_ms`: CPU time
+    to learn from everything, and to predict all of it once.
+    """
+    rules = settings or UtilisationSettings()
+    rows = join_graphs(solo, graphs)
+    chosen = _contenders(rules) if models is None else [_find(name, rules) for name in models]
+    found: list[Row] = []
+    runs = [(target, contender) for target in TARGETS.values() for contender in chosen]
+    held: dict[str, dict[str, _HeldOut]] = {}
+    for done, (target, contender) in enumerate(runs):
+        progress(done, len(runs), f"{target.name}, {contender.name}")
+        if target.name in contender.targets:
+            held.setdefault(target.name, {})[contender.name] = _leave_models_out(
+                rows, target, contender, rules
+            )
+    for name, of_target in held.items():
+        target = TARGETS[name]
+        by_name = {contender.name: contender for contender in chosen}
+        for contender_name, result in of_target.items():
+            cost = _cost(by_name[contender_name], rows, target)
+            found.append(_row(contender_name, rows, target, result.expected, result.careful) | cost)
+        if models is None:
+            expected, careful = _nested_choice(rows, of_target)
+            found.append(_row(CHOSEN, rows, target, expected, careful) | {"fit_s": None, "predict_ms": None})
+    progress(len(runs), len(runs), "measured")
+    return found
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """Of every row, predicted without its model; `inner_error` is each fold's error within its training
+    rows.
+    """
+
+    expected: Floats
+    careful: Floats
+    inner_error: Mapping[str, float]
+
+
+def _leave_models_out(
+    rows: ProfiledGraphs, target: Target, contender: Contender, rules: UtilisationSettings
+) -> _HeldOut:
+    expected, careful = np.zeros(len(rows)), np.zeros(len(rows))
+    inner_error: dict[str, float] = {}
+    level = level_of_cost(target.under_cost(rules))
+    for name in sorted(set(rows.models)):
+        new = rows.of_model(name)
+        known = rows.only(~new)
+        expected[new] = contender.fit(known, target)(rows.only(new))
+        missed, absolute = np.zeros(len(known)), np.zeros(len(known))
+        for other in sorted(set(known.models)):
+            left = known.of_model(other)
+            test = known.only(left)
+            told = contender.fit(known.only(~left), target)(test)
+            truth = target.measured(test)
+            missed[left] = target.to_scale(truth) - target.to_scale(told)
+            absolute[left] = np.abs(truth - told)
+        inner_error[name] = float(np.average(absolute, weights=known.weights))
+        by = model_quantile(missed, known.models, level)
+        careful[new] = target.from_scale(target.to_scale(expected[new]) + by)
+    return _HeldOut(expected, careful, inner_error)
+
+
+def _nested_choice(rows: ProfiledGraphs, held: Mapping[str, _HeldOut]) -> tuple[Floats, Floats]:
+    """Expectations and careful figures of each fold's best contender, as judged by its training rows."""
+    expected, careful = np.zeros(len(rows)), np.zeros(len(rows))
+    for name in sorted(set(rows.models)):
+        best = min(held, key=lambda contender: (held[contender].inner_error[name], contender))
+        new = rows.of_model(name)
+        expected[new], careful[new] = held[best].expected[new], held[best].careful[new]
+    return expected, careful
+
+
+def _row(name: str, rows: ProfiledGraphs, target: Target, expected: Floats, careful: Floats) -> Row:
+    from scipy.stats import spearmanr
+
+    truth = target.measured(rows)
+    error = expected - truth
+    short = truth - careful
+    under = short > 0
+    constant = np.ptp(expected) == 0
+    return {
+        "target": target.name,
+        "model": name,
+        "mae": float(np.abs(error).mean()),
+        "mape": float(np.abs(error / truth).mean()) if target.unit == "MiB" else None,
+        "rmse": float(np.sqrt((error**2).mean())),
+        "spearman": None if constant else float(spearmanr(truth, expected).statistic),
+        "careful_mae": float(np.abs(short).mean()),
+        "under_share": float(under.mean()),
+        "under_models": float(np.average(under, weights=rows.weights)),
+        "under_mean": float(short[under].mean()) if under.any() else 0.0,
+    }
+
+
+def _cost(contender: Contender, rows: ProfiledGraphs, target: Target) -> Row:
+    predict, fit_s = cpu_timed(partial(contender.fit, rows, target))
+    _, predict_ms = predict_timed(partial(predict, rows))
+    return {"fit_s": fit_s, "predict_ms": predict_ms}
+
+
+# Contenders ------------------------------------------------------------------------------------------
+
+
+def _formula(weight: float, rows: ProfiledGraphs, target: Target) -> Predict:
+    if target.name == "gpu_mem_mib":
+        memory = fit_memory(rows)
+        return lambda new: memory.mib(new.columns, new.amp)
+    step = fit_step(rows, weight)
+    if target.name == "gpu_util_pct":
+        return lambda new: 100.0 * step.utilisation(new.columns, new.amp)
+    return lambda new: 100.0 * step.memory_utilisation(new.columns, new.amp)
+
+
+def _mean(rows: ProfiledGraphs, target: Target) -> Predict:
+    level = float(np.average(target.measured(rows), weights=rows.weights))
+    return lambda new: np.full(len(new), level)
+
+
+def _largest(rows: ProfiledGraphs, target: Target) -> Predict:
+    level = float(target.measured(rows).max())
+    return lambda new: np.full(len(new), level)
+
+
+def _horus_counts(rows: ProfiledGraphs, target: Target) -> Predict:
+    """Horus's formula as a textbook counts it: four copies of the parameters (Adam), activations and their
+    gradients; only the overhead is learned.
+    """
+
+    def of(overhead: float, new: ProfiledGraphs) -> Floats:
+        return MemoryModel(overhead, 4.0, 2.0).mib(new.columns, new.amp)
+
+    missing = target.measured(rows) - of(0.0, rows)
+    overhead = max(0.0, float(np.median(missing)))
+    return partial(of, overhead)
+
+
+def batch_features(rows: ProfiledGraphs) -> Floats:
+    """What is known without a graph, shape (rows, 2): the batch size's logarithm, and AMP."""
+    return np.stack([np.log2(rows.columns["batch_size"]), rows.amp], axis=1)
+
+
+def physical_features(rows: ProfiledGraphs) -> Floats:
+    """Logarithms of the arithmetic and of the activations an operator brings, and AMP, shape (rows, 3)."""
+    columns = rows.columns
+    return np.stack(
+        [
+            np.log10(1e3 + columns["dense_macs"] / columns["operators"]),
+            np.log10(1e1 + columns["activation_elements"] / columns["operators"]),
+            rows.amp,
+        ],
+        axis=1,
+    )
+
+
+def all_features(rows: ProfiledGraphs) -> Floats:
+    """Horus's features: amounts as logarithms, counts, batch and input size, AMP, shape (rows, features)."""
+    columns = rows.columns
+    amounts = (
+        "dense_macs",
+        "depthwise_macs",
+        "parameters",
+        "activation_elements",
+        "input_elements",
+        "operators",
+    )
+    counts = (
+        "convolutions",
+        "depthwise_convolutions",
+        "matrix_products",
+        "normalisations",
+        "recurrent_steps",
+    )
+    flops_per_byte = [graph.flops_per_byte for graph in rows.graphs]
+    return np.column_stack(
+        [
+            physical_features(rows),
+            *(np.log10(1.0 + columns[name]) for name in amounts),
+            *(columns[name] for name in counts),
+            np.log2(columns["batch_size"]),
+            np.log10(flops_per_byte),
+        ]
+    )
+
+
+def _regression(
+    make: Callable[[], Any],
+    features: Callable[[ProfiledGraphs], Floats],
+    rows: ProfiledGraphs,
+    target: Target,
+    *,
+    on_scale: bool,
+) -> Predict:
+    """A regressor of the target itself or on its scale; every model weighs what its configurations do."""
+    truth = target.measured(rows)
+    model = make().fit(features(rows), target.to_scale(truth) if on_scale else truth)
+
+    def predict(new: ProfiledGraphs) -> Floats:
+        told = np.asarray(model.predict(features(new)), dtype=np.float64)
+        inside = target.from_scale(told) if on_scale else told
+        return np.asarray(np.clip(inside, 0.1, 100.0 if target.unit == "points" else None))
+
+    return predict
+
+
+def _ridge() -> Any:
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), Ridge(1.0))
+
+
+def _nearest() -> Any:
+    from sklearn.neighbors import KNeighborsRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), KNeighborsRegressor(5))
+
+
+def _forest() -> Any:
+    from sklearn.ensemble import RandomForestRegressor
+
+    return RandomForestRegressor(n_estimators=40, min_samples_leaf=2, random_state=0, n_jobs=1)
+
+
+def _lightgbm() -> Any:
+    from lightgbm import LGBMRegressor
+
+    return LGBMRegressor(
+        n_estimators=60,
+        num_leaves=4,
+        min_child_samples=4,
+        random_state=0,
+        n_jobs=1,
+        deterministic=True,
+        force_row_wise=True,
+        verbosity=-1,
+    )
+
+
+def _ebm() -> Any:
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    return ExplainableBoostingRegressor(
+        interactions=0,
+        outer_bags=1,
+        max_rounds=300,
+        max_bins=16,
+        min_samples_leaf=4,
+        monotone_constraints=[1, 1, 0],
+        random_state=0,
+        n_jobs=1,
+    )
+
+
+def _contenders(rules: UtilisationSettings) -> list[Contender]:
+    def of(name: str, make: Callable[[], Any], features: Any, *, on_scale: bool) -> Contender:
+        return Contender(
+            name,
+            lambda rows, target: _regression(make, features, rows, target, on_scale=on_scale),
+            _ALL,
+        )
+
+    listed = [
+        Contender(OURS, partial(_formula, rules.prior_weight), _ALL),
+        Contender("mean", _mean, _ALL),
+        Contender("largest", _largest, ("gpu_mem_mib",)),
+        Contender("horus_counts", _horus_counts, ("gpu_mem_mib",)),
+        of("batch_size", _ridge, batch_features, on_scale=True),
+        of("ridge", _ridge, physical_features, on_scale=True),
+        of("ridge_all", _ridge, all_features, on_scale=True),
+        of("nearest", _nearest, physical_features, on_scale=False),
+        of("rf", _forest, all_features, on_scale=False),
+        of("ebm", _ebm, physical_features, on_scale=True),
+    ]
+    if "lightgbm" in available():
+        listed.append(of("lightgbm", _lightgbm, all_features, on_scale=False))
+    return listed
+
+
+def _find(name: str, rules: UtilisationSettings) -> Contender:
+    known = {contender.name: contender for contender in _contenders(rules)}
+    if name not in known:
+        raise UnknownNameError("model of utilisation", name, known)
+    return known[name]
