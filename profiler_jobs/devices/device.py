@@ -162,4 +162,4 @@ class WatchesProcesses(Protocol):
     """A telemetry source that has to know which processes make up a run."""
 
     def watch(self, process_ids: Sequence[int]) -> None:
-        """Take these for the run's processes, before `start`."""
+        """Take these for the run's processes, from now on."""

@@ -1,0 +1,235 @@
+"""A device that runs each configuration in a process of its own: a real GPU, or the host's processor.
+
+A run starts one worker a configuration, side by side; each builds its workload and warms up alone. Then come
+the windows. A window opens when all of its workers have completed a step since they were resumed and
+`settle_s` more have passed; it is [begin, begin + seconds) on the monotonic clock that all processes share;
+and none is paused before all of them have completed a step after its end, so that every step that counts ran
+under the window's conditions. How completion times become speeds is said in `windows.py`.
+
+Each worker gets half of the host's cores as its number of threads, alone or not: a partner costs it the
+device only, as it would on a node whose scheduler gives every job its own cores.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from types import TracebackType
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from profiler_jobs.devices.crew import Crew, WorkerFailedError
+from profiler_jobs.devices.device import (
+    DeviceDescription,
+    DeviceKind,
+    OutOfMemory,
+    RunFailure,
+    RunOutcome,
+    Telemetry,
+    TelemetrySource,
+    WatchesProcesses,
+    Window,
+    WindowRecord,
+)
+from profiler_jobs.devices.fork_server import ForkServer
+from profiler_jobs.devices.windows import Span, overlap
+from profiler_jobs.method import WARMUP_STEPS_MIN
+from profiler_jobs.workloads import JobType
+
+CATALOGUE = "profiler_jobs.zoo.catalogue"
+# sympy is most of what PyTorch's optimizers import at their first use.
+_PRELOAD = ("numpy", "torch", "sympy", "profiler_jobs.workloads")
+SEED = 0
+_RELEASE_LIMIT_S = 15.0  # for the driver to let go of processes that have ended
+_RELEASE_POLL_S = 0.1
+_OVERHEAD_GUESS_S = 20.0
+_OVERHEADS_KEPT = 5
+_UNSEEN = Telemetry(float("nan"), float("nan"), float("nan"), 0)
+
+
+class ProcessDevice:
+    """A `ProfilingDevice` over real processes on the device that `telemetry` watches.
+
+    `catalogue` is the module whose `load_build(job_type)` finds a workload. A worker that says nothing for
+    `silence_limit_s` while it should is given up. `close()` ends the process that workers are forked from; so
+    does the end of this process, whatever ends it.
+    """
+
+    def __init__(
+        self,
+        telemetry: TelemetrySource,
+        *,
+        catalogue: str = CATALOGUE,
+        silence_limit_s: float = 180.0,
+        settle_s: float = 0.5,
+    ) -> None:
+        self._telemetry = telemetry
+        self._catalogue = catalogue
+        self._silence_limit_s = silence_limit_s
+        self._settle_s = settle_s
+        self._description = telemetry.describe()
+        self._server: ForkServer | None = None
+        self._overheads_s: list[float] = []
+
+    @property
+    def description(self) -> DeviceDescription:
+        """Return which device this is; after a run, as it was while the workers held it."""
+        return self._description
+
+    def run_overhead_s(self) -> float:
+        """Return the median of what the last runs took besides windows and warm-up; before, a guess."""
+        return median(self._overheads_s[-_OVERHEADS_KEPT:]) if self._overheads_s else _OVERHEAD_GUESS_S
+
+    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+        """Run the configurations; see the seam and this module's first lines.
+
+        Raises ServiceUnavailableError when no worker can be started at all, BadInputError for windows that
+        name no configuration of the run.
+        """
+        _check(job_types, windows)
+        began_s = time.monotonic()
+        outcome: RunOutcome
+        self._telemetry.start()
+        try:
+            strangers = set(self._telemetry.process_ids())
+            with self._start_crew(job_types) as crew:
+                if isinstance(self._telemetry, WatchesProcesses):
+                    self._telemetry.watch(crew.process_ids)
+                try:
+                    outcome = self._drive(crew, windows, warmup_s)
+                except WorkerFailedError as failure:
+                    outcome = self._outcome(failure)
+                except ServiceUnavailableError as failure:  # the device, or what watches it, fell off
+                    outcome = RunFailure(str(failure))
+            outcome = self._left_behind(crew, strangers) or outcome
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._telemetry.stop()
+        if isinstance(outcome, tuple):
+            planned_s = len(job_types) * warmup_s + sum(window.seconds for window in windows)
+            self._overheads_s.append(max(0.0, time.monotonic() - began_s - planned_s))
+        return outcome
+
+    def close(self) -> None:
+        """End the process that workers are forked from, and with it any worker that is left."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def __enter__(self) -> "ProcessDevice":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start_crew(self, job_types: Sequence[JobType]) -> Crew:
+        if self._server is not None and not self._server.alive:
+            self.close()
+        if self._server is None:
+            self._server = ForkServer(worker_environment(self._description), _PRELOAD)
+        on_gpu = self._description.kind is DeviceKind.GPU
+        task = {
+            "catalogue": self._catalogue,
+            "device": "cuda:0" if on_gpu else "cpu",
+            "uuid": self._description.uuid,
+            "seed": SEED,
+        }
+        tasks = [(job_type.name, {**task, "job_type": job_type.name}) for job_type in job_types]
+        return Crew(self._server, tasks, self._silence_limit_s)
+
+    def _drive(self, crew: Crew, windows: Sequence[Window], warmup_s: float) -> tuple[WindowRecord, ...]:
+        crew.wait_until_built()
+        for worker in crew.workers:
+            crew.train([worker], steps=WARMUP_STEPS_MIN, until_s=time.monotonic() + warmup_s)
+            crew.pause([worker])
+        self._description = self._telemetry.describe()
+        seen = [self._run_window(crew, window) for window in windows]
+        # Only now, because a driver may be seconds late with a window's last samples.
+        return tuple(replace(record, telemetry=self._telemetry.window(*span)) for record, span in seen)
+
+    def _run_window(self, crew: Crew, window: Window) -> tuple[WindowRecord, Span]:
+        active = [crew.workers[index] for index in window.active]
+        crew.train(active, steps=1, until_s=0.0)
+        begin_s = time.monotonic() + self._settle_s
+        started = datetime.now(UTC) + timedelta(seconds=self._settle_s)
+        end_s = begin_s + window.seconds
+        crew.train(active, steps=0, until_s=end_s)
+        stretches = crew.pause(active)
+        speeds: list[float | None] = [None] * len(crew.workers)
+        steps = [0] * len(crew.workers)
+        for index, worker, stretch in zip(window.active, active, stretches, strict=True):
+            speeds[index] = stretch.rate(begin_s, end_s) * worker.examples_per_step
+            steps[index] = stretch.whole_steps(begin_s, end_s)
+        share = overlap(stretches, begin_s, end_s)
+        record = WindowRecord(window, started, window.seconds, tuple(speeds), tuple(steps), share, _UNSEEN)
+        return record, (begin_s, end_s)
+
+    def _outcome(self, failure: WorkerFailedError) -> OutOfMemory | RunFailure:
+        if failure.out_of_memory:
+            return OutOfMemory(None, self._description.memory_mib, str(failure))
+        return RunFailure(str(failure), failure.last_words)
+
+    def _left_behind(self, crew: Crew, strangers: set[int]) -> RunFailure | None:
+        """Wait until the device is as free as before; say who still holds it when it does not become so."""
+        if crew.unkillable:
+            self.close()
+            return RunFailure(f"Processes {_listed(crew.unkillable)} of the run cannot be ended.")
+        deadline_s = time.monotonic() + _RELEASE_LIMIT_S
+        while left := sorted(set(self._telemetry.process_ids()) - strangers):
+            if time.monotonic() > deadline_s:
+                return RunFailure(f"Processes {_listed(left)} hold the device after the run.")
+            time.sleep(_RELEASE_POLL_S)
+        return None
+
+
+def worker_environment(device: DeviceDescription) -> dict[str, str]:
+    """Return the environment that shows workers this device only, and gives each half of the host's cores.
+
+    Raises BadInputError for a GPU without a UUID.
+    """
+    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
+    environment = {
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": "1",  # NumPy's own: the fork server stays single-threaded
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONFAULTHANDLER": "1",
+    }
+    if device.kind is DeviceKind.GPU:
+        if device.uuid is None:
+            raise BadInputError(f"{device.name} has no UUID.", remedy="Update the NVIDIA driver.")
+        environment["CUDA_VISIBLE_DEVICES"] = device.uuid
+    return environment
+
+
+def _check(job_types: Sequence[JobType], windows: Sequence[Window]) -> None:
+    if len(job_types) not in (1, 2):
+        raise BadInputError(
+            f"A run has {len(job_types)} configurations.", remedy="Give one, or two to share the device."
+        )
+    for window in windows:
+        positions = set(window.active)
+        if (
+            not positions
+            or len(positions) != len(window.active)
+            or not positions <= set(range(len(job_types)))
+        ):
+            raise BadInputError(
+                f"A window trains configurations {window.active}, of {len(job_types)}.",
+                remedy="Name each that trains once, by its position in the run.",
+            )
+        if window.seconds <= 0.0:
+            raise BadInputError(f"A window lasts {window.seconds} s.", remedy="Give it a positive length.")
+
+
+def _listed(process_ids: Sequence[int]) -> str:
+    return ", ".join(map(str, process_ids))
