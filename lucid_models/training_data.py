@@ -12,6 +12,7 @@ import pandas as pd
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
+from lucid_models.known_profiles import with_known_profiles
 from lucid_models.registry import LoggedDataset
 
 # The synthetic generator names its rows' source `NAME.synthetic`.
@@ -46,15 +47,18 @@ def read_training_jobs(
     """Jobs submitted before `train_until` (default: after the last one), at most the `max_jobs` newest.
 
     Jobs that never ran (run time zero) teach nothing about run times and are left out; jobs still running
-    stay. Raises NotFoundError when the lake has none of the cluster, BadInputError when none is left.
+    stay. What the lake's metrics say of a job by its submission stands in its profile columns. Raises
+    NotFoundError when the lake has none of the cluster, BadInputError when none is left.
     """
     until = None if train_until is None else _utc(train_until)
-    table = _newest_jobs(Lake(lake_uri), cluster, until, max_jobs)
+    lake = Lake(lake_uri)
+    table = _newest_jobs(lake, cluster, until, max_jobs)
     if table.empty:
         raise BadInputError(
             f"Cluster {cluster!r} has no job with a run time before {until}.",
             remedy="Ingest more of the log, or train until a later time.",
         )
+    table = with_known_profiles(table, lake.read_job_metrics(cluster, until))
     first, last = (_instant(table["submit_time"].iloc[position]) for position in (0, -1))
     end = until or last + timedelta(microseconds=1)
     synthetic = bool(table["source_file"].astype(str).str.endswith(SYNTHETIC_SUFFIX).all())

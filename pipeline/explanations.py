@@ -18,6 +18,7 @@ from lucid_models.duration.job_replay import replay
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings, job_stream
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.explanation.plots import draw_explanations, draw_prediction
+from lucid_models.known_profiles import with_known_profiles
 from lucid_models.model_format import parse_model
 from lucid_models.packing.model import FEATURES, PackingAnalyzeModel
 from lucid_models.registry import Registry
@@ -94,7 +95,8 @@ def explain_predictions(
         return _next_bins(model, Lake(lake_uri).read_throughput(cluster))
     if len(job_ids) > MOST_JOBS:
         raise BadInputError(f"{len(job_ids)} jobs are too many to read.", remedy=f"Name at most {MOST_JOBS}.")
-    jobs = Lake(lake_uri).read_jobs(cluster)
+    lake = Lake(lake_uri)
+    jobs = with_known_profiles(lake.read_jobs(cluster), lake.read_job_metrics(cluster))
     rows = _rows_of(jobs, job_ids, cluster)
     if model.kind == "packing":
         return [_score(model.parts[""], jobs.iloc[row]) for row in rows]

@@ -12,6 +12,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.throughput import derive_throughput
 from lucid_models.evaluation.throughput import covers, read_published, read_throughput_csv
+from lucid_models.known_profiles import with_known_profiles
 
 THROUGHPUT_FORMAT, LAKE = "helios-throughput", "lake"
 PUBLISHED_NAME = "lucid_september_predictions.csv"
@@ -43,10 +44,11 @@ def read_jobs(
     time_zone: str | None = None,
     progress: Progress = silent,
 ) -> pd.DataFrame:
-    """The jobs of a log file or a lake, by submission."""
+    """The jobs of a log file or a lake, by submission, with what a lake's metrics say of each by then."""
     if source_format == LAKE and not Path(source).is_file():
         lake = Lake(source)
-        return lake.read_jobs(_only_cluster(lake, source, cluster))
+        name = _only_cluster(lake, source, cluster)
+        return with_known_profiles(lake.read_jobs(name), lake.read_job_metrics(name))
     jobs, _ = read_jobs_file(_file(source), source_format, time_zone=time_zone, progress=progress)
     return jobs
 

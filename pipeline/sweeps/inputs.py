@@ -28,6 +28,7 @@ from cluster_logs.progress import Progress, silent
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.storage import locate, write_atomically
+from lucid_models.known_profiles import with_own_metrics
 from pipeline.cluster_events import EVERYONE, lake_sizes, one_pool
 from pipeline.profile_store import measured_or_simulated
 from pipeline.run_manifest import frame_sha256
@@ -209,7 +210,8 @@ def read_lake(
     Without stored profiles the zoo is measured on the simulated GPU, and a remark says so. Raises
     NotFoundError when the lake has no jobs or no nodes of the cluster.
     """
-    jobs = Lake(lake_uri).read_jobs(cluster, start, end)
+    lake = Lake(lake_uri)
+    jobs = with_own_metrics(lake.read_jobs(cluster, start, end), lake.read_job_metrics(cluster))
     if jobs.empty:
         first, last = submission_span(lake_uri, cluster)
         raise BadInputError(

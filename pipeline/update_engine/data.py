@@ -12,6 +12,7 @@ from cluster_logs.errors import NotFoundError
 from cluster_logs.lake import Lake
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.duration.rival_estimates import known_from_s
+from lucid_models.known_profiles import with_known_profiles
 from lucid_models.training_data import as_known_at, read_training_jobs, without_those_that_never_ran
 from pipeline.update_engine.rules import Finding, Level, MonitorSettings
 from pipeline.windows import submission_span
@@ -118,6 +119,7 @@ def read_monitored(lake_uri: str, cluster: str, window: MonitoredWindow, max_job
             remedy="Keep the training window in the lake, or retrain on what it holds.",
         )
     raw = as_known_at(lake.read_jobs(cluster, window.trained_from, window.end), window.end)
+    raw = with_known_profiles(raw, lake.read_job_metrics(cluster, window.end))
     submitted = raw[raw["submit_time"] >= window.start]
     files = set(submitted["source_file"].dropna().astype(str))
     refused = lake.read_quarantine(cluster)

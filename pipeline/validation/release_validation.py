@@ -23,6 +23,7 @@ from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedErro
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.validation import validate_table
+from lucid_models.known_profiles import with_known_profiles
 from pipeline.release_settings import GateSettings
 from pipeline.run_manifest import frame_sha256, run_manifest
 from pipeline.validation.contenders import (
@@ -169,7 +170,8 @@ def prove(
     inputs = read_inputs(
         lake_uri=lake_uri, cluster=cluster, window=window, job_types=settings.job_types, seed=settings.seed
     )
-    jobs = Lake(lake_uri).read_jobs(cluster, end=window.end)
+    lake = Lake(lake_uri)
+    jobs = with_known_profiles(lake.read_jobs(cluster, end=window.end), lake.read_job_metrics(cluster))
     throughput = read_window_throughput(lake_uri, cluster, window.warm_up_start, window.end)
     said = [*assumptions, *inputs.assumptions, *_assumptions(challenger, champion, window, is_champion)]
     if throughput is None:
