@@ -60,6 +60,14 @@ class AirflowClient:
         )
         return str(run["dag_run_id"])
 
+    def set_pool(self, name: str, slots: int, description: str) -> None:
+        """Create a pool of task slots, or give the one that is there so many slots."""
+        pool = {"slots": slots, "description": description}
+        try:
+            self._request("PATCH", f"/pools/{name}", json=pool, params={"update_mask": list(pool)})
+        except NotFoundError:
+            self._request("POST", "/pools", json={"name": name, **pool})
+
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """Return the newest runs of a DAG, newest first."""
         runs: list[dict[str, Any]] = self._get(f"/dags/{dag_id}/dagRuns", limit=PAGE, order_by="-run_after")[

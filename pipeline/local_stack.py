@@ -30,9 +30,12 @@ from pipeline.stack_config import (
     ADMIN,
     DEFAULT_AIRFLOW_PORT,
     DEFAULT_MLFLOW_PORT,
+    GPU_POOL,
+    GPU_POOL_MEANING,
     LOOPBACK,
     StackConfig,
     admin_password,
+    gpu_slots,
     port_from_environment,
     stack_environment,
     stack_processes,
@@ -104,6 +107,9 @@ def up(config: StackConfig, *, tell: Say = say) -> StackConfig:
             _start(config, tell)
         try:
             wait_until_ready(config, tell=tell)
+            if running is None:
+                with connect(config) as airflow:
+                    airflow.set_pool(GPU_POOL, gpu_slots(os.environ), GPU_POOL_MEANING)
         except LucidError:
             if running is None:
                 down(config.state_dir, tell=tell)

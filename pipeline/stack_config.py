@@ -15,6 +15,8 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_AIRFLOW_PORT = 8080
 DEFAULT_MLFLOW_PORT = 5000
 ADMIN = "admin"
+# Tasks that measure take a slot of this pool; there is one for each device of LUCID_GPU_DEVICES.
+GPU_POOL, GPU_POOL_MEANING = "gpu", "One slot a device that profile_workloads measures on."
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -178,6 +180,12 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
             for name, arguments in airflow_processes.items()
         ),
     ]
+
+
+def gpu_slots(environment: Mapping[str, str]) -> int:
+    """Return how many devices LUCID_GPU_DEVICES names (default: the simulated one)."""
+    names = environment.get("LUCID_GPU_DEVICES", "").split(",")
+    return max(1, sum(1 for name in names if name.strip()))
 
 
 def port_from_environment(variable: str, default: int) -> int:

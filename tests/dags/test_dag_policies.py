@@ -11,7 +11,8 @@ import pytest
 DAGS_DIR = Path(__file__).parents[2] / "dags"
 FILES = sorted(DAGS_DIR.glob("*.py"))
 VERBS = {
-    *("announce", "ask", "build", "check", "collect", "evaluate", "ingest", "monitor", "plan", "propose"),
+    *("announce", "ask", "build", "check", "collect", "evaluate", "ingest", "measure", "monitor", "plan"),
+    "propose",
     *("publish", "read", "request", "resolve", "rollback", "simulate", "train", "validate"),
 }
 HEAVY = (
@@ -105,7 +106,7 @@ def test_assets_lead_from_logs_to_a_published_release(dag_bag: Any) -> None:
     }
     awaited = conditions(dag_bag)
     chain = ["retrain_models", "validate_release", "publish_release"]
-    for begin in ("ingest_logs", "monitor_live"):
+    for begin in ("ingest_logs", "monitor_live", "profile_workloads"):
         reached, followed = produced[begin], []
         while following := [
             dag_id

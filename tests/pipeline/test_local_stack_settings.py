@@ -9,7 +9,13 @@ import pytest
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from pipeline import local_stack
 from pipeline.airflow_client import AirflowClient
-from pipeline.stack_config import StackConfig, admin_password, stack_environment, stack_processes
+from pipeline.stack_config import (
+    StackConfig,
+    admin_password,
+    gpu_slots,
+    stack_environment,
+    stack_processes,
+)
 
 
 @pytest.fixture
@@ -111,3 +117,10 @@ def test_an_airflow_that_is_away_is_one_clear_error() -> None:
         assert airflow.health() == {}
         with pytest.raises(ServiceUnavailableError, match="Is it up"):
             airflow.trigger("ingest_logs", {})
+
+
+@pytest.mark.parametrize(
+    ("named", "slots"), [(None, 1), ("", 1), ("0", 1), ("0, 1,2", 3), ("simulated:0,simulated:1", 2)]
+)
+def test_the_gpu_pool_has_a_slot_a_device(named: str | None, slots: int) -> None:
+    assert gpu_slots({} if named is None else {"LUCID_GPU_DEVICES": named}) == slots

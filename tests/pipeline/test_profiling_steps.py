@@ -62,7 +62,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(lake: Path, run: str = "run", **asked: Any) -> steps.Request:
-    form = {"devices": ["simulated:0"], "workloads": "ResNet18,NeuMF", **asked}
+    form = {"devices": ["simulated:0"], "workloads": "PPO,NeuMF/MovieLens/64/0", **asked}
     return read_request(lake_uri=str(lake), cluster="c", run_id=run, **form)
 
 
