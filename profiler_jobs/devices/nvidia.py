@@ -49,6 +49,10 @@ from profiler_jobs.devices.nvidia_samples import Sample, SampleSeries, counter_i
 POLL_EVERY_S = 0.2  # as Lucid did (Section 3.2); memory and clocks have no ring of their own
 KEEP_S = 7_400.0  # twice the longest window, and what led up to it
 _POLLS_PER_LOOK = 5
+# A ring that is this late with the end of a window has run dry: the GPU is idle since.
+_DRY_AFTER_S = 1.25
+_RING_TRIES = 3
+_RELEASE_S = 5.0  # for the driver to let go of processes that have just ended
 _AROUND_S = 10.0  # samples of around a window tell the usual period
 # How long a window's end is waited for: a sample's period is up to 1 s, and a driver may be late with it.
 SETTLE_S = 2.0
@@ -98,7 +102,7 @@ class NvidiaTelemetry:
     def _forget(self) -> None:
         self._polls: list[Poll] = []
         self._series = {"gpu": SampleSeries(), "memory": SampleSeries()}
-        self._has_ring = {"gpu": True, "memory": True}
+        self._ring_errors = dict.fromkeys(self._series, 0)
         self._failure: LucidError | None = None
         self._source = RING
         self._ours: tuple[int, ...] = ()
@@ -194,10 +198,16 @@ class NvidiaTelemetry:
         return tuple(each.process_id for each in held if not is_mps_server(_name(card, each.process_id)))
 
     def start(self) -> None:
-        """Begin to sample; what an earlier run saw is forgotten."""
+        """Begin to sample; what an earlier run saw is forgotten.
+
+        Raises ServiceUnavailableError when the GPU is gone, or others compute on it by now.
+        """
         if self._thread is not None:
             return
-        self._open()
+        deadline_s = time.monotonic() + _RELEASE_S
+        while self.process_ids() and time.monotonic() < deadline_s:
+            time.sleep(self._poll_every_s)
+        self.refuse_others()
         self._forget()
         self._seen_mps = self._asked_daemon = False
         self._ending.clear()
@@ -248,7 +258,7 @@ class NvidiaTelemetry:
         fetched = {
             name: card.utilisation_samples(series.after_us, memory=name == "memory")
             for name, series in self._series.items()
-            if self._has_ring[name]
+            if self._has_ring(name)
         }
         if len(self._polls) % _POLLS_PER_LOOK == 0:
             self._look_for_mps(ask_daemon=False)
@@ -256,10 +266,8 @@ class NvidiaTelemetry:
         with self._news:
             self._polls.append(poll)
             for name, samples in fetched.items():
-                if samples is None:
-                    self._has_ring[name] = False
-                else:
-                    self._series[name].add(samples, now_s, clocks)
+                self._ring_errors[name] = self._ring_errors[name] + 1 if samples is None else 0
+                self._series[name].add(samples or (), now_s, clocks)
             if self._polls[0].time_s < poll.time_s - KEEP_S:
                 del self._polls[0]
                 for series in self._series.values():
@@ -270,6 +278,10 @@ class NvidiaTelemetry:
         """Return the driver's samples seen since `start`, in order of time."""
         with self._news:
             return tuple(self._series["memory" if memory else "gpu"].samples)
+
+    def sample_clock(self, *, memory: bool = False) -> str:
+        """Return the clock that stamps the samples: wall, boot, monotonic, or arrival where none fits."""
+        return self._series["memory" if memory else "gpu"].clock
 
     def window(self, begin_s: float, end_s: float) -> Telemetry:
         """Return what was seen in [begin_s, end_s), monotonic; waits a little for the driver to tell its end.
@@ -289,7 +301,7 @@ class NvidiaTelemetry:
             self._news.wait_for(lambda: self._failure is not None or self._has_seen(end_s), timeout=SETTLE_S)
             if self._failure is not None:
                 raise ServiceUnavailableError(str(self._failure))
-            polls = list(self._polls)
+            polls = [poll for poll in self._polls if abs(poll.time_s - middle_s) <= reach_s]
             rings = {
                 name: [each for each in series.samples if abs(each.time_s - middle_s) <= reach_s]
                 for name, series in self._series.items()
@@ -332,8 +344,13 @@ class NvidiaTelemetry:
             return True  # nothing more will come
         if not self._polls or self._polls[-1].time_s < end_s:
             return False
-        rings = [series.samples for name, series in self._series.items() if self._has_ring[name]]
+        if self._polls[-1].time_s >= end_s + _DRY_AFTER_S:
+            return True
+        rings = [series.samples for name, series in self._series.items() if self._has_ring(name)]
         return all(samples and samples[-1].time_s >= end_s for samples in rings)
+
+    def _has_ring(self, name: str) -> bool:
+        return self._ring_errors[name] < _RING_TRIES
 
     def _look_for_mps(self, *, ask_daemon: bool) -> None:
         """Note MPS once it is seen. Its daemon is asked, once a run, where the driver lists no clients."""

@@ -1,6 +1,9 @@
 """The real nvidia-ml-py against a driver that is compiled from `fake_nvml/fake_nvml.c`."""
 
+import json
 import os
+import subprocess
+import sys
 import textwrap
 from itertools import pairwise
 from pathlib import Path
@@ -339,6 +342,40 @@ def test_a_process_that_comes_during_a_run_spoils_the_window(machine: Machine) -
     assert "is in use by process 4000009 (intruder)" in machine.run(program)
 
 
+def test_a_run_does_not_begin_beside_others(machine: Machine) -> None:
+    program = """
+        telemetry = open_nvidia(0)
+        put(state.read_text() + "process 4000009 700 C intruder\\n")
+        import profiler_jobs.devices.nvidia as nvidia
+        nvidia._RELEASE_S = 0.5
+        try:
+            telemetry.start()
+            found = "nothing"
+        except Exception as error:
+            found = str(error)
+        telemetry.stop()
+    """
+    assert "is in use by process 4000009 (intruder)" in machine.run(program)
+
+
+def test_samples_that_fail_once_are_asked_for_again(machine: Machine) -> None:
+    program = """
+        telemetry = open_nvidia(0)
+        text = state.read_text()
+        telemetry.start()
+        put(text + "fail nvmlDeviceGetSamples 10\\n")
+        telemetry.poll()
+        put(text)
+        before = len(telemetry.samples())
+        deadline = time.monotonic() + 30
+        while len(telemetry.samples()) == before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        found = len(telemetry.samples()) - before
+        telemetry.stop()
+    """
+    assert machine.run(program) > 0
+
+
 def test_a_gpu_that_falls_off_during_a_run_is_an_error_of_the_window(machine: Machine) -> None:
     program = """
         telemetry = open_nvidia(0)
@@ -373,3 +410,34 @@ def test_a_source_can_be_started_again_on_the_same_card(machine: Machine) -> Non
     assert names == ["NVIDIA L4", "NVIDIA L4"]
     assert sampled
     assert uuid.startswith("GPU-2222")
+
+
+def _check(machine: Machine, state: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    machine.state.write_text(state)
+    return subprocess.run(
+        [sys.executable, "-m", "profiler_jobs.gpu_check", "--seconds", "0.5", *arguments],
+        env=driver_environment(machine.library, machine.state),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_gpu_is_checked_before_anything_is_measured(machine: Machine) -> None:
+    found = json.loads(_check(machine, CARD, "--json").stdout)
+    assert found["device"]["uuid"] == UUID
+    assert found["seen"]["gpu_util_pct"] == 80.0
+    assert found["samples"]["clock"] == "wall"
+    assert found["samples"]["times_rise"]
+    assert found["samples"]["count"] > 1
+    said = _check(machine, CARD + "fail nvmlDeviceGetSamples 3\n").stdout.splitlines()
+    assert said[0] == f"NVIDIA H200 ({UUID}), 143,771 MiB, driver 580.65.06, MIG off, time-slicing"
+    assert said[-2].startswith("Utilisation from polls of the latest value")
+    assert said[-1].startswith("The driver gave no samples")
+
+
+def test_a_check_that_cannot_be_made_is_one_line(machine: Machine) -> None:
+    refused = _check(machine, "init_error 9\n")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "Error: No NVIDIA GPU: its driver is not loaded. Use --device simulated.\n"
