@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
-from live_scheduler.slurm.commands import JobRequest
+from live_scheduler.slurm.commands import JobRequest, JobStatus
+from live_scheduler.slurm.job_states import Phase
 from profiler_jobs.measurement_table import FAILED, MEASURED, OUT_OF_MEMORY, read_measurements
 from profiler_jobs.plan_file import read_plan
 
 _LOG_TAIL_BYTES = 8_192
+# What `python3 -m profiler_jobs` says of itself after a SIGTERM: all that it measured is in its table.
+_EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,13 @@ def measurement_job(
         comment=comment,
         environment={key: os.environ[key] for key in site.export if key in os.environ},
         options=site.options,
+    )
+
+
+def goes_on_when_repeated(status: JobStatus) -> bool:
+    """Return whether a job that ended did so by no fault of its own, and would go on if submitted again."""
+    return status.phase is Phase.INTERRUPTED or (
+        status.phase is Phase.FAILED and status.exit_code == _EXIT_INTERRUPTED
     )
 
 

@@ -2,7 +2,7 @@
 
 Runs as a process of its own (`python keeper.py`, standard library only) and obeys JSON lines on its standard
 input: `{"start": name, "argv": [...], "env": {...}, "log": path}`, `{"stop": name, "signal": number}`, `{}`.
-Each is answered by one JSON line that says which daemons are alive. At the end of its input, however the other
+Each is answered by one JSON line: which daemons are alive. At the end of its input, however the other
 side came to its end, or on SIGTERM, it ends every daemon and all that they started.
 
 Slurm's step daemons leave their parent on purpose. The keeper adopts orphans (PR_SET_CHILD_SUBREAPER), so

@@ -21,10 +21,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+
+import psutil
 
 INSTALL_LINE = (
     "RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"
@@ -155,6 +157,18 @@ class PrivateSlurm:
     def start_node(self, name: str) -> None:
         """Start a node's slurmd."""
         self._launch(f"slurmd.{name}", "slurmd", "-D", "-N", name, "-f", str(self.conf))
+
+    def crash_node(self, name: str) -> None:
+        """Kill a node's slurmd and all that runs of its jobs at once, as if its power had gone."""
+        if self._keeper is None:
+            raise SlurmStartError("The cluster is not running.")
+        self.stop_node(name, signal.SIGKILL)
+        for process in psutil.Process(self._keeper.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if process.environ().get("SLURMD_NODENAME") == name:
+                    for each in (process.parent(), process):
+                        if each is not None and each.pid != self._keeper.pid:
+                            each.kill()
 
     # Use
 

@@ -117,7 +117,7 @@ def test_a_node_that_fails_requeues_the_job_under_its_number(
 ) -> None:
     job_id = submit(sleeper)
     node = wait_for(slurm, job_id, Phase.RUNNING).nodes
-    slurm.stop_node(node, signal.SIGKILL)
+    slurm.crash_node(node)
     try:
         slurm.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
         assert wait_for(slurm, job_id, Phase.WAITING).restarts == 1

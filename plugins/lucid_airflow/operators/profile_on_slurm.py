@@ -72,25 +72,24 @@ class SubmitMeasurementsOperator(MeasureWorkloadsOperator):
     def _after(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
         from live_scheduler.slurm.commands import JobStatus
         from live_scheduler.slurm.job_states import Phase
-        from live_scheduler.slurm.measurement_job import log_tail, measured_batch
+        from live_scheduler.slurm.measurement_job import goes_on_when_repeated, log_tail, measured_batch
 
         if event["error"]:
             raise AirflowFailException(event["error"])
         job_id, resubmitted = event["job_id"], event["resubmissions"]
         status = JobStatus(**event["status"]) if event["status"] else None
         ended = status.describe() if status else f"job {job_id} is no longer known to Slurm"
-        phase = status.phase if status else Phase.INTERRUPTED
         self.log.info("%s", ended)
-        if phase is Phase.SUCCEEDED:
+        if status and status.phase is Phase.SUCCEEDED:
             return {**measured_batch(self.plan_uri, self.table_uri), "job_id": job_id}
-        if phase is Phase.INTERRUPTED and resubmitted < int(self.resubmissions):
-            self.log.warning("Submitting it again; it goes on after its last measurement.")
-            raise self._submitted(context, resubmitted=resubmitted + 1)
         message = f"{ended}\n{log_tail(self._job(context).log_of(job_id))}"
-        if phase is Phase.INTERRUPTED:
-            message = f"Submitted again {resubmitted} times, and still: {message}"
+        if status is None or goes_on_when_repeated(status):
+            if resubmitted < int(self.resubmissions):
+                self.log.warning("Submitting it again; it goes on after its last measurement.")
+                raise self._submitted(context, resubmitted=resubmitted + 1)
+            raise AirflowException(f"Submitted again {resubmitted} times, and still: {message}")
         # A person's word, and a memory limit, are not to be tried again; what the job itself did may be.
-        if phase is Phase.CANCELLED or (status and status.state == "OUT_OF_MEMORY"):
+        if status.phase is Phase.CANCELLED or status.state == "OUT_OF_MEMORY":
             raise AirflowFailException(message)
         raise AirflowException(message)
 
