@@ -20,7 +20,7 @@ class BatchPool:
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
         batches = [make_batch(generator) for _ in range(POOL_BATCHES)]
-        if device.type != "cpu":
+        if device.type != "cpu" and torch.accelerator.is_available():
             batches = [tuple(tensor.pin_memory() for tensor in batch) for batch in batches]
         self._device = device
         self._turns = cycle(batches)

@@ -14,6 +14,7 @@ from profiler_jobs.zoo.supervised import SupervisedTraining
 from profiler_jobs.zoo.training_step import TrainingStep
 
 TOKENS = 384
+LAYERS = 12
 _VOCABULARY = 30_522
 _WIDTH = 768
 _SHORTEST = 64  # tokens of a question with its paragraph
@@ -22,7 +23,7 @@ _SHORTEST = 64  # tokens of a question with its paragraph
 class Bert(nn.Module):
     """The encoder and a linear layer that scores each token as start and as end of the answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: int) -> None:
         super().__init__()
         self.words = nn.Embedding(_VOCABULARY, _WIDTH, padding_idx=0)
         self.positions = nn.Embedding(512, _WIDTH)
@@ -31,7 +32,7 @@ class Bert(nn.Module):
         layer = nn.TransformerEncoderLayer(
             _WIDTH, nhead=12, dim_feedforward=3072, activation="gelu", layer_norm_eps=1e-12, batch_first=True
         )
-        self.encoder = nn.TransformerEncoder(layer, num_layers=12, enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(layer, num_layers=layers, enable_nested_tensor=False)
         self.answer = nn.Linear(_WIDTH, 2)
         self.apply(_initialise)
 
@@ -53,8 +54,13 @@ def _loss(scores: Tensor, bounds: Tensor) -> Tensor:
     return functional.cross_entropy(scores, bounds)
 
 
-def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> TrainingStep:
-    """Build the workload; an example is a question with its paragraph."""
+def build(
+    *, batch_size: int, amp: bool, device: torch.device, seed: int, layers: int = LAYERS
+) -> TrainingStep:
+    """Build the workload; an example is a question with its paragraph.
+
+    Another number of `layers` is no workload of the zoo.
+    """
 
     def make_batch(source: torch.Generator) -> Batch:
         shape = (batch_size, TOKENS)
@@ -67,7 +73,7 @@ def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> Tra
         return words, segments, padding, bounds
 
     torch.manual_seed(seed)
-    network = Bert().to(device)
+    network = Bert(layers).to(device)
     precision = choose_precision(device, amp=amp)
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=3e-5, weight_decay=0.01, fused=precision.fused_optimizer

@@ -1,5 +1,6 @@
 """How a workload computes: in single precision, or with PyTorch's automatic mixed precision (AMP)."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -33,9 +34,9 @@ class Precision:
         """
         return True if self.lowered is torch.float16 else None
 
-    def autocast(self) -> torch.autocast:
+    def autocast(self) -> AbstractContextManager[None]:
         """Return the context in which the forward pass and the loss are computed."""
-        return torch.autocast(self.device.type, dtype=self.lowered, enabled=self.lowered is not None)
+        return torch.autocast(self.device.type, dtype=self.lowered) if self.lowered else nullcontext()
 
     def backward(self, loss: Tensor) -> None:
         """Compute the gradients of the loss, scaled where that is needed."""

@@ -2,8 +2,8 @@
 
 One file a configuration, `<model>_<batch>_<amp>.onnx`, holds the graph of one batch with the shapes of all
 tensors, in inference mode and single precision (AMP changes types, not the graph). Weights have names, shapes
-and types, and no values: all of them point into `zeros.bin` beside the files, a hole on the disk. What the graph
-cannot tell stands in the model's metadata: `job_type`, `model`, `dataset`, `task`, `batch_size`, `amp`,
+and types, and no values: all of them point into `zeros.bin` beside the files, a hole on the disk. What the
+graph cannot tell stands in the model's metadata: `job_type`, `model`, `dataset`, `task`, `batch_size`, `amp`,
 `parameters` and `trained_parameters`.
 """
 
@@ -131,15 +131,16 @@ def _write(job_type: JobType, graph: onnx_ir.Model, path: Path) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the exporter's remarks about optional packages and its own deprecated calls to itself."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    levels = {logger: logger.level for logger in map(logging.getLogger, ("torch.onnx", "onnxscript"))}
+    for logger in levels:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in levels.items():
+            logger.setLevel(level)
 
 
 def main() -> None:

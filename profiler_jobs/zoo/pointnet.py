@@ -85,12 +85,8 @@ class PointNet(nn.Module):
 
 def _loss(predicted: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
     scores, matrices = predicted
-    square = matrices.float()
-    with torch.autocast(
-        square.device.type, enabled=False
-    ):  # a difference of near equals needs all its digits
-        identity = torch.eye(square.shape[1], device=square.device)
-        distance = torch.linalg.matrix_norm(identity - torch.bmm(square, square.transpose(1, 2)))
+    identity = torch.eye(matrices.shape[1], device=matrices.device)
+    distance = torch.linalg.matrix_norm(identity - torch.bmm(matrices, matrices.transpose(1, 2)))
     return functional.cross_entropy(scores, target) + _REGULARISER * distance.mean()
 
 

@@ -30,8 +30,9 @@ class Translator(nn.Module):
         self.source_words = nn.Embedding(VOCABULARY, _WIDTH, padding_idx=_PADDING)
         self.target_words = nn.Embedding(VOCABULARY, _WIDTH, padding_idx=_PADDING)
         self.dropout = nn.Dropout(0.1)
-        self.transformer = nn.Transformer(_WIDTH, batch_first=True)
-        self.transformer.encoder.enable_nested_tensor = False  # its shapes would have to be read back
+        layer = nn.TransformerEncoderLayer(_WIDTH, nhead=8, batch_first=True)
+        encoder = nn.TransformerEncoder(layer, 6, nn.LayerNorm(_WIDTH), enable_nested_tensor=False)
+        self.transformer = nn.Transformer(_WIDTH, custom_encoder=encoder, batch_first=True)
         self.scores = nn.Linear(_WIDTH, VOCABULARY)
         causal = torch.ones((TOKENS, TOKENS), dtype=torch.bool).triu(1)
         self.register_buffer("causal", causal, persistent=False)

@@ -1,8 +1,8 @@
 """VGG-11 on CIFAR-10 (Simonyan and Zisserman, ICLR '15, column A): 32x32 images, 9.2 million parameters.
 
 As implementations for CIFAR-10 do, the convolutions are normalised over the batch and one linear layer
-follows them: after five poolings a 32x32 image is one point, which leaves the paper's three wide layers nothing
-to join.
+follows them: after five poolings a 32x32 image is one point, which leaves the paper's three wide layers
+nothing to join.
 """
 
 import torch
