@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export LUCID_REFERENCE_DATA ?= $(abspath ../shared)
 endif
 
-.PHONY: install demo up down test lint format bench golden reproduction quality lock clean
+.PHONY: install install-zoo demo up down test lint format bench golden reproduction quality lock lock-zoo clean
 
 install: .venv/installed
 
@@ -17,6 +17,12 @@ install: .venv/installed
 	$(BIN)/uv pip sync --quiet --require-hashes requirements.lock
 	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# The tests train every workload of the zoo once if PyTorch is there. This adds PyTorch's build for the CPU, which pip
+# must be told where to find (PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS). On a machine with a GPU install the build that
+# fits its driver instead.
+install-zoo: install  ## Add PyTorch for the CPU and what exports to ONNX
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-zoo.lock
 
 demo: install  ## Run the whole pipeline end to end and leave the UIs up
 	$(BIN)/python -m pipeline.demo
@@ -56,6 +62,11 @@ quality: install  ## Measure the models beside their rivals and write docs/model
 lock:  ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
 	grep -A 60 '^uv==' requirements.lock | awk 'NR > 1 && /^[a-z]/ { exit } { print }' > requirements-uv.lock
+
+lock-zoo:  ## Resolve the zoo's extra anew, beside requirements.lock; uv must find the CPU build too (UV_FIND_LINKS)
+	printf 'onnxscript\ntorch==2.13.0+cpu\n' | $(BIN)/uv pip compile - --constraint requirements.lock --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
+	| awk 'NR == FNR { locked[$$1]; next } /^[a-z]/ { wanted = !($$1 in locked) } wanted' requirements.lock - > requirements-zoo.lock.new
+	mv requirements-zoo.lock.new requirements-zoo.lock
 
 clean: down
 	rm -rf .venv .lucid
