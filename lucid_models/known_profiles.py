@@ -12,7 +12,8 @@ user under the same name, or of one user under names that differ in numbers only
 has figures decides.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -69,6 +70,25 @@ def with_own_metrics(jobs: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame:
     whole = np.isfinite(stated).all(axis=1, keepdims=True)
     values = np.where(~whole & np.isfinite(own), own, stated)
     return jobs.assign(**{name: values[:, at] for at, name in enumerate(PROFILE)})
+
+
+def queue_with_known_profiles(
+    queue: Sequence[Mapping[str, Any]], metrics: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """Waiting jobs (as `live_scheduler.queue_file` reads them) with what was known of their needs when they
+    were submitted, where they do not say it themselves.
+    """
+    rows = [dict(job) for job in queue]
+    if metrics.empty or not rows:
+        return rows
+    jobs = pd.DataFrame(rows)
+    jobs["submit_time"] = pd.to_datetime(jobs["submit_time_s"], unit="s", utc=True)
+    known = profiles_known_at(jobs.astype({"job_id": object}), metrics)
+    for row, values in zip(rows, known[list(PROFILE)].to_numpy(dtype=np.float64).tolist(), strict=True):
+        for name, value in zip(PROFILE, values, strict=True):
+            if row.get(name) is None and np.isfinite(value):
+                row[name] = value
+    return rows
 
 
 _Source = tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.object_]]

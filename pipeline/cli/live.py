@@ -21,16 +21,29 @@ def rank(
     queue: Annotated[Path, typer.Option(metavar="FILE", help="The waiting jobs: CSV or JSON.")],
     release: Annotated[str, typer.Option(metavar="ALIAS", help="Which release to follow.")] = "champion",
     tracking_uri: TrackingOption = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="A lake whose metrics (`lucid metrics`) say what jobs need that do not say it themselves.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Order a queue by the release; with none to be had, by the stated heuristic, and say so."""
     from live_scheduler.client import ReleaseClient
     from live_scheduler.ranking import rank_queue, read_queue
+    from live_scheduler.release import LiveRelease
     from pipeline import settings
 
     jobs = read_queue(existing_file(queue, "--queue"))
     client = ReleaseClient(tracking_uri or settings.server_uri(), release, settings.state_dir() / "client")
     current = client.poll()
+    if metrics is not None and isinstance(current, LiveRelease):
+        from cluster_logs.lake import Lake
+        from lucid_models.known_profiles import queue_with_known_profiles
+
+        jobs = queue_with_known_profiles(jobs, Lake(metrics).read_job_metrics(current.manifest.cluster))
     ranked = plain(rank_queue(jobs, current))
     document = {"release": plain(current.describe()), "jobs": ranked}
     show(

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from cluster_logs.job_table import to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA
-from lucid_models.known_profiles import profiles_known_at, with_known_profiles, with_own_metrics
+from lucid_models.known_profiles import (
+    profiles_known_at,
+    queue_with_known_profiles,
+    with_known_profiles,
+    with_own_metrics,
+)
 
 T0 = pd.Timestamp("2024-01-01", tz="UTC")
 COLUMNS = ["gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib"]
@@ -180,3 +185,15 @@ def test_the_future_has_no_part_in_it(rows: list, figures: list, now: int, seed:
     pd.testing.assert_frame_equal(before[known], after[known])
     stated = jobs[COLUMNS].notna()
     pd.testing.assert_frame_equal(before[COLUMNS][stated], jobs[COLUMNS][stated])
+
+
+def test_a_queue_is_told_what_was_known() -> None:
+    metrics = metrics_of(measured("a", 0, 1, 30.0), measured("late", 0, 9, 99.0))
+    silent = {"job_id": "x", "submit_time_s": at(2).timestamp(), "user": "u", "name": "train_5", "gpus": 1}
+    stated = silent | {"job_id": "y", "gpu_util_pct": 7.0, "gpu_mem_util_pct": None, "gpu_mem_mib": None}
+    stranger = silent | {"job_id": "z", "user": "v"}
+    filled = queue_with_known_profiles([silent, stated, stranger], metrics)
+    assert filled[0] == silent | {"gpu_util_pct": 30.0, "gpu_mem_util_pct": 15.0, "gpu_mem_mib": 3_000.0}
+    assert filled[1] == stated | {"gpu_mem_util_pct": 15.0, "gpu_mem_mib": 3_000.0}
+    assert filled[2] == stranger
+    assert queue_with_known_profiles([silent], metrics_of()) == [silent]
