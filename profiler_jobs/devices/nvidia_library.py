@@ -17,6 +17,8 @@ _USE_SIMULATED = "Use --device simulated."
 # After one of these nothing more comes from the GPU until someone repairs it.
 _LOST = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED", "NVML_ERROR_DRIVER_NOT_LOADED")
 _GROWING_LIST_TRIES = 3
+# By NVML_VALUE_TYPE_...; older packages lack the names of the last ones.
+_VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 Answer = TypeVar("Answer")
 
@@ -126,7 +128,7 @@ class NvidiaCard:
         except nvml.NVMLError as error:
             _raise_if_lost(nvml, error)
             return None
-        return [(int(sample.timeStamp), _number(nvml, value_kind, sample.sampleValue)) for sample in samples]
+        return [(int(sample.timeStamp), _number(value_kind, sample.sampleValue)) for sample in samples]
 
     def utilisation(self) -> tuple[float, float] | None:
         """Return the driver's latest means: (a kernel ran, memory was read or written), in percent."""
@@ -278,18 +280,10 @@ def _find(cards: Sequence[NvidiaCard], said: str) -> NvidiaCard | None:
     return named[0] if len(named) == 1 else None
 
 
-def _number(nvml: Any, kind: int, value: Any) -> float:
+def _number(kind: int, value: Any) -> float:
     """Return a sample's value. Percentages are whole numbers: a tiny double is one that is mislabelled."""
-    fields = {
-        nvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
-        nvml.NVML_VALUE_TYPE_UNSIGNED_INT: "uiVal",
-        nvml.NVML_VALUE_TYPE_UNSIGNED_LONG: "ulVal",
-        nvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: "ullVal",
-        nvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: "sllVal",
-        nvml.NVML_VALUE_TYPE_SIGNED_INT: "siVal",
-        nvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: "usVal",
-    }
-    number = float(getattr(value, fields.get(kind, "uiVal")))
+    field = _VALUE_FIELDS[kind] if 0 <= kind < len(_VALUE_FIELDS) else "uiVal"
+    number = float(getattr(value, field, value.uiVal))
     return float(value.uiVal) if 0 < abs(number) < 1e-6 else number
 
 
