@@ -8,8 +8,9 @@ from typing import Any
 from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from cluster_logs.progress import Progress, clock_time, silent
 from profiler_jobs.comparison import Comparison, check_self_pairs, compare_profiles
-from profiler_jobs.devices.device import ProfilingDevice
+from profiler_jobs.devices.device import DeviceKind, ProfilingDevice
 from profiler_jobs.devices.opening import SIMULATED, open_device
+from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
 from profiler_jobs.method import Method
 from profiler_jobs.plan import BATCH_PAIRS, NOT_YET_ALONE, PairRanking, Plan, expected_pair_s
@@ -152,7 +153,8 @@ def make_plan(
         first = rows.iloc[0]
         device, kind = str(first["device"]), str(first["device_kind"])
         memory_mib, table = float(first["device_memory_mib"]), str(asked.out)
-        overhead_s = observed_overhead_s(rows) or USUAL_OVERHEAD_S
+        usual_s = SimulatedGpu(0).run_overhead_s() if kind == DeviceKind.SIMULATED else USUAL_OVERHEAD_S
+        overhead_s = observed_overhead_s(rows) or usual_s
     else:
         opened = _open(asked.device, say)
         device, kind = opened.description.name, str(opened.description.kind)

@@ -74,8 +74,7 @@ def fit_pairwise(
     held_out = np.stack([bag.score(features) for bag in by_bag], axis=1)
     rows, bags = np.nonzero(split == -1)
     good = table.speeds.mean(axis=1)[rows] >= settings.medium_from
-    found = sharing_threshold(held_out[rows, bags], good, bags, settings.pair_precision)
-    threshold = max(found, settings.medium_from)
+    threshold = learned_threshold(held_out[rows, bags], good, bags, settings)
     called = held_out[rows, bags] >= threshold
     return PairwiseScorer(mean, low, threshold), {
         "pairs": len(table.speeds),
@@ -106,6 +105,13 @@ def model_bags(models: NDArray[np.str_]) -> NDArray[np.int8]:
             remedy="Measure pairs among more models.",
         )
     return np.where(validates[:, usable], -1, 1).astype(np.int8)
+
+
+def learned_threshold(
+    predicted: Floats, good: NDArray[np.bool_], groups: NDArray[np.intp], settings: PackingSettings
+) -> float:
+    """The predicted mean speed from which on pairs may share, never below the settings' own."""
+    return max(sharing_threshold(predicted, good, groups, settings.pair_precision), settings.medium_from)
 
 
 def sharing_threshold(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.output import JsonFlag, print_lines, progress_reporter, say, show
+from pipeline.cli.options import existing_file
+from pipeline.cli.output import JsonFlag, print_lines, print_table, progress_reporter, say, show
 
 if TYPE_CHECKING:
     from profiler_jobs.commands import Asked
@@ -183,6 +184,28 @@ def compare(
     )
     if not comparison.agrees:
         raise typer.Exit(EXIT_DISAGREES)
+
+
+def sampling(
+    singles: Annotated[Path, typer.Option(metavar="FILE", help="CSV of solo profiles.")],
+    pairs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of colocated pairs, all of them.")],
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="The page to write the tables and curves into.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay orders of measuring pairs on a table of measured ones: which teaches the packing model most."""
+    from pipeline.profiling.sampling_page import sampling_tables
+    from simulator.studies.pages import publish
+
+    with progress_reporter() as progress:
+        rows, tables = sampling_tables(
+            existing_file(singles, "--singles"), existing_file(pairs, "--pairs"), write, progress
+        )
+    if write is not None:
+        publish(tables, write)
+    if as_json or write is None:
+        show({"rows": rows}, as_json=as_json, people=lambda: print_table(rows))
 
 
 def _measure(

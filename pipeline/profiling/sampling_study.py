@@ -1,0 +1,215 @@
+"""Whether it pays to choose the pairs that are measured: learning curves on pairs that all were measured.
+
+A table of measured pairs is replayed: an order chooses pairs in batches from those that may be learned from,
+sees the speeds of what it chose and of nothing else, and after some numbers of pairs the pairwise packing
+model is fitted to them and judged on pairs that were held out. `new_models`: the pairs in which a model of
+the fold's group takes part, `new_pairs`: pairs drawn at random.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cluster_logs.progress import Progress, silent
+from lucid_models.packing.pairwise import LOWEST_SPEED, pair_features
+from lucid_models.packing.pairwise_training import (
+    PairTable,
+    learned_threshold,
+    model_bags,
+    read_pair_table,
+)
+from lucid_models.packing.tree import PackingSettings
+from pipeline.profiling.uncertainty import Uncertainty, fit_mean_speed
+from profiler_jobs.plan import BATCH_PAIRS, PairRanking, Ranked, space_filling
+from profiler_jobs.tasks import MeasurementTask
+from profiler_jobs.workloads import find_job_type
+
+Row = dict[str, Any]
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+SIZES = (20, 40, 60, 80, 120, 160, 240)
+RANDOM, EVERYTHING = "random", "everything"
+RANDOM_SEEDS = 3
+FOLDS = 4
+# How often the models, and the pairs, are divided into folds.
+PARTITIONS: Mapping[str, int] = {"new_models": 2, "new_pairs": 1}
+FIGURES = ("mae", "wrong", "precision", "recall")
+_PARTITION_SEED = 100
+
+
+@dataclass(frozen=True)
+class MeasuredPairs:
+    """All pairs that were measured, as arrays and as tasks, in one order."""
+
+    solo: pd.DataFrame
+    pairs: pd.DataFrame
+    tasks: tuple[MeasurementTask, ...]
+    table: PairTable
+
+    @classmethod
+    def of(cls, solo: pd.DataFrame, pairs: pd.DataFrame) -> "MeasuredPairs":
+        """Take the pairs whose jobs both have a solo profile. Raises UnknownNameError for other workloads."""
+        profiled = set(solo["job_type"])
+        known = pairs[pairs["job_type_1"].isin(profiled) & pairs["job_type_2"].isin(profiled)]
+        known = known.reset_index(drop=True)
+        tasks = tuple(
+            MeasurementTask((find_job_type(str(one)), find_job_type(str(other))))
+            for one, other in zip(known["job_type_1"], known["job_type_2"], strict=True)
+        )
+        return cls(solo, known, tasks, read_pair_table(solo, known))
+
+    @property
+    def features(self) -> Floats:
+        """Return the model's features, a row a pair."""
+        return pair_features(self.table.first, self.table.second)
+
+    def part(self, rows: Rows) -> PairTable:
+        """Return the measurements of some pairs."""
+        table = self.table
+        return PairTable(table.first[rows], table.second[rows], table.models[rows], table.speeds[rows])
+
+
+def random_order(seed: int) -> PairRanking:
+    """Return an order that knows nothing."""
+    rng = np.random.default_rng(seed)
+
+    def ranked(
+        _solo: pd.DataFrame,
+        _measured: pd.DataFrame,
+        _settled: Sequence[MeasurementTask],
+        candidates: Sequence[MeasurementTask],
+    ) -> list[Ranked]:
+        return [Ranked(candidates[row], "drawn") for row in rng.permutation(len(candidates))]
+
+    return ranked
+
+
+# Each makes the order of one replay.
+ORDERS: Mapping[str, Callable[[int], PairRanking]] = {
+    RANDOM: random_order,
+    "space_filling": lambda _: space_filling,
+    "uncertainty": lambda _: Uncertainty(),
+    "uncertainty_diverse": lambda _: Uncertainty(diverse=True),
+}
+
+
+def compare_orders(
+    solo: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    orders: Sequence[str] = tuple(ORDERS),
+    sizes: Sequence[int] = SIZES,
+    partitions: Mapping[str, int] = PARTITIONS,
+    progress: Progress = silent,
+) -> list[Row]:
+    """Rows {protocol, order, pairs, mae, wrong, precision, recall, wrong_low, wrong_high}, means over folds.
+
+    `mae` is the mean absolute error of the predicted mean speed; `wrong` the share of held-out pairs that lie
+    on the other side of 0.85 than predicted; `precision` and `recall` are those of the product's own rule,
+    whose threshold is chosen on the same pairs that the model was fitted to. `wrong_low` and `wrong_high` are
+    the lowest and highest mean over the seeds of `random`. The order `everything` measures all pairs that may
+    be learned from (`pairs` None).
+    """
+    measured = MeasuredPairs.of(solo, pairs)
+    replays = [
+        (protocol, fold, order, seed)
+        for protocol, many in partitions.items()
+        for fold in range(FOLDS * many)
+        for order in (*orders, EVERYTHING)
+        for seed in range(RANDOM_SEEDS if order == RANDOM else 1)
+    ]
+    folds = {protocol: _folds(measured, protocol, many) for protocol, many in partitions.items()}
+    found: list[Row] = []
+    for done, (protocol, fold, order, seed) in enumerate(replays):
+        progress(done, len(replays), "pairs chosen again")
+        pool, test = folds[protocol][fold]
+        place = {"protocol": protocol, "order": order, "seed": seed}
+        if order == EVERYTHING:
+            found.append({**place, "pairs": 0, **judge(measured, pool, test)})
+            continue
+        chosen = replay(measured, pool, ORDERS[order](seed * FOLDS * 8 + fold), max(sizes))
+        found += [
+            {**place, "pairs": size, **judge(measured, chosen[:size], test)}
+            for size in sizes
+            if size <= len(pool)
+        ]
+    progress(len(replays), len(replays), "pairs chosen again")
+    return _means(pd.DataFrame(found))
+
+
+def replay(
+    measured: MeasuredPairs, pool: Rows, order: PairRanking, most: int, batch: int = BATCH_PAIRS
+) -> Rows:
+    """Return the rows that an order measures, in its order: it sees what it measured and nothing else."""
+    known: list[int] = []
+    row_of = {measured.tasks[row]: int(row) for row in pool}
+    while len(known) < min(most, len(pool)):
+        taken = set(known)
+        rest = [int(row) for row in pool if row not in taken]
+        ranked = order(
+            measured.solo,
+            measured.pairs.iloc[known],
+            [measured.tasks[row] for row in known],
+            [measured.tasks[row] for row in rest],
+        )
+        known += [row_of[each.task] for each in ranked[:batch]]
+    return np.array(known[:most], dtype=np.intp)
+
+
+def judge(measured: MeasuredPairs, known: Rows, test: Rows) -> Row:
+    """Fit the model to the known pairs, and judge it on the others."""
+    settings = PackingSettings(kind="pairwise")
+    learned = measured.part(known)
+    scorer, bags = fit_mean_speed(learned, settings)
+    features = pair_features(learned.first, learned.second)
+    held_out = np.stack([bag.score(features) for bag in bags], axis=1)
+    rows, groups = np.nonzero(model_bags(learned.models) == -1)
+    good_known = learned.speeds.mean(axis=1)[rows] >= settings.medium_from
+    threshold = learned_threshold(held_out[rows, groups], good_known, groups, settings)
+    predicted = np.clip(scorer.score(measured.features[test]), LOWEST_SPEED, 1.0)
+    speeds = measured.table.speeds[test]
+    good, called = speeds.mean(axis=1) >= settings.medium_from, predicted >= threshold
+    return {
+        "mae": float(np.abs(predicted - np.minimum(speeds, 1.0).mean(axis=1)).mean()),
+        "wrong": float(((predicted >= settings.medium_from) != good).mean()),
+        "precision": float(good[called].mean()) if called.any() else float("nan"),
+        "recall": float(called[good].mean()),
+    }
+
+
+def _folds(measured: MeasuredPairs, protocol: str, partitions: int) -> list[tuple[Rows, Rows]]:
+    """What may be learned from, and what is held out, for each fold of each partition."""
+    folds = []
+    for partition in range(partitions):
+        rng = np.random.default_rng(_PARTITION_SEED + partition)
+        if protocol == "new_models":
+            models = rng.permutation(np.unique(measured.table.models))
+            tests = [np.isin(measured.table.models, models[fold::FOLDS]).any(axis=1) for fold in range(FOLDS)]
+        else:
+            fold_of = rng.permutation(len(measured.tasks)) % FOLDS
+            tests = [fold_of == fold for fold in range(FOLDS)]
+        folds += [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
+    return folds
+
+
+def _means(found: pd.DataFrame) -> list[Row]:
+    """Means over folds and seeds, with the range over seeds."""
+    rows: list[Row] = []
+    for _, group in found.groupby(["protocol", "order", "pairs"], sort=False):
+        first, by_seed = group.iloc[0], group.groupby("seed")["wrong"].mean()
+        rows.append(
+            {
+                "protocol": str(first["protocol"]),
+                "order": str(first["order"]),
+                "pairs": int(first["pairs"]) or None,
+                **{figure: float(group[figure].mean()) for figure in FIGURES},
+                "wrong_low": float(by_seed.min()),
+                "wrong_high": float(by_seed.max()),
+            }
+        )
+    return rows
