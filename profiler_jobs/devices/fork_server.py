@@ -9,6 +9,7 @@ closes or its parent changes, whatever killed the parent; the kernel kills a wor
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -81,6 +83,7 @@ class ForkServer:
             )
         self._channel = Channel(own)
         self._statuses: dict[int, int] = {}
+        self._end = weakref.finalize(self, _end, self._process, own, self._stderr)
         try:
             self._expect("ready", start_limit_s)
         except BaseException:
@@ -138,13 +141,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End the server and whatever it started."""
-        self._channel.close()
-        try:
-            self._process.wait(_CLOSE_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._stderr.close()
+        self._end()
 
     def _take_note(self, timeout_s: float) -> Message | None:
         message = self._channel.receive(timeout_s)
@@ -171,6 +168,16 @@ class ForkServer:
                 )
 
 
+def _end(process: subprocess.Popen[bytes], connection: socket.socket, stderr: IO[bytes]) -> None:
+    connection.close()
+    try:
+        process.wait(_CLOSE_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    stderr.close()
+
+
 def _tail(file: IO[bytes]) -> str:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _TAIL_BYTES))
@@ -183,6 +190,7 @@ def serve(connection: socket.socket, preload: Sequence[str]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     for name in preload:
         importlib.import_module(name)
+    gc.freeze()  # what is imported stays: no worker's collection looks at it, or copies its pages
     workers: set[int] = set()
     try:
         connection.sendall(b'{"ready": 1}\n')

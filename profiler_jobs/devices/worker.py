@@ -65,6 +65,25 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+def check_gpu(torch: Any, uuid: str | None) -> None:
+    """Raise LucidError unless PyTorch sees one GPU, and it is the one of this UUID."""
+    cuda = torch.cuda
+    if cuda._is_in_bad_fork():
+        raise LucidError("CUDA was initialised before the worker was forked.")
+    if not cuda.is_available():
+        raise LucidError(
+            f"PyTorch {torch.__version__} sees no GPU.",
+            remedy="Install a build with CUDA that fits the driver.",
+        )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if cuda.device_count() != 1:
+        raise LucidError(f"PyTorch sees {cuda.device_count()} GPUs with CUDA_VISIBLE_DEVICES={visible}.")
+    cuda.set_device(0)
+    seen = str(getattr(cuda.get_device_properties(0), "uuid", ""))  # PyTorch before 2.5 does not say
+    if uuid and uuid.startswith("GPU-") and seen and seen.removeprefix("GPU-") != uuid.removeprefix("GPU-"):
+        raise LucidError(f"PyTorch sees the GPU {seen} with CUDA_VISIBLE_DEVICES={visible}.")
+
+
 class _Worker:
     def __init__(self, channel: Channel, task: Message) -> None:
         self.stage = "while it was built"
@@ -99,7 +118,7 @@ class _Worker:
     def _build(self) -> TrainingStep:
         task, torch = self._task, self._torch
         if self._on_gpu:
-            self._check_gpu(task["uuid"])
+            check_gpu(torch, task["uuid"])
         random.seed(task["seed"])
         importlib.import_module("numpy").random.seed(task["seed"])
         torch.manual_seed(task["seed"])
@@ -114,28 +133,6 @@ class _Worker:
         if self._on_gpu:
             torch.cuda.synchronize()
         return training
-
-    def _check_gpu(self, uuid: str | None) -> None:
-        cuda = self._torch.cuda
-        if cuda._is_in_bad_fork():
-            raise LucidError("CUDA was initialised before the worker was forked.")
-        if not cuda.is_available():
-            raise LucidError(
-                f"PyTorch {self._torch.__version__} sees no GPU.",
-                remedy="Install a build with CUDA that fits the driver.",
-            )
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if cuda.device_count() != 1:
-            raise LucidError(f"PyTorch sees {cuda.device_count()} GPUs with CUDA_VISIBLE_DEVICES={visible}.")
-        cuda.set_device(0)
-        seen = str(getattr(cuda.get_device_properties(0), "uuid", ""))
-        if (
-            uuid
-            and uuid.startswith("GPU-")
-            and seen
-            and seen.removeprefix("GPU-") != uuid.removeprefix("GPU-")
-        ):
-            raise LucidError(f"PyTorch sees the GPU {seen} with CUDA_VISIBLE_DEVICES={visible}.")
 
     def _train(self, training: TrainingStep, command: Message | None) -> bool:
         """Train until paused; False when told to stop. `command` is a goal, said once it is reached."""
