@@ -323,6 +323,8 @@ class NvidiaTelemetry:
         if gpu_source != self._source:
             _LOG.warning("Utilisation of %s is from %s now.", self._description.name, gpu_source)
             self._source = gpu_source
+        if self._ours and gpu.value == 0:
+            _LOG.warning("%s reports 0 %% while workers train: withheld here?", self._description.name)
         energy_j = counter_increase(
             [(poll.time_s, poll.energy_j) for poll in polls if poll.energy_j is not None], begin_s, end_s
         )

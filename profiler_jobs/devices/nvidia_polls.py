@@ -60,9 +60,12 @@ def utilisation(
 ) -> tuple[WindowMean | None, str]:
     """Return a window's mean and where it is from: the ring, else polls, else what little the ring has."""
     seen = window_mean(ring, begin_s, end_s)
-    if seen is not None and seen.coverage >= _COVERAGE_MIN:
+    if seen is not None and seen.coverage >= _COVERAGE_MIN and seen.value > 0:
         return seen, RING
     settled_s = begin_s + min(_POLL_LOOKS_BACK_S, (end_s - begin_s) / 2)
     polls = [Sample(time_s, value) for time_s, value in polled if value is not None and time_s < end_s]
     latest = window_mean(polls, settled_s, end_s)
-    return (latest, POLLS) if latest is not None else (seen, RING)
+    # A ring of zeros counts, unless the latest values were others: then the driver only pretends to have one.
+    if latest is None or (seen is not None and seen.coverage >= _COVERAGE_MIN and latest.value == 0):
+        return seen, RING
+    return latest, POLLS

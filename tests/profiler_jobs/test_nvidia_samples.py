@@ -266,3 +266,15 @@ def test_polls_stand_in_for_a_ring_that_covers_too_little() -> None:
     assert mean is not None
     assert (mean.value, source) == (10.0, RING)
     assert utilisation([], [(0.5, None)], 0.0, 1.0)[0] is None
+
+
+def test_a_ring_of_zeros_is_believed_unless_the_latest_values_say_otherwise() -> None:
+    ring = [Sample(0.2 * turn, 0.0) for turn in range(60)]
+    idle = [(0.2 * turn, 0.0) for turn in range(60)]
+    busy = [(0.2 * turn, 55.0) for turn in range(60)]
+    mean, source = utilisation(ring, idle, 1.0, 9.0)
+    assert mean is not None
+    assert (mean.value, source) == (0.0, RING)
+    mean, source = utilisation(ring, busy, 1.0, 9.0)
+    assert mean is not None
+    assert (mean.value, source) == (55.0, POLLS)
