@@ -47,7 +47,11 @@ SKIP_RULES = (
 
 @dataclass(frozen=True, slots=True)
 class JobProfile:
-    """What the profiler measured of a job, a GPU, and the sharing score that follows from it."""
+    """What the profiler measured of a job, a GPU, and the sharing score that follows from it.
+
+    `believed` is what a scheduler goes by instead when it predicts how the job shares its GPUs: GPU
+    utilisation (%), memory utilisation (%) and memory (MiB), as they were known at its submission.
+    """
 
     gpu_util_pct: float
     gpu_mem_util_pct: float
@@ -55,6 +59,7 @@ class JobProfile:
     amp: bool = False
     job_type: str | None = None
     sharing_score: int | None = None  # 0 Tiny, 1 Medium, 2 Jumbo; None: not scored
+    believed: tuple[float, float, float] | None = None  # None: what it is
 
     def __post_init__(self) -> None:
         if self.sharing_score not in (None, 0, 1, 2):
@@ -62,6 +67,11 @@ class JobProfile:
                 f"sharing_score is {self.sharing_score!r} for job type {self.job_type!r}.",
                 remedy="Use 0 (Tiny), 1 (Medium), 2 (Jumbo) or None.",
             )
+
+    @property
+    def belief(self) -> tuple[float, float, float]:
+        """GPU utilisation (%), memory utilisation (%) and memory (MiB) that predictions go by."""
+        return self.believed or (self.gpu_util_pct, self.gpu_mem_util_pct, self.gpu_mem_mib)
 
 
 @dataclass(frozen=True, slots=True)

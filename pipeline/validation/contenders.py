@@ -147,17 +147,14 @@ def user_estimates_s(inputs: ReplayInputs) -> Floats:
 
 
 def sharing_scores(packing: SharingModel, inputs: ReplayInputs) -> Floats:
-    """The packing model's score of every profile; NaN where there is none."""
+    """The packing model's score of every profile, as it is believed to be; NaN where there is none."""
     scores = np.full(len(inputs.profiles), np.nan)
     rows = [i for i, profile in enumerate(inputs.profiles) if profile is not None]
     known = [profile for profile in inputs.profiles if profile is not None]
     if rows:
-        scores[rows] = packing.predict(
-            np.array([profile.gpu_util_pct for profile in known]),
-            np.array([profile.gpu_mem_util_pct for profile in known]),
-            np.array([profile.gpu_mem_mib for profile in known]),
-            np.array([float(profile.amp) for profile in known]),
-        )
+        util, mem_util, mem = np.array([profile.belief for profile in known]).T
+        amp = np.array([float(profile.amp) for profile in known])
+        scores[rows] = packing.predict(util, mem_util, mem, amp)
     return scores
 
 

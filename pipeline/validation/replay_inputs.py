@@ -1,7 +1,7 @@
 """What a validation replays: the held-out window with its warm-up, the cluster, and the jobs' profiles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 from zoneinfo import ZoneInfo
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
+from cluster_logs.metrics.job_metrics import PROFILE, RUNNING
+from lucid_models.known_profiles import LOG, profiles_known_at, with_own_metrics
 from pipeline.cluster_events import lake_sizes
 from pipeline.profile_store import measured_or_simulated
 from pipeline.windows import submission_span
@@ -130,7 +132,8 @@ def read_inputs(
         )
     measured, remarks = measured_or_simulated(lake_uri, cluster)
     said += remarks
-    profiles = profiles_of_jobs(replayed, measured, job_types, seed, said)
+    metrics = lake.read_job_metrics(cluster)
+    profiles = measured_profiles_of_jobs(replayed, metrics, measured, job_types, seed, said)
     return ReplayInputs(
         window,
         jobs[submit < window.warm_up_start].reset_index(drop=True),
@@ -216,6 +219,47 @@ def profiles_of_jobs(
             found.append(by_type[name])
         else:
             found.append(drawn[i] if job_types == "drawn" else None)
+    return tuple(found)
+
+
+def measured_profiles_of_jobs(
+    jobs: pd.DataFrame,
+    metrics: pd.DataFrame,
+    measured: ProfileSet,
+    job_types: JobTypes,
+    seed: int,
+    said: list[str],
+) -> tuple[JobProfile | None, ...]:
+    """As `profiles_of_jobs`, with what the lake's metrics say.
+
+    What a job was measured to need while it ran is the truth of the replay; of a job that nobody measured it
+    is what was known at its submission. The latter is what every prediction goes by, where there is any: a
+    job of which nothing was known is measured by the profiler first. Without metrics, `profiles_of_jobs`.
+    """
+    if metrics.empty:
+        return profiles_of_jobs(jobs, measured, job_types, seed, said)
+    known = profiles_known_at(jobs, metrics)
+    truth = with_own_metrics(jobs, metrics)
+    truth = truth.assign(**{name: truth[name].fillna(known[name]) for name in PROFILE})
+    found = list(profiles_of_jobs(truth, measured, job_types, seed, said))
+    values = known[list(PROFILE)].to_numpy(dtype=np.float64)
+    foretold = np.isfinite(values).all(axis=1) & (known["origin"] != LOG).to_numpy()
+    for row in np.flatnonzero(foretold).tolist():
+        profile = found[row]
+        if profile is not None:
+            util, mem_util, mem = values[row].tolist()
+            found[row] = replace(profile, believed=(util, mem_util, mem))
+    key = ["job_id", "submit_time"]
+    running = pd.MultiIndex.from_frame(
+        metrics.loc[metrics["origin"] == RUNNING, key].astype({"job_id": object})
+    )
+    own = pd.MultiIndex.from_frame(jobs[key].astype({"job_id": object})).isin(running)
+    said.append(
+        f"{int(own.sum()):,} of {len(jobs):,} jobs were measured while they ran, and share GPUs in the "
+        "replay as they were measured. Predictions of how jobs share go by what was known at their "
+        f"submission: for {int(foretold.sum()):,} jobs the metrics of earlier jobs of their kind, or a "
+        "prediction. Memory limits go by what jobs used."
+    )
     return tuple(found)
 
 

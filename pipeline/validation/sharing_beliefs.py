@@ -42,4 +42,4 @@ def _metrics(profile: JobProfile | None) -> tuple[float, float, float, float]:
     """In the order of packing_tree.FEATURES; NaN where unknown."""
     if profile is None:
         return (float("nan"),) * 4
-    return (profile.gpu_util_pct, profile.gpu_mem_util_pct, profile.gpu_mem_mib, float(profile.amp))
+    return (*profile.belief, float(profile.amp))

@@ -153,7 +153,7 @@ metric_rows = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(job_rows, metric_rows, hours, st.integers(0, 5))
 def test_the_future_has_no_part_in_it(rows: list, figures: list, now: int, seed: int) -> None:
     jobs = jobs_of(
