@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 Predict = Callable[[ProfiledGraphs], Floats]
 OURS = "formula"
 CHOSEN = "chosen"
+# Without a graph, or without learning from one.
+NAIVE = ("mean", "largest", "horus_counts", "batch_size")
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,23 @@ def packing(
     _present({"rows": rows}, f"Packing rules on {where}", None, [], as_json)
 
 
+@app.command()
+def utilisation(
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the simulated GPU, which is measured without a file.")] = 0,
+    rivals: RivalsFlag = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict what jobs ask of a GPU from their graphs, each model by what the others teach."""
+    from lucid_models.evaluation.utilisation import NAIVE, OURS, evaluate_utilisation
+    from pipeline.quality.utilisation import solo_profiles
+
+    solo, where = solo_profiles(None if singles is None else existing_file(singles, "--singles"), seed)
+    with progress_reporter() as progress:
+        rows = evaluate_utilisation(solo, models=None if rivals else (OURS, *NAIVE), progress=progress)
+    _present({"rows": rows}, f"Predictions from graphs on {where}", None, [], as_json)
+
+
 @app.command(name="all")
 def everything(
     data: Annotated[

@@ -15,6 +15,7 @@ from pipeline.cli import (
     logs,
     metrics,
     monitor,
+    predict_profile,
     profile,
     release,
     replay_updates,
@@ -40,6 +41,7 @@ app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="evaluate")
 evaluate.app.command()(profile.sampling)
 explain.register(app)
+predict_profile.register(app)
 simulate.register(app)
 sweep.register(app)
 tune.register(app)

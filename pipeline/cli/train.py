@@ -79,6 +79,41 @@ def packing(
 
 
 @app.command()
+def utilisation(
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Measure on the simulated GPU; the model will say so.")
+    ] = False,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take the solo profiles in this cluster's lake.")
+    ] = None,
+    lake: LakeOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Utilisation Model, which predicts a job's needs from its graph, on solo profiles."""
+    from lucid_models.utilisation.training import train_utilisation
+    from pipeline.graph_predictions import solo_profiles_or_measure
+    from pipeline.profile_store import read_profile_set
+
+    if sum((singles is not None, simulated, cluster is not None)) != 1:
+        raise BadInputError(
+            "The utilisation model needs solo profiles.",
+            remedy="Give one of --singles FILE, --cluster NAME and --simulated.",
+        )
+    if cluster is not None:
+        solo = read_profile_set(lake_or_default(lake), cluster).solo
+    else:
+        file = None if singles is None else str(existing_file(singles, "--singles"))
+        solo = solo_profiles_or_measure(file).solo
+    with progress_reporter() as progress:
+        report = train_utilisation(
+            solo=solo, tracking_uri=tracking_or_default(tracking_uri), progress=progress
+        )
+    _present(report, as_json)
+
+
+@app.command()
 def throughput(
     cluster: ClusterOption,
     lake: LakeOption = None,

@@ -1,0 +1,90 @@
+"""Profiles and graphs in, a registered version of the utilisation model out."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.progress import Progress, silent
+from lucid_models.evaluation.utilisation import OURS, evaluate_utilisation
+from lucid_models.explanation.model_card import CardFacts
+from lucid_models.training_data import profile_dataset
+from lucid_models.training_log import Metrics, TrainedModel, TrainReport, register_model
+from lucid_models.utilisation.model import UtilisationModel, UtilisationSettings
+from lucid_models.utilisation.profiled_graphs import join_graphs
+
+if TYPE_CHECKING:
+    from lucid_models.utilisation.graph_features import GraphFeatures
+
+_RIVALS = ("mean", "batch_size")
+_METRICS = ("mae", "mape", "rmse", "spearman", "careful_mae", "under_share", "under_models", "under_mean")
+_EXAMPLE_ROWS = 5
+
+
+def train_utilisation(
+    *,
+    solo: pd.DataFrame,
+    tracking_uri: str,
+    graphs: "Mapping[str, GraphFeatures] | None" = None,
+    settings: UtilisationSettings | None = None,
+    progress: Progress = silent,
+) -> TrainReport:
+    """Train and register the model that predicts from graphs, of the device that was profiled.
+
+    Measured by leaving out all configurations of one model at a time; metrics are named TARGET_METRIC.
+    Raises BadInputError for profiles that teach nothing, ServiceUnavailableError when MLflow does not answer.
+    """
+    chosen = settings or UtilisationSettings()
+    rows = join_graphs(solo, graphs)
+    metrics: Metrics = {}
+    baselines: dict[str, Metrics] = {}
+    for row in evaluate_utilisation(solo, graphs, chosen, models=(OURS, *_RIVALS), progress=progress):
+        found = {
+            f"{row['target']}_{name}": float(row[name])
+            for name in _METRICS
+            if row[name] is not None and np.isfinite(row[name])
+        }
+        if row["model"] == OURS:
+            metrics |= found
+        else:
+            baselines.setdefault(str(row["model"]), {}).update(found)
+    model = UtilisationModel(chosen).fit_joined(rows)
+    table = pd.DataFrame(
+        {name: values for name, values in rows.columns.items() if name != "operators"} | {"amp": rows.amp}
+    )
+    measured = pd.DataFrame(
+        {
+            "job_type": rows.job_types,
+            "device": rows.device,
+            "gpu_util_pct": rows.gpu_util_pct,
+            "gpu_mem_util_pct": rows.gpu_mem_util_pct,
+            "gpu_mem_mib": rows.gpu_mem_mib,
+        }
+    )
+    dataset = profile_dataset(measured, table)
+    trained = TrainedModel(
+        kind=model.kind,
+        document=model.to_data(),
+        dataset=dataset,
+        params=asdict(chosen),
+        metrics=metrics,
+        baselines=baselines,
+        card=CardFacts(
+            kind=model.kind,
+            data=f"{dataset.source}, with the graphs of what was profiled",
+            training_window="all profiled configurations with a graph",
+            test_window="the models left out in turn",
+            split="leave one model out, with all its configurations",
+            metrics=metrics,
+            baselines=baselines,
+            rows={"configurations": len(rows), "profiles_without_graph": rows.without_graph},
+            simulated=rows.simulated,
+        ),
+        example=table.head(_EXAMPLE_ROWS),
+        explained={"": model.explain_global()},
+        local=model.explain_local(rows.graphs[0], bool(rows.amp[0])),
+        tags={"simulated_profiles": str(rows.simulated).lower(), "device": rows.device},
+    )
+    return register_model(trained, tracking_uri, 0)
