@@ -90,8 +90,8 @@ class ProcessDevice:
         _check(job_types, windows)
         began_s = time.monotonic()
         outcome: RunOutcome
-        self._telemetry.start()
         try:
+            self._telemetry.start()
             strangers = set(self._telemetry.process_ids())
             with self._start_crew(job_types) as crew:
                 if isinstance(self._telemetry, WatchesProcesses):
