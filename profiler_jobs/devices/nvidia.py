@@ -16,11 +16,12 @@ import os
 import threading
 import time
 from collections.abc import Collection, Sequence
-from statistics import fmean
 
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
 from profiler_jobs.devices.device import DeviceDescription, DeviceKind, SharingMode, Telemetry
 from profiler_jobs.devices.nvidia_library import (
+    EXCLUSIVE_PROCESS,
+    PROHIBITED,
     NvidiaCard,
     find_card,
     library,
@@ -28,14 +29,7 @@ from profiler_jobs.devices.nvidia_library import (
     release_library,
     visible_cards,
 )
-from profiler_jobs.devices.nvidia_polls import (
-    RING,
-    Poll,
-    memory_in_use_mib,
-    polls_within,
-    throttle_reasons,
-    utilisation,
-)
+from profiler_jobs.devices.nvidia_polls import RING, Poll, telemetry_of
 from profiler_jobs.devices.nvidia_processes import (
     foreign_processes,
     is_mps_server,
@@ -44,7 +38,7 @@ from profiler_jobs.devices.nvidia_processes import (
     mps_pipes,
     uses_mps,
 )
-from profiler_jobs.devices.nvidia_samples import Sample, SampleSeries, counter_increase, read_clocks
+from profiler_jobs.devices.nvidia_samples import Sample, SampleSeries, read_clocks
 
 POLL_EVERY_S = 0.2  # as Lucid did (Section 3.2); memory and clocks have no ring of their own
 KEEP_S = 7_400.0  # twice the longest window, and what led up to it
@@ -103,7 +97,7 @@ class NvidiaTelemetry:
         self._polls: list[Poll] = []
         self._series = {"gpu": SampleSeries(), "memory": SampleSeries()}
         self._ring_errors = dict.fromkeys(self._series, 0)
-        self._failure: LucidError | None = None
+        self._failure: Exception | None = None
         self._source = RING
         self._ours: tuple[int, ...] = ()
 
@@ -145,7 +139,7 @@ class NvidiaTelemetry:
                 f"{card} has MIG on, and the driver reports no utilisation under MIG.",
                 remedy="Choose a GPU with MIG off, or have its administrator turn it off (we never do).",
             )
-        if card.compute_mode() == 2:
+        if card.compute_mode() == PROHIBITED:
             raise ServiceUnavailableError(
                 f"{card} is in compute mode PROHIBITED and takes no processes.",
                 remedy="Ask its administrator for nvidia-smi -c DEFAULT, or choose another GPU.",
@@ -160,7 +154,7 @@ class NvidiaTelemetry:
     def check_pairs(self) -> None:
         """Raise ServiceUnavailableError where two processes cannot hold the GPU at one time."""
         card = self._open()
-        if card.compute_mode() == 3 and mps_pipes() is None:
+        if card.compute_mode() == EXCLUSIVE_PROCESS and mps_pipes() is None:
             raise ServiceUnavailableError(
                 f"{card} is in compute mode EXCLUSIVE_PROCESS: one process at a time, so no pairs.",
                 remedy="Start MPS (nvidia-cuda-mps-control -d), or have its administrator set DEFAULT.",
@@ -229,7 +223,9 @@ class NvidiaTelemetry:
         while not self._ending.wait(self._poll_every_s):
             try:
                 self.poll()
-            except LucidError as error:
+            except (
+                Exception
+            ) as error:  # whatever it is, `window` must say it: nobody else sees this thread end
                 with self._news:
                     self._failure = error
                     self._news.notify_all()
@@ -300,46 +296,19 @@ class NvidiaTelemetry:
         with self._news:
             self._news.wait_for(lambda: self._failure is not None or self._has_seen(end_s), timeout=SETTLE_S)
             if self._failure is not None:
-                raise ServiceUnavailableError(str(self._failure))
+                raise ServiceUnavailableError(str(self._failure)) from self._failure
             polls = [poll for poll in self._polls if abs(poll.time_s - middle_s) <= reach_s]
             rings = {
                 name: [each for each in series.samples if abs(each.time_s - middle_s) <= reach_s]
                 for name, series in self._series.items()
             }
-        gpu, gpu_source = utilisation(
-            rings["gpu"], [(poll.time_s, poll.gpu_util_pct) for poll in polls], begin_s, end_s
-        )
-        memory, _ = utilisation(
-            rings["memory"], [(poll.time_s, poll.gpu_mem_util_pct) for poll in polls], begin_s, end_s
-        )
-        inside = polls_within(polls, begin_s, end_s)
-        in_use_mib = memory_in_use_mib(inside)
-        if gpu is None or memory is None or in_use_mib is None:
-            lacking = "utilisation" if gpu is None or memory is None else "memory in use"
-            raise ServiceUnavailableError(
-                f"The driver told no {lacking} of {self._description.name} over {end_s - begin_s:.1f} s.",
-                remedy="Measure in longer windows.",
-            )
-        if gpu_source != self._source:
-            _LOG.warning("Utilisation of %s is from %s now.", self._description.name, gpu_source)
-            self._source = gpu_source
-        if self._ours and gpu.value == 0:
+        seen, source = telemetry_of(polls, rings["gpu"], rings["memory"], begin_s, end_s)
+        if source != self._source:
+            _LOG.warning("Utilisation of %s is from %s now.", self._description.name, source)
+            self._source = source
+        if self._ours and seen.gpu_util_pct == 0:
             _LOG.warning("%s reports 0 %% while workers train: withheld here?", self._description.name)
-        energy_j = counter_increase(
-            [(poll.time_s, poll.energy_j) for poll in polls if poll.energy_j is not None], begin_s, end_s
-        )
-        power_w = _mean([poll.power_w for poll in inside])
-        return Telemetry(
-            gpu_util_pct=gpu.value,
-            gpu_mem_util_pct=memory.value,
-            gpu_mem_mib=in_use_mib,
-            samples=gpu.samples,
-            power_w=power_w if energy_j is None else energy_j / (end_s - begin_s),
-            energy_j=energy_j,
-            sm_clock_mhz=_mean([poll.sm_clock_mhz for poll in inside]),
-            mem_clock_mhz=_mean([poll.mem_clock_mhz for poll in inside]),
-            throttle_reasons=throttle_reasons(inside),
-        )
+        return seen
 
     def _has_seen(self, end_s: float) -> bool:
         if self._thread is None:
@@ -391,8 +360,3 @@ def _name(card: NvidiaCard, process_id: int) -> str | None:
 def _sum_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None

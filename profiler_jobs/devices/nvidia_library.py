@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from cluster_logs.errors import NotFoundError, ServiceUnavailableError
 
 _MIB = 1024.0 * 1024.0
+PROHIBITED, EXCLUSIVE_PROCESS = 2, 3  # NVML_COMPUTEMODE_...
 _USE_SIMULATED = "Use --device simulated."
 # After one of these nothing more comes from the GPU until someone repairs it.
 _LOST = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED", "NVML_ERROR_DRIVER_NOT_LOADED")
@@ -174,7 +175,7 @@ class NvidiaCard:
         return None if modes is None else bool(modes[0])
 
     def compute_mode(self) -> int | None:
-        """Return the driver's compute mode (NVML_COMPUTEMODE_...)."""
+        """Return the driver's compute mode (`PROHIBITED`, `EXCLUSIVE_PROCESS`, ...)."""
         mode = self._ask("nvmlDeviceGetComputeMode")
         return None if mode is None else int(mode)
 

@@ -2,8 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from profiler_jobs.devices.nvidia_samples import Sample, WindowMean, reason_names, window_mean
+from cluster_logs.errors import ServiceUnavailableError
+from profiler_jobs.devices.device import Telemetry
+from profiler_jobs.devices.nvidia_samples import (
+    Sample,
+    WindowMean,
+    counter_increase,
+    reason_names,
+    window_mean,
+)
 
 RING, POLLS = "the driver's samples", "polls of the latest value"
 _COVERAGE_MIN = 0.5
@@ -64,8 +73,54 @@ def utilisation(
         return seen, RING
     settled_s = begin_s + min(_POLL_LOOKS_BACK_S, (end_s - begin_s) / 2)
     polls = [Sample(time_s, value) for time_s, value in polled if value is not None and time_s < end_s]
-    latest = window_mean(polls, settled_s, end_s)
+    latest = window_mean(polls, settled_s, end_s) or window_mean(polls, begin_s, end_s)
     # A ring of zeros counts, unless the latest values were others: then the driver only pretends to have one.
     if latest is None or (seen is not None and seen.coverage >= _COVERAGE_MIN and latest.value == 0):
         return seen, RING
     return latest, POLLS
+
+
+def telemetry_of(
+    polls: Sequence[Poll],
+    gpu_ring: Sequence[Sample],
+    memory_ring: Sequence[Sample],
+    begin_s: float,
+    end_s: float,
+) -> tuple[Telemetry, str]:
+    """Return what was seen in [begin_s, end_s), and where GPU utilisation is from.
+
+    `polls` and the rings' samples may reach beyond the window. Raises ServiceUnavailableError when they tell
+    no utilisation or no memory.
+    """
+    gpu, source = utilisation(gpu_ring, [(each.time_s, each.gpu_util_pct) for each in polls], begin_s, end_s)
+    memory, _ = utilisation(
+        memory_ring, [(each.time_s, each.gpu_mem_util_pct) for each in polls], begin_s, end_s
+    )
+    inside = polls_within(polls, begin_s, end_s)
+    in_use_mib = memory_in_use_mib(inside)
+    if gpu is None or memory is None or in_use_mib is None:
+        lacking = "memory in use" if gpu is not None and memory is not None else "utilisation"
+        raise ServiceUnavailableError(
+            f"The driver told no {lacking} of the GPU for {end_s - begin_s:.1f} s.",
+            remedy="Measure in longer windows.",
+        )
+    counter = [(each.time_s, each.energy_j) for each in polls if each.energy_j is not None]
+    energy_j = counter_increase(counter, begin_s, end_s)
+    polled_w = _mean([each.power_w for each in inside])
+    seen = Telemetry(
+        gpu_util_pct=gpu.value,
+        gpu_mem_util_pct=memory.value,
+        gpu_mem_mib=in_use_mib,
+        samples=gpu.samples,
+        power_w=polled_w if energy_j is None else energy_j / (end_s - begin_s),
+        energy_j=energy_j,
+        sm_clock_mhz=_mean([each.sm_clock_mhz for each in inside]),
+        mem_clock_mhz=_mean([each.mem_clock_mhz for each in inside]),
+        throttle_reasons=throttle_reasons(inside),
+    )
+    return seen, source
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster_logs.errors import ServiceUnavailableError
 from profiler_jobs.devices.nvidia_polls import (
     POLLS,
     RING,
     Poll,
     memory_in_use_mib,
     polls_within,
+    telemetry_of,
     throttle_reasons,
     utilisation,
 )
@@ -278,3 +280,36 @@ def test_a_ring_of_zeros_is_believed_unless_the_latest_values_say_otherwise() ->
     mean, source = utilisation(ring, busy, 1.0, 9.0)
     assert mean is not None
     assert (mean.value, source) == (55.0, POLLS)
+
+
+def test_a_window_is_put_together_from_polls_and_rings() -> None:
+    polls = [
+        _poll(
+            0.2 * turn,
+            gpu_util_pct=99.0,
+            gpu_mem_util_pct=20.0,
+            used_mib=1_000 + turn,
+            energy_j=60.0 * turn,
+            sm_clock_mhz=1_000.0 if turn < 25 else 2_000.0,
+            throttle_mask=4 if turn == 30 else 1,
+        )
+        for turn in range(51)
+    ]
+    ring = [Sample(0.25 * turn, 40.0 if turn <= 20 else 80.0) for turn in range(41)]
+    seen, source = telemetry_of(polls, ring, [], 2.5, 7.5)
+    assert (seen.gpu_util_pct, seen.gpu_mem_util_pct, seen.samples, source) == (60.0, 20.0, 20, RING)
+    assert seen.gpu_mem_mib == 1_037
+    assert seen.energy_j == pytest.approx(1_500.0)
+    assert seen.power_w == pytest.approx(300.0)
+    assert seen.sm_clock_mhz == pytest.approx(1_520.0)
+    assert (seen.mem_clock_mhz, seen.throttle_reasons) == (None, ("sw_power_cap",))
+
+
+@pytest.mark.parametrize(
+    ("said", "lacking"),
+    [({"used_mib": 5.0}, "utilisation"), ({"gpu_util_pct": 5.0, "gpu_mem_util_pct": 5.0}, "memory in use")],
+)
+def test_a_window_of_which_the_driver_told_nothing_is_refused(said: dict[str, float], lacking: str) -> None:
+    polls = [_poll(0.2 * turn, **said) for turn in range(20)]
+    with pytest.raises(ServiceUnavailableError, match=f"told no {lacking}"):
+        telemetry_of(polls, [], [], 1.0, 3.0)
