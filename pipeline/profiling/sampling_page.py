@@ -89,9 +89,10 @@ def runs_table() -> str:
 
 def draw_curves(rows: Sequence[Row], path: Path) -> None:
     """Draw wrong calls and the error of the predicted speed against the number of measured pairs."""
-    figure = Figure(figsize=(9.0, 6.4), layout="constrained")
-    axes = figure.subplots(2, 2, sharex=True)
-    for column, (protocol, words) in enumerate(_PROTOCOLS.items()):
+    figure = Figure(figsize=(7.0, 6.4), layout="constrained")
+    shown = [protocol for protocol in _PROTOCOLS if any(each["protocol"] == protocol for each in rows)]
+    axes = figure.subplots(2, len(shown), sharex=True, squeeze=False)
+    for column, protocol in enumerate(shown):
         for row, (figure_name, label) in enumerate(
             (("wrong", "calls on the wrong side of 0.85"), ("mae", "error of the mean speed"))
         ):
@@ -108,7 +109,7 @@ def draw_curves(rows: Sequence[Row], path: Path) -> None:
             whole = [each for each in rows if each["protocol"] == protocol and each["order"] == EVERYTHING]
             if whole:
                 place.axhline(whole[0][figure_name], color="black", lw=0.8, ls=":", label="all pairs")
-            place.set(ylabel=label, title=words if row == 0 else "")
+            place.set(ylabel=label, title=_PROTOCOLS[protocol] if row == 0 else "")
             place.grid(alpha=0.3)
     for place in axes[1]:
         place.set(xlabel="measured pairs")
