@@ -55,9 +55,8 @@ def test_a_plan_says_what_it_takes_and_is_followed(tmp_path: Path) -> None:
 def test_orders_by_uncertainty_measure_the_same_pairs_in_another_order(tmp_path: Path) -> None:
     asked = ["--workloads", "*/*/64/0", "--device", "simulated", "--most-pairs", "45", "--json"]
     filling = lucid("pairs", *asked, "--out", str(tmp_path / "a.parquet"))["measured"]
-    telling = lucid("pairs", *asked, "--out", str(tmp_path / "b.parquet"), "--order", "uncertainty")[
-        "measured"
-    ]
+    telling = lucid("pairs", *asked, "--order", "uncertainty", "--out", str(tmp_path / "b.parquet"))
+    telling = telling["measured"]
     assert telling[:53] == filling[:53]  # 13 configurations alone, 40 pairs that fill the space
     assert set(telling[53:]) != set(filling[53:])
 

@@ -83,10 +83,20 @@ def test_too_few_pairs_fill_the_space_first() -> None:
     settled = [MEASURED.tasks[row] for row in few]
     filled = [each.task for each in space_filling(FOUND.solo, FOUND.pairs.iloc[few], settled, candidates)]
     assert ranked(Uncertainty(), few, REST) == filled
-    # Pairs of one model only cannot hold anything out.
-    one = [row for row, task in enumerate(MEASURED.tasks) if len({t.model.name for t in task.job_types}) == 1]
-    one = [row for row in one if MEASURED.tasks[row].job_types[0].model.name == "VGG"]
-    assert ranked(Uncertainty(first_pairs=1), one, REST)
+
+
+def test_pairs_of_one_model_hold_nothing_out_and_fill_the_space() -> None:
+    models = [{job_type.model.name for job_type in task.job_types} for task in MEASURED.tasks]
+    known = [row for row, names in enumerate(models) if names == {"VGG"}]
+    settled = [MEASURED.tasks[row] for row in known]
+    filled = space_filling(
+        FOUND.solo,
+        FOUND.pairs.iloc[known],
+        settled,
+        [MEASURED.tasks[row] for row in REST if row not in known],
+    )
+    rest = [row for row in REST if row not in known]
+    assert ranked(Uncertainty(first_pairs=1), known, rest) == [each.task for each in filled]
 
 
 def test_an_order_sees_nothing_of_what_it_has_not_measured() -> None:
