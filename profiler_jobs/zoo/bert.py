@@ -1,7 +1,7 @@
-"""BERT-base on SQuAD (Devlin et al., NAACL '19): where an answer starts and ends in 384 tokens.
+"""BERT-base on SQuAD (Devlin et al., NAACL '19): answers in texts of 384 tokens, 109 million parameters.
 
-12 layers, 768 wide, 12 heads, the uncased vocabulary: 109 million parameters. Questions and their paragraphs
-are padded to 384 tokens and the padding is masked, as fine-tuning scripts do.
+12 layers, 768 wide, 12 heads, the uncased vocabulary; it scores where the answer starts and where it ends.
+Questions and their paragraphs are padded to 384 tokens and the padding is masked, as fine-tuning scripts do.
 """
 
 import torch

@@ -1,6 +1,6 @@
-"""DCGAN on LSUN bedrooms (Radford et al., ICLR '16): 64x64 images from 100 random numbers.
+"""DCGAN on LSUN (Radford et al., ICLR '16): 64x64 images out of noise, 6.3 million parameters.
 
-Generator and discriminator are 64 channels wide, 3.6 and 2.8 million parameters. A step updates the
+Generator and discriminator are 64 channels wide, with 3.6 and 2.8 million parameters. A step updates the
 discriminator on real and on generated images and then the generator; an example is a real image.
 """
 

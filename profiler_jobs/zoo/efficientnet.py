@@ -1,7 +1,7 @@
-"""EfficientNet-B0 on CIFAR-10 (Tan and Le, ICML '19, Table 1): 32x32 images, 4.0 million parameters.
+"""EfficientNet-B0 on CIFAR-10 (Tan and Le, ICML '19): 32x32 images, 4.0 million parameters.
 
-The paper's network; for images this small its first convolution keeps the resolution, as implementations for
-CIFAR-10 do.
+The network is the paper's Table 1; for images this small its first convolution keeps the resolution, as
+implementations for CIFAR-10 do.
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""Fine-tuning a small language model of today on instructions: LoRA adapters on a frozen base in bfloat16.
+"""A small language model of today, fine-tuned on instructions: adapters on 362 million frozen parameters.
 
 The decoder is of the Llama family (RMSNorm, rotary positions, SwiGLU, grouped-query attention, tied
-embeddings) in the published size of SmolLM2-360M: 362 million parameters. Every linear layer of the decoder
-has an adapter of rank 16 (Hu et al., ICLR '22), in single precision, trained with AdamW under bfloat16
-autocast. Examples are sequences of 512 tokens, packed without padding.
+embeddings) in the published size of SmolLM2-360M, frozen in bfloat16. Every linear layer of the decoder has
+an adapter of rank 16 (LoRA: Hu et al., ICLR '22), in single precision, trained with AdamW under autocast to
+bfloat16. Examples are sequences of 512 tokens, packed without padding.
 """
 
 from dataclasses import dataclass

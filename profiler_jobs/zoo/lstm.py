@@ -1,4 +1,4 @@
-"""An LSTM language model on WikiText-2: two layers, 200 wide, 35 tokens at a time, 14.0 million parameters.
+"""An LSTM language model on WikiText-2: two layers of 200, 35 tokens at a time, 14.0 million parameters.
 
 The sizes are those of PyTorch's word-level language-modelling example, which Lucid measured. The state goes
 on from one step to the next, without its history. An example is a sequence of 35 tokens.

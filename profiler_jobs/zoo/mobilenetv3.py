@@ -1,4 +1,7 @@
-"""MobileNetV3-Large on ImageNet (Howard et al., ICCV '19, Table 1): 224x224 images, 5.5 M parameters."""
+"""MobileNetV3-Large on ImageNet (Howard et al., ICCV '19): 224x224 images, 5.5 million parameters.
+
+The network is the paper's Table 1.
+"""
 
 import torch
 from torch import nn

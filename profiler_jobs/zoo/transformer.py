@@ -1,7 +1,8 @@
-"""The base Transformer on Multi30k (Vaswani et al., NIPS '17): captions from English to German.
+"""The base Transformer on Multi30k (Vaswani et al., NIPS '17): captions of 32 tokens, 60 million parameters.
 
-6 + 6 layers, 512 wide, 8 heads: 44 million parameters besides the embeddings, as in the paper; vocabularies
-of 10,000 word pieces each. Captions have 8 to 32 tokens and are padded to 32. An example is a pair of them.
+From English to German, by 6 + 6 layers, 512 wide, with 8 heads: 44 million parameters besides the embeddings,
+as in the paper, and vocabularies of 10,000 word pieces each. Captions have 8 to 32 tokens and are padded to
+32. An example is a pair of them.
 """
 
 import math
