@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,13 @@ class Machine:
             "import dataclasses, json, os, sys, time\nfrom pathlib import Path\n"
             "from profiler_jobs.devices.nvidia import NvidiaTelemetry, find_nvidia_devices, open_nvidia\n"
             "state = Path(os.environ['FAKE_NVML_STATE'])\n"
+            "def plain(each):\n"
+            "    return dataclasses.asdict(each) if dataclasses.is_dataclass(each) else str(each)\n"
             "def put(text):\n"
             "    state.with_suffix('.new').write_text(text)\n"
             "    state.with_suffix('.new').replace(state)\n"
         )
-        tail = "\nprint(json.dumps(found, default=lambda each: dataclasses.asdict(each)))\n"
+        tail = "\nprint(json.dumps(found, default=plain))\n"
         said = driver_environment(self.library, self.state, **environment)
         return run_program(head + textwrap.dedent(program) + tail, said)
 
@@ -441,3 +444,61 @@ def test_a_check_that_cannot_be_made_is_one_line(machine: Machine) -> None:
     refused = _check(machine, "init_error 9\n")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == "Error: No NVIDIA GPU: its driver is not loaded. Use --device simulated.\n"
+
+
+# Real workers on the host's processor under the fake driver's eyes, which lists those of them that live.
+RUN_A_PAIR = """
+import threading
+from profiler_jobs.devices.device import DeviceKind, Window
+from profiler_jobs.devices.processes import ProcessDevice
+from profiler_jobs.workloads import all_job_types
+
+class OnTheHost(NvidiaTelemetry):
+    def describe(self):
+        return dataclasses.replace(super().describe(), kind=DeviceKind.CPU)
+
+    def watch(self, process_ids):
+        listing.extend(process_ids)
+        listed.wait()
+        super().watch(process_ids)
+
+def list_the_living():
+    said = None
+    while not over.wait(0.02):
+        living = [pid for pid in listing if os.path.exists(f"/proc/{pid}/cmdline")]
+        living = [pid for pid in living if Path(f"/proc/{pid}/cmdline").read_bytes()]
+        if said != living:
+            put(text + "".join(f"process {pid} 400 M python\\n" for pid in living))
+            said = living
+        if living:
+            listed.set()
+
+listing, over, listed, text = [], threading.Event(), threading.Event(), state.read_text()
+threading.Thread(target=list_the_living, daemon=True).start()
+pair = [next(each for each in all_job_types() if each.name.startswith(model)) for model in ("NeuMF", "VGG")]
+telemetry = OnTheHost(0)
+with ProcessDevice(telemetry, catalogue="tiny_workloads", settle_s=0.05) as device:
+    outcome = device.run(pair, [Window((0,), 0.6), Window((0, 1), 0.6)], warmup_s=0.0)
+    found = {
+        "outcome": outcome if isinstance(outcome, tuple) else str(outcome),
+        "mode": device.description.sharing_mode,
+        "left": telemetry.process_ids(),
+    }
+over.set()
+"""
+
+
+def test_real_workers_run_under_the_telemetry_and_leave_the_card(machine: Machine) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("workers need PyTorch")
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parent)])
+    found = machine.run(RUN_A_PAIR, replaced("memory 143771 620 900"), PYTHONPATH=paths)
+    alone, together = found["outcome"]
+    assert [speed is None for speed in alone["speeds"]] == [False, True]
+    assert all(speed > 0 for speed in together["speeds"])
+    for record in (alone, together):
+        assert record["telemetry"]["gpu_util_pct"] == 80.0
+        assert record["telemetry"]["gpu_mem_mib"] == 800.0
+        assert record["telemetry"]["energy_j"] > 0
+    assert found["mode"] == "mps"
+    assert found["left"] == []
