@@ -17,12 +17,15 @@ _LONGEST_ERROR = 1_000
 
 
 class WorkerFailedError(Exception):
-    """A worker cannot go on; says which, why, and whether memory was what it lacked."""
+    """A worker cannot go on; says which, why, and whether memory, or CUDA altogether, was what it lacked."""
 
-    def __init__(self, worker: "Worker", reason: str, *, out_of_memory: bool = False) -> None:
+    def __init__(
+        self, worker: "Worker", reason: str, *, out_of_memory: bool = False, no_cuda: bool = False
+    ) -> None:
         super().__init__(f"{worker.name} {reason}"[:_LONGEST_ERROR])
         self.worker = worker
         self.out_of_memory = out_of_memory
+        self.no_cuda = no_cuda
         self.last_words = worker.process.last_words()
 
 
@@ -153,6 +156,7 @@ class Crew:
                 worker,
                 f"failed {message['stage']}: {message['error']}{held}",
                 out_of_memory=message["out_of_memory"],
+                no_cuda=message["no_cuda"],
             )
         if said == "built":
             worker.examples_per_step = message["examples_per_step"]

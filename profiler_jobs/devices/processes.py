@@ -39,13 +39,17 @@ from profiler_jobs.workloads import JobType
 
 CATALOGUE = "profiler_jobs.zoo.catalogue"
 # sympy is most of what PyTorch's optimizers import at their first use.
-_PRELOAD = ("numpy", "torch", "sympy", "profiler_jobs.workloads")
+PRELOAD: tuple[str, ...] = ("numpy", "torch", "sympy", "profiler_jobs.workloads")
 SEED = 0
 _RELEASE_LIMIT_S = 15.0  # for the driver to let go of processes that have ended
 _RELEASE_POLL_S = 0.1
 _OVERHEAD_GUESS_S = 20.0
 _OVERHEADS_KEPT = 5
 _UNSEEN = Telemetry(float("nan"), float("nan"), float("nan"), 0)
+
+
+class _ForkRefusedError(Exception):
+    """CUDA cannot be used in a fork of the fork server."""
 
 
 class ProcessDevice:
@@ -70,6 +74,7 @@ class ProcessDevice:
         self._settle_s = settle_s
         self._description = telemetry.describe()
         self._server: ForkServer | None = None
+        self._preload = PRELOAD
         self._overheads_s: list[float] = []
 
     @property
@@ -89,25 +94,12 @@ class ProcessDevice:
         """
         _check(job_types, windows)
         began_s = time.monotonic()
-        outcome: RunOutcome
         try:
-            self._telemetry.start()
-            strangers = set(self._telemetry.process_ids())
-            with self._start_crew(job_types) as crew:
-                if isinstance(self._telemetry, WatchesProcesses):
-                    self._telemetry.watch(crew.process_ids)
-                try:
-                    outcome = self._drive(crew, windows, warmup_s)
-                except WorkerFailedError as failure:
-                    outcome = self._outcome(failure)
-                except ServiceUnavailableError as failure:  # the device, or what watches it, fell off
-                    outcome = RunFailure(str(failure))
-            outcome = self._left_behind(crew, strangers) or outcome
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            self._telemetry.stop()
+            outcome = self._attempt(job_types, windows, warmup_s)
+        except _ForkRefusedError:
+            # What PyTorch imports has used CUDA, as has happened: from now on, workers import it themselves.
+            self._preload = ()
+            outcome = self._attempt(job_types, windows, warmup_s)
         if isinstance(outcome, tuple):
             planned_s = len(job_types) * warmup_s + sum(window.seconds for window in windows)
             self._overheads_s.append(max(0.0, time.monotonic() - began_s - planned_s))
@@ -130,11 +122,36 @@ class ProcessDevice:
     ) -> None:
         self.close()
 
+    def _attempt(
+        self, job_types: Sequence[JobType], windows: Sequence[Window], warmup_s: float
+    ) -> RunOutcome:
+        outcome: RunOutcome
+        try:
+            self._telemetry.start()
+            strangers = set(self._telemetry.process_ids())
+            with self._start_crew(job_types) as crew:
+                if isinstance(self._telemetry, WatchesProcesses):
+                    self._telemetry.watch(crew.process_ids)
+                try:
+                    outcome = self._drive(crew, windows, warmup_s)
+                except WorkerFailedError as failure:
+                    if failure.no_cuda and self._preload:
+                        raise _ForkRefusedError from failure
+                    outcome = self._outcome(failure)
+                except ServiceUnavailableError as failure:  # the device, or what watches it, fell off
+                    outcome = RunFailure(str(failure))
+            return self._left_behind(crew, strangers) or outcome
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._telemetry.stop()
+
     def _start_crew(self, job_types: Sequence[JobType]) -> Crew:
         if self._server is not None and not self._server.alive:
             self.close()
         if self._server is None:
-            self._server = ForkServer(worker_environment(self._description), _PRELOAD)
+            self._server = ForkServer(worker_environment(self._description), self._preload)
         on_gpu = self._description.kind is DeviceKind.GPU
         task = {
             "catalogue": self._catalogue,
@@ -202,6 +219,7 @@ def worker_environment(device: DeviceDescription) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",  # NumPy's own: the fork server stays single-threaded
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": "",
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking whether there is a GPU must not initialise CUDA
         "PYTHONFAULTHANDLER": "1",
     }
     if device.kind is DeviceKind.GPU:

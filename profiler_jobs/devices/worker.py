@@ -42,6 +42,7 @@ def run_worker(channel: Channel, task: Message) -> int:
             {
                 "said": "failed",
                 "out_of_memory": is_out_of_memory(error),
+                "no_cuda": isinstance(error, CudaUnusableError),
                 "error": first_line(error),
                 "stage": worker.stage,
                 "held_mib": worker.held_mib(),
@@ -65,16 +66,25 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+class CudaUnusableError(LucidError):
+    """CUDA cannot be initialised in this process."""
+
+
 def check_gpu(torch: Any, uuid: str | None) -> None:
-    """Raise LucidError unless PyTorch sees one GPU, and it is the one of this UUID."""
+    """Initialise CUDA, and see that PyTorch sees one GPU, the one of this UUID.
+
+    Raises CudaUnusableError when CUDA cannot be had, LucidError when it is not that GPU's.
+    """
     cuda = torch.cuda
-    if cuda._is_in_bad_fork():
-        raise LucidError("CUDA was initialised before the worker was forked.")
-    if not cuda.is_available():
-        raise LucidError(
-            f"PyTorch {torch.__version__} sees no GPU.",
+    try:
+        cuda.init()
+    except Exception as error:  # by cause and build: RuntimeError, AssertionError, AcceleratorError
+        if is_out_of_memory(error):
+            raise
+        raise CudaUnusableError(
+            f"PyTorch {torch.__version__} cannot use the GPU ({first_line(error)}).",
             remedy="Install a build with CUDA that fits the driver.",
-        )
+        ) from error
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if cuda.device_count() != 1:
         raise LucidError(f"PyTorch sees {cuda.device_count()} GPUs with CUDA_VISIBLE_DEVICES={visible}.")

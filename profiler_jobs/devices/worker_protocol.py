@@ -11,7 +11,7 @@ The coordinator tells a worker what to `do`; a worker says what it `said`:
     alive                                about every second, between steps
     reached {}
     paused {begin_s, completions_s}      all steps since training began
-    failed {out_of_memory, error, stage, held_mib}     the last message
+    failed {out_of_memory, no_cuda, error, stage, held_mib}     the last message
 """
 
 import json

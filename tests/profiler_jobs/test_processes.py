@@ -274,7 +274,7 @@ def test_a_fork_server_that_is_killed_fails_the_run_and_the_next_run_has_another
 
 
 def test_what_cannot_be_imported_ends_the_start_with_its_words(monkeypatch):
-    monkeypatch.setattr(processes, "_PRELOAD", ("no_such_module",))
+    monkeypatch.setattr(processes, "PRELOAD", ("no_such_module",))
     with (
         _device() as device,
         pytest.raises(ServiceUnavailableError, match="No module named 'no_such_module'"),

@@ -7,7 +7,7 @@ import pytest
 from cluster_logs.errors import LucidError
 from profiler_jobs.devices import step_timer
 from profiler_jobs.devices.step_timer import STEPS_IN_FLIGHT, CudaTimer
-from profiler_jobs.devices.worker import check_gpu, first_line, is_out_of_memory
+from profiler_jobs.devices.worker import CudaUnusableError, check_gpu, first_line, is_out_of_memory
 
 
 class OutOfMemoryError(RuntimeError):
@@ -52,33 +52,46 @@ def test_an_error_in_one_line():
 UUID = "1b2c3d4e-0000-1111-2222-333344445555"
 
 
-def _cuda(**changes):
-    answers = {"bad_fork": False, "available": True, "count": 1, "uuid": UUID} | changes
-    return SimpleNamespace(
-        _is_in_bad_fork=lambda: answers["bad_fork"],
-        is_available=lambda: answers["available"],
+def _torch(**changes):
+    answers = {"init": lambda: None, "count": 1, "uuid": UUID} | changes
+    cuda = SimpleNamespace(
+        init=answers["init"],
         device_count=lambda: answers["count"],
         set_device=lambda index: None,
         get_device_properties=lambda index: SimpleNamespace(uuid=answers["uuid"]),
     )
+    return SimpleNamespace(cuda=cuda, __version__="2.11")
+
+
+def _raise(error):
+    raise error
 
 
 def test_the_gpu_that_was_asked_for_is_accepted():
-    check_gpu(SimpleNamespace(cuda=_cuda(), __version__="2.11"), f"GPU-{UUID}")
+    check_gpu(_torch(), f"GPU-{UUID}")
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "kind", "said"),
     [
-        ({"bad_fork": True}, "before the worker was forked"),
-        ({"available": False}, "PyTorch 2.11 sees no GPU"),
-        ({"count": 2}, "sees 2 GPUs"),
-        ({"uuid": "ffffffff-0000-1111-2222-333344445555"}, "sees the GPU ffffffff"),
+        (
+            {"init": lambda: _raise(RuntimeError("No CUDA GPUs are available"))},
+            CudaUnusableError,
+            "2.11 cannot use",
+        ),
+        (
+            {"init": lambda: _raise(AssertionError("not compiled"))},
+            CudaUnusableError,
+            "Install a build with CUDA",
+        ),
+        ({"init": lambda: _raise(RuntimeError("CUDA error: out of memory"))}, RuntimeError, "out of memory"),
+        ({"count": 2}, LucidError, "sees 2 GPUs"),
+        ({"uuid": "ffffffff-0000-1111-2222-333344445555"}, LucidError, "sees the GPU ffffffff"),
     ],
 )
-def test_any_other_gpu_is_refused(changes, said):
-    with pytest.raises(LucidError, match=said):
-        check_gpu(SimpleNamespace(cuda=_cuda(**changes), __version__="2.11"), f"GPU-{UUID}")
+def test_any_other_gpu_is_refused(changes, kind, said):
+    with pytest.raises(kind, match=said):
+        check_gpu(_torch(**changes), f"GPU-{UUID}")
 
 
 class _Stream:
