@@ -25,7 +25,7 @@ class WordModel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(VOCABULARY, _WIDTH)
-        self.lstm = nn.LSTM(_WIDTH, _WIDTH, num_layers=2, dropout=_DROPOUT)
+        self.lstm = nn.LSTM(_WIDTH, _WIDTH, num_layers=2, dropout=_DROPOUT, batch_first=True)
         self.dropout = nn.Dropout(_DROPOUT)
         self.scores = nn.Linear(_WIDTH, VOCABULARY)
         nn.init.uniform_(self.words.weight, -0.1, 0.1)
@@ -34,7 +34,7 @@ class WordModel(nn.Module):
         self._state: tuple[Tensor, Tensor] | None = None
 
     def forward(self, words: Tensor) -> Tensor:
-        """Map (tokens, batch) to (tokens, batch, vocabulary); goes on from the last state while training."""
+        """Map (batch, tokens) to (batch, tokens, vocabulary); goes on from the last state while training."""
         embedded = self.dropout(self.words(words))
         output, (hidden, cell) = self.lstm(embedded, self._state if self.training else None)
         if self.training:
@@ -51,8 +51,8 @@ def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> Tra
     """Build the workload; an example is a sequence of 35 tokens."""
 
     def make_batch(source: torch.Generator) -> Batch:
-        words = torch.randint(VOCABULARY, (TOKENS + 1, batch_size), generator=source)
-        return words[:-1], words[1:]
+        words = torch.randint(VOCABULARY, (batch_size, TOKENS + 1), generator=source)
+        return words[:, :-1].contiguous(), words[:, 1:].contiguous()
 
     torch.manual_seed(seed)
     network = WordModel().to(device)

@@ -135,7 +135,7 @@ def test_the_translator_sees_the_source_but_not_what_follows():
 def test_the_word_model_goes_on_from_its_state_while_it_trains():
     network = lstm.WordModel().train()
     network.dropout.p = network.lstm.dropout = 0.0
-    words = torch.randint(lstm.VOCABULARY, (5, 2))
+    words = torch.randint(lstm.VOCABULARY, (2, 5))
     assert not torch.equal(network(words), network(words))
     network.eval()
     assert torch.equal(network(words), network(words))
