@@ -1,0 +1,217 @@
+"""The DAG `profile_workloads` with real task runs on the simulated device, and the retraining it triggers."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cluster_logs.errors import ReleaseRefusedError
+from cluster_logs.lake import Lake
+from pipeline.profile_store import read_profile_set
+from profiler_jobs.devices import opening
+from profiler_jobs.devices.device import RunOutcome
+from profiler_jobs.devices.simulated import SimulatedGpu
+from profiler_jobs.measurement_table import read_measurements
+from tests.conftest import ReleaseShop, register_small_models, small_jobs
+
+pytestmark = pytest.mark.usefixtures("metadata_database")
+
+# Five configurations, fifteen pairs: two that saturate a GPU, three that hardly use it.
+WORKLOADS = "ResNet50/ImageNet/32/*,PPO"
+TABLE = Path("profiles/cluster=small/measurements.parquet")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> Path:
+    """Where the tasks look: a lake with twelve days of a cluster's log, and the shop's MLflow."""
+    root = tmp_path / "lake"
+    fill(root, "small")
+    monkeypatch.setenv("LUCID_LAKE_URI", str(root))
+    monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
+    return root
+
+
+def fill(root: Path, cluster: str) -> None:
+    jobs = small_jobs(200)
+    # The models of the shop learned until midnight of the 10th.
+    late = pd.Timestamp("2020-04-12T12:00", tz="UTC") - jobs["submit_time"].iloc[-1]
+    for column in ("submit_time", "start_time", "end_time"):
+        jobs.loc[jobs.index[-1], column] += late
+    Lake(str(root)).write_jobs(cluster, jobs)
+
+
+def form(**values: Any) -> dict[str, Any]:
+    """A form filled in as far as tests change it: `dag.test` keeps the values of the run before."""
+    return {
+        "cluster": "small",
+        "devices": ["simulated:0"],
+        "workloads": WORKLOADS,
+        "pairs": True,
+        "repeats": 3,
+        "hold_out_days": None,
+        **values,
+    }
+
+
+def states(run: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for task in run.get_task_instances():
+        found.setdefault(task.task_id, []).append(str(task.state))
+    return found
+
+
+def events_of(run: Any) -> list[Any]:
+    """The asset events of a run, as the scheduler would hand them to the next."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        found = session.query(AssetEvent).filter(
+            AssetEvent.source_dag_id == run.dag_id, AssetEvent.source_run_id == run.run_id
+        )
+        return [(event.asset.name, dict(event.extra)) for event in found]
+
+
+def test_the_whole_way_from_a_form_to_an_event(dag_bag: Any, lake: Path) -> None:
+    run = dag_bag.dags["profile_workloads"].test(
+        run_conf=form(devices=["simulated:0", "simulated:1"], hold_out_days=2)
+    )
+    found = states(run)
+    assert found["measure_solos"] == ["success"] * 2
+    assert found["measure_pairs"] == ["success"] * 2
+    assert {state for task in found.values() for state in task} == {"success"}
+    labels = {task.rendered_map_index for task in run.get_task_instances() if task.task_id == "measure_solos"}
+    assert labels == {
+        "simulated:0: ResNet50/ImageNet/32/0 and 2 more",
+        "simulated:1: ResNet50/ImageNet/32/1 and 1 more",
+    }
+    profiles = read_profile_set(str(lake), "small")
+    assert (len(profiles.solo), len(profiles.pairs)) == (5, 15)
+    rows = read_measurements(str(lake / TABLE))
+    assert len(rows) == 3 * 5 + 9 * 15
+    assert events_of(run) == [
+        (
+            "profile_measurements",
+            {
+                "cluster": "small",
+                "lake_uri": str(lake),
+                "models": ["packing"],
+                "hold_out_days": 2,
+                "as_of": None,
+            },
+        )
+    ]
+
+
+def test_configurations_alone_are_kept_and_announce_nothing(dag_bag: Any, lake: Path) -> None:
+    run = dag_bag.dags["profile_workloads"].test(run_conf=form(pairs=False))
+    found = states(run)
+    assert found["measure_pairs"] == ["skipped"]
+    assert found["collect_measurements"] == ["success"]
+    assert found["announce_measurements"] == ["skipped"]
+    assert str(run.state) == "success"
+    assert events_of(run) == []
+    assert len(read_measurements(str(lake / TABLE))) == 15
+    run = dag_bag.dags["profile_workloads"].test(run_conf=form())
+    found = states(run)
+    assert found["measure_solos"] == ["skipped"]  # the lake has them
+    assert found["measure_pairs"] == ["success"]
+    assert len(events_of(run)) == 1
+
+
+def test_a_task_that_dies_is_tried_again_and_measures_what_is_left(
+    dag_bag: Any, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+
+    class Dying(SimulatedGpu):
+        def run(self, job_types: Any, *arguments: Any, **options: Any) -> RunOutcome:
+            runs.append(" + ".join(job_type.name for job_type in job_types))
+            if len(runs) == 4:
+                raise OSError("the worker died")
+            return super().run(job_types, *arguments, **options)
+
+    monkeypatch.setattr(opening, "open_device", lambda name: Dying(0))
+    dag = dag_bag.dags["profile_workloads"]
+    monkeypatch.setattr(dag.get_task("measure_solos"), "retry_delay", timedelta(0))
+    run = dag.test(run_conf=form(pairs=False))
+    (task,) = [task for task in run.get_task_instances() if task.task_id == "measure_solos"]
+    assert (str(task.state), task.try_number) == ("success", 2)
+    assert len(runs) == 6
+    assert runs.count(runs[3]) == 2, "only what had no result was measured again"
+    assert len(set(runs)) == 5
+
+
+def test_measured_profiles_refuse_the_simulated_device_before_anything_runs(dag_bag: Any, lake: Path) -> None:
+    from pipeline.profile_store import write_profile_set
+    from profiler_jobs.profile_table import ProfileSet
+    from tests.conftest import small_profiles
+
+    solo, pairs = small_profiles()
+    real = ProfileSet(solo.assign(simulated=False), pairs.assign(simulated=False))
+    write_profile_set(str(lake), "small", real)
+    run = dag_bag.dags["profile_workloads"].test(run_conf=form())
+    found = states(run)
+    assert found["plan_solos"] == ["failed"]
+    assert str(run.state) == "failed"
+    assert not (lake / TABLE).exists()
+    assert len(read_profile_set(str(lake), "small").solo) == 12
+
+
+def test_new_measurements_retrain_the_packing_model_alone(
+    dag_bag: Any, lake: Path, shop: ReleaseShop
+) -> None:
+    from lucid_models.registry import Registry
+    from lucid_models.releases.lifecycle import show_release
+
+    (event,) = events_of(dag_bag.dags["profile_workloads"].test(run_conf=form(repeats=4)))
+    asked = {key: value for key, value in event[1].items() if key != "lake_uri"}
+    before = len(Registry(shop.uri).versions("lucid-packing"))
+    run = dag_bag.dags["retrain_models"].test(run_conf=asked)
+    assert states(run) == {
+        "resolve_inputs": ["success"],
+        "train_packing": ["success"],
+        "train_throughput": ["skipped"],
+        "train_duration": ["skipped"],
+        "build_release": ["success"],
+    }
+    challenger = show_release(tracking_uri=shop.uri, alias="challenger")
+    assert challenger.models["packing"]["version"] == before + 1
+    assert challenger.models["throughput"]["version"] == 2  # the newest of the shop
+    assert challenger.models["duration"]["version"] == 2
+    assert challenger.provenance == {"simulated_profiles": True, "synthetic_logs": True}
+    (announced,) = [extra for name, extra in events_of(run) if name == "release_challenger"]
+    assert announced["hold_out_days"] == 2  # what the kept models have not seen
+    assert announced["version"] == challenger.version
+
+
+def test_simulated_measurements_never_reach_schedulers_of_a_real_cluster(
+    dag_bag: Any, lake: Path, shop: ReleaseShop
+) -> None:
+    from lucid_models.releases.lifecycle import publish_release, record_verdict, show_release
+
+    register_small_models(shop.uri, shop.files, "real", synthetic=False)
+    fill(lake, "real")
+    assert str(dag_bag.dags["profile_workloads"].test(run_conf=form(cluster="real")).state) == "success"
+    run = dag_bag.dags["retrain_models"].test(
+        run_conf={"cluster": "real", "models": ["packing"], "hold_out_days": None, "as_of": None}
+    )
+    assert str(run.state) == "success"
+    challenger = show_release(tracking_uri=shop.uri, alias="challenger")
+    assert (challenger.cluster, challenger.provenance["simulated_profiles"]) == ("real", True)
+    verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
+    record_verdict(tracking_uri=shop.uri, version=challenger.version, verdict=verdict)
+    with pytest.raises(ReleaseRefusedError, match="simulated profiles, but cluster 'real' is a real one"):
+        publish_release(tracking_uri=shop.uri, version=challenger.version)
+
+
+def test_measuring_waits_for_a_slot_of_its_devices(dag_bag: Any) -> None:
+    from pipeline.stack_config import GPU_POOL
+
+    dag = dag_bag.dags["profile_workloads"]
+    pools = {task.task_id: task.pool for task in dag.tasks}
+    assert {name for name, pool in pools.items() if pool == GPU_POOL} == {"measure_solos", "measure_pairs"}
+    assert set(pools.values()) == {GPU_POOL, "default_pool"}
