@@ -111,6 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, parents=[shared], help=what, description=what)
         command.add_argument("--plan", metavar="FILE", help="measure what this plan names, in its order")
+        command.add_argument(
+            "--again-rejected", action="store_true", help="measure again what was refused before"
+        )
         command.set_defaults(run=_measure, most_pairs=None)
         if name == "pairs":
             _pair_option(command)
@@ -119,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--solo", action="store_true", help="configurations alone only")
     command.add_argument("--write", metavar="FILE", help="write the plan as JSON, for --plan")
     command.add_argument("--first", type=int, default=10, metavar="N", help="tasks to print; default 10")
-    command.set_defaults(run=_plan)
+    command.set_defaults(run=_plan, again_rejected=False)
     command = commands.add_parser(
         "summary", parents=[json_flag], help="the profile tables that a measurement table gives"
     )
@@ -151,6 +154,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         warmup_s=options.warmup_s,
         budget_s=options.budget_s,
         most_pairs=options.most_pairs,
+        again_rejected=options.again_rejected,
     )
 
 

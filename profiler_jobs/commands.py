@@ -34,6 +34,8 @@ FOLDER = "profiles"
 AUTO, FIRST_GPU = "auto", "0"
 # What a run takes besides windows and warm-up, where neither a device nor a table tells.
 USUAL_OVERHEAD_S = 20.0
+# When a plan speaks of other windows: a budget holds few pairs, and windows would stay long enough.
+MANY_PAIRS, SHORT_WINDOW_S = 4, 10
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Asked:
     budget_s: float | None = None
     most_pairs: int | None = None
     batch: int = BATCH_PAIRS
+    again_rejected: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -115,7 +118,8 @@ def measure_workloads(
     job_types, method = asked.job_types, asked.method
     device = _open(asked.device, say)
     session = Session(device, asked.out or default_table(device), method, asked.budget_s, progress)
-    return measure(session, job_types, pairs=asked.pairs(ranking) if with_pairs else None)
+    pairs = asked.pairs(ranking) if with_pairs else None
+    return measure(session, job_types, pairs=pairs, again_rejected=asked.again_rejected)
 
 
 def follow_plan(
@@ -205,6 +209,7 @@ def plan_lines(report: PlanReport, first: int = 10) -> list[str]:
     lines.append(f"In all: {len(plan.planned):,} runs, {clock_time(plan.expected_s)}")
     if report.budget_s is not None and report.sessions is not None:
         lines.append(_covered(report.budget_s, report.sessions, len(plan.planned)))
+        lines += _better_window(report, report.budget_s)
     lines += [
         f"{position:>6}. {each.task.name} ({clock_time(each.expected_s)}; {each.why})"
         for position, each in enumerate(plan.planned[:first], start=1)
@@ -306,6 +311,21 @@ def _open(name: str, say: Callable[[str], None]) -> ProfilingDevice:
         why = str(error).removesuffix(error.remedy or "").strip()
         say(f"{why} The simulated device stands in: its numbers are of no hardware.")
         return open_device(SIMULATED)
+
+
+def _better_window(report: PlanReport, budget_s: float) -> list[str]:
+    """Say by which window a budget would hold one more pair, where that buys much for little."""
+    method, pair_s = report.method, expected_pair_s(report.method, overhead_s=report.overhead_s)
+    held = int(budget_s // pair_s)
+    if held > MANY_PAIRS or not (
+        report.plan.undecided_pairs or any(task.is_pair for task in report.plan.tasks)
+    ):
+        return []
+    spare_s = budget_s / (held + 1) - (pair_s - 3 * method.repeats * method.window_s)
+    window_s = int(spare_s / (3 * method.repeats))
+    if window_s < SHORT_WINDOW_S:
+        return []
+    return [f"It holds {held} of the pairs; with --window-s {window_s} it would hold {held + 1}"]
 
 
 def _covered(budget_s: float, sessions: tuple[int, ...], planned: int) -> str:

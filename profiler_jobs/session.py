@@ -23,7 +23,13 @@ from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import locate
 from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks
 from profiler_jobs.devices.device import ProfilingDevice
-from profiler_jobs.measurement_table import FAILED, MEASURED, method_id, read_measurements
+from profiler_jobs.measurement_table import (
+    FAILED,
+    MEASURED,
+    method_id,
+    read_measurements,
+    write_measurements,
+)
 from profiler_jobs.method import Method
 from profiler_jobs.plan import (
     BATCH_PAIRS,
@@ -121,14 +127,22 @@ def plan_campaign(
 
 
 def measure(
-    session: Session, job_types: Sequence[JobType], *, pairs: PairChoice | None = None
+    session: Session,
+    job_types: Sequence[JobType],
+    *,
+    pairs: PairChoice | None = None,
+    again_rejected: bool = False,
 ) -> SessionReport:
     """Measure configurations alone, then pairs of them (None: none), as far as the budget goes.
+
+    `again_rejected`: forget what was refused before, and measure it again.
 
     Raises BadInputError when the budget is too short for a single run, and when another process writes the
     table.
     """
     with only_writer(session.table_uri):
+        if again_rejected:
+            forget_rejected(session.table_uri, job_types)
         running = _Running(session)
         plan = running.plan(job_types, pairs)
         running.count_done(plan)
@@ -141,6 +155,22 @@ def measure(
             settled = sum(SEPARATOR in name for name in plan.done)
             running.measure(chosen[: pairs.batch - settled % pairs.batch], len(chosen))
         return running.report(running.plan(job_types, pairs), pairs)
+
+
+def forget_rejected(table_uri: str, job_types: Sequence[JobType]) -> int:
+    """Take what was refused of these configurations and their pairs out of the table, to be measured again.
+
+    Returns the number of tasks. Failed tasks stay: they are tried again anyway.
+    """
+    rows = read_measurements(table_uri)
+    asked = {job_type.name for job_type in job_types}
+    refused = {
+        str(task) for task in summarise(rows).rejected["task"] if asked.issuperset(str(task).split(SEPARATOR))
+    }
+    forgotten = rows["task"].isin(refused) & (rows["outcome"] == MEASURED)
+    if forgotten.any():
+        write_measurements(table_uri, rows[~forgotten])
+    return int(rows.loc[forgotten, "task"].nunique())
 
 
 def measure_plan(session: Session, plan: Plan) -> SessionReport:

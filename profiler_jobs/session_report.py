@@ -70,6 +70,8 @@ def report_lines(report: SessionReport, goes_on: str) -> list[str]:
         lines.append(f"Out of memory: {_some(report.out_of_memory)}.")
     lines += [f"Failed: {task}: {reason}" for task, reason in report.failed.items()]
     lines += [f"Rejected: {task}: {reason}." for task, reason in report.rejected.items()]
+    if report.rejected:
+        lines.append("What was rejected is measured again with --again-rejected.")
     if report.flagged:
         lines.append(f"Flagged (faster in company than alone): {_some(report.flagged)}.")
     lines += [f"Left out: {count:,} pairs: {rule}." for rule, count in report.left_out.items()]

@@ -62,6 +62,9 @@ BatchOption = Annotated[
 ]
 
 
+AgainFlag = Annotated[bool, typer.Option("--again-rejected", help="Measure again what was refused before.")]
+
+
 class Order(StrEnum):
     """How pairs are put in order."""
 
@@ -85,12 +88,15 @@ def solo(
     window_s: WindowOption = None,
     repeats: RepeatsOption = None,
     warmup_s: WarmupOption = None,
+    again_rejected: AgainFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure configurations alone; the same command again goes on."""
     from profiler_jobs.commands import Asked
 
-    asked = Asked(workloads, device, out, window_s, repeats, warmup_s, budget_s)
+    asked = Asked(
+        workloads, device, out, window_s, repeats, warmup_s, budget_s, again_rejected=again_rejected
+    )
     _measure(asked, plan, None, as_json, with_pairs=False)
 
 
@@ -107,12 +113,24 @@ def pairs(
     window_s: WindowOption = None,
     repeats: RepeatsOption = None,
     warmup_s: WarmupOption = None,
+    again_rejected: AgainFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure pairs, the most telling first, and configurations alone where that is missing."""
     from profiler_jobs.commands import Asked
 
-    asked = Asked(workloads, device, out, window_s, repeats, warmup_s, budget_s, most_pairs, batch)
+    asked = Asked(
+        workloads,
+        device,
+        out,
+        window_s,
+        repeats,
+        warmup_s,
+        budget_s,
+        most_pairs,
+        batch,
+        again_rejected,
+    )
     _measure(asked, plan, order, as_json, with_pairs=True)
 
 

@@ -17,6 +17,8 @@ from profiler_jobs.__main__ import EXIT_ERROR, EXIT_INTERRUPTED, main
 from profiler_jobs.comparison import EXIT_DISAGREES
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements, write_measurements
+from profiler_jobs.method import Method
+from profiler_jobs.plan import expected_pair_s
 from profiler_jobs.session import PairChoice, Session, measure, only_writer
 from profiler_jobs.session_report import SessionReport
 from profiler_jobs.workload_choice import choose_job_types
@@ -206,6 +208,42 @@ def test_a_plan_file_is_followed_in_its_order(tmp_path: Path, capsys: pytest.Cap
     assert set(read_measurements(table)["method"].map(lambda text: json.loads(text)["window_s"])) == {20.0}
     assert main(["pairs", "--plan", plan, "--out", table, "--window-s", "10"]) == EXIT_ERROR
     assert "says how to measure" in capsys.readouterr().err
+
+
+def test_what_was_rejected_is_measured_again_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = str(tmp_path / "m.parquet")
+    asked = ["solo", "--workloads", "NeuMF,PPO", "--device", "simulated", "--out", table]
+    report(capsys, *asked)
+    good = read_measurements(table)
+    unsteady = (good["task"] == "NeuMF/MovieLens/64/0") & (good["repeat"] == 1)
+    write_measurements(table, good.assign(speed_1=good["speed_1"].where(~unsteady, good["speed_1"] * 2)))
+    assert report(capsys, *asked)["solo_profiles"] == 6
+    # Of other configurations nothing is forgotten.
+    report(capsys, "solo", "--workloads", "PPO", *asked[3:], "--again-rejected")
+    again = report(capsys, *asked, "--again-rejected")
+    assert (again["measured"], again["solo_profiles"]) == (["NeuMF/MovieLens/64/0"], 7)
+    pd.testing.assert_frame_equal(
+        read_measurements(table).sort_values(["task", "repeat"], ignore_index=True),
+        good.sort_values(["task", "repeat"], ignore_index=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("window_s", "hint"),
+    [("30", "with --window-s 27 it would hold 2"), ("27", "with --window-s 17 it would hold 3")],
+)
+def test_a_plan_says_by_which_window_a_budget_holds_one_more(
+    window_s: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["plan", "--workloads", "VGG", "--device", "simulated", "--out", str(tmp_path / "m.parquet")]
+    assert main([*asked, "--budget-s", "560", "--window-s", window_s]) == 0
+    assert hint in capsys.readouterr().out
+    better = float(hint.split()[2])
+    pair_s = expected_pair_s(Method(window_s=better), overhead_s=12.0)
+    assert int(560 // pair_s) == int(hint.split()[-1])
+    assert int(560 // expected_pair_s(Method(window_s=better + 1), overhead_s=12.0)) < int(hint.split()[-1])
 
 
 def test_a_comparison_judges_two_measurements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
