@@ -5,6 +5,9 @@ first, as far as the budget goes. Tasks measure a batch each, side by side on as
 names (pool `gpu`: one slot a device). Whatever breaks off goes on where it was: a task after its last
 finished measurement, a run after the one before it. What the lake has a result of is not measured again.
 
+**Where Slurm is configured** batches become jobs of its profiling partition, a GPU each, and tasks wait for
+them without holding a worker. The numbers of devices then only say among how many the budget is divided.
+
 The measurements become the cluster's profile tables, Great Expectations checks them, and `retrain_models`
 trains the packing model anew; the gate judges the new release like any other.
 
@@ -22,11 +25,12 @@ from lucid_airflow.dag_defaults import DEFAULT_ARGS, GPU_POOL, TAG
 from lucid_airflow.operators.profile import (
     AnnounceMeasurementsOperator,
     CollectMeasurementsOperator,
-    MeasureWorkloadsOperator,
     PlanMeasurementsOperator,
 )
+from lucid_airflow.operators.profile_on_slurm import HERE, SLURM, SubmitMeasurementsOperator
 from lucid_airflow.operators.validate import ValidateTableOperator
 from lucid_airflow.settings import gpu_devices
+from lucid_airflow.slurm_settings import slurm_partition
 
 LONGEST_BATCH = timedelta(hours=6)
 
@@ -56,6 +60,13 @@ with DAG(
             },
             title="Devices",
             description="GPUs by number or UUID, simulated:SEED, or cpu; all of one kind.",
+        ),
+        "where": Param(
+            SLURM if slurm_partition() else HERE,
+            type="string",
+            enum=[HERE, SLURM],
+            title="Where",
+            description="On this installation's workers, or as jobs of the cluster's Slurm, a GPU each.",
         ),
         "workloads": Param(
             "table1",
@@ -143,8 +154,9 @@ with DAG(
     plan_solos = PlanMeasurementsOperator(
         task_id="plan_solos", stage="solo", cluster=dag.param("cluster"), asked=asked
     )
-    measure_solos = MeasureWorkloadsOperator.partial(
+    measure_solos = SubmitMeasurementsOperator.partial(
         task_id="measure_solos",
+        where=dag.param("where"),
         pool=GPU_POOL,
         map_index_template="{{ task.what }}",
         execution_timeout=LONGEST_BATCH,
@@ -158,8 +170,9 @@ with DAG(
         most_pairs=dag.param("most_pairs"),
         trigger_rule="none_failed",  # a stage without anything to measure is a skipped task
     )
-    measure_pairs = MeasureWorkloadsOperator.partial(
+    measure_pairs = SubmitMeasurementsOperator.partial(
         task_id="measure_pairs",
+        where=dag.param("where"),
         pool=GPU_POOL,
         map_index_template="{{ task.what }}",
         execution_timeout=LONGEST_BATCH,
