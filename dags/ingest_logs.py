@@ -3,7 +3,8 @@
 Reads one cluster's log, its published throughput (if any) and the profiles of its GPUs into the lake, and
 checks each table against its expectations. Every row is kept, quarantined with a reason, or skipped by a
 named rule; the same window twice gives the same tables. When all tables hold, they are announced
-together, and `retrain_models` starts.
+together, and `retrain_models` starts. Where production's GPUs are watched (a Prometheus, or samples in
+files), each job is told what it needed while it ran.
 
 **Try it without any data**: choose a `synthetic:` source. **Profiles**: without files those that were
 measured for the cluster stay (`profile_workloads`); where there are none, the workload zoo is measured on the
@@ -22,6 +23,7 @@ from lucid_airflow.operators.ingest import (
     IngestProfilesOperator,
     IngestThroughputOperator,
 )
+from lucid_airflow.operators.metrics import IngestMetricsOperator
 from lucid_airflow.operators.validate import ValidateTableOperator
 
 SOURCES = [
@@ -107,6 +109,18 @@ with DAG(
         "pairs_uri": Param(
             None, type=OPTIONAL_TEXT, title="Pair profiles", description="CSV of jobs measured sharing a GPU."
         ),
+        "metrics_uri": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="GPU metrics",
+            description="Samples besides the deployment's Prometheus: a file, or the samplers' folder.",
+        ),
+        "allocations_uri": Param(
+            None,
+            type=OPTIONAL_TEXT,
+            title="Who held which GPU",
+            description="CSV job_id,gpu_uuid,start_time,end_time. Empty: the samples' own job labels.",
+        ),
         "hold_out_days": Param(
             14,
             type="integer",
@@ -154,6 +168,14 @@ with DAG(
         pairs_uri=dag.param("pairs_uri"),
         seed=dag.param("seed"),
     )
+    ingest_metrics = IngestMetricsOperator(
+        task_id="ingest_metrics",
+        cluster=dag.param("cluster"),
+        metrics_uri=dag.param("metrics_uri"),
+        allocations_uri=dag.param("allocations_uri"),
+        start=dag.param("start"),
+        end=dag.param("end"),
+    )
     validate_jobs = ValidateTableOperator(
         task_id="validate_jobs", table="jobs", clusters=[dag.param("cluster")]
     )
@@ -166,6 +188,12 @@ with DAG(
     validate_profiles = ValidateTableOperator(
         task_id="validate_profiles", table="profiles", clusters=[dag.param("cluster")]
     )
+    validate_metrics = ValidateTableOperator(
+        task_id="validate_metrics",
+        table="metrics",
+        clusters=[dag.param("cluster")],
+        trigger_rule="none_failed",
+    )
     announce_tables = AnnounceTablesOperator(
         task_id="announce_tables",
         cluster=dag.param("cluster"),
@@ -174,7 +202,8 @@ with DAG(
         outlets=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
     )
 
-    ingest_jobs >> [validate_jobs, ingest_throughput]
+    ingest_jobs >> [validate_jobs, ingest_throughput, ingest_metrics]
     ingest_throughput >> validate_throughput
     ingest_profiles >> validate_profiles
-    [validate_jobs, validate_throughput, validate_profiles] >> announce_tables
+    ingest_metrics >> validate_metrics
+    [validate_jobs, validate_throughput, validate_profiles, validate_metrics] >> announce_tables

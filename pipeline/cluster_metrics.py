@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
@@ -31,9 +32,10 @@ from cluster_logs.metrics.join import JoinReport, JoinSettings, join_samples, sc
 from cluster_logs.metrics.metric_files import read_samples_file
 from cluster_logs.metrics.prometheus import PrometheusQuery, read_prometheus
 from cluster_logs.metrics.scontrol import read_scontrol
-from cluster_logs.progress import Progress, silent
+from cluster_logs.progress import Progress, Work, silent
 from cluster_logs.quarantine import Accounting
-from cluster_logs.storage import locate
+from cluster_logs.storage import list_files, locate
+from pipeline.windows import submission_span
 
 JOB_COLUMNS = ("job_id", "submit_time", "user", "name", "job_type")
 _FATES = ("samples", "joined", "warm_up", "shared", "idle", "outside", "silent", "repeated")
@@ -43,9 +45,9 @@ _FATES = ("samples", "joined", "warm_up", "shared", "idle", "outside", "silent",
 class MetricsSource:
     """Where samples and allocations come from.
 
-    Samples: a Prometheus (`prometheus`), or files (Parquet of the node sampler, a saved response, text), or
-    both. Allocations: files (CSV, Parquet), or what `scontrol show job -d` wrote with a map of GPUs; with
-    neither, the samples' own job labels.
+    Samples: a Prometheus (`prometheus`), or files (a saved response, text, Parquet, the node sampler's
+    folder), or both. Allocations: files (CSV, Parquet), or what `scontrol show job -d` wrote with a map of
+    GPUs; with neither, the samples' own job labels.
     """
 
     prometheus: PrometheusQuery | None = None
@@ -142,6 +144,29 @@ def ingest_metrics(
     )
 
 
+def ingest_recorded(
+    *,
+    lake_uri: str,
+    cluster: str,
+    prometheus_url: str | None,
+    files: Sequence[str] = (),
+    allocations: Sequence[str] = (),
+    start: datetime | None = None,
+    end: datetime | None = None,
+    progress: Progress = silent,
+) -> MetricsReport:
+    """As `ingest_metrics`, of [start, end), default: as long as the lake's jobs ran; what a DAG calls."""
+    query = None
+    if prometheus_url is not None:
+        first, last = submission_span(lake_uri, cluster)
+        if end is None:
+            ends = Lake(lake_uri).read_jobs(cluster, columns=("end_time",))["end_time"].dropna()
+            last = max(last, ends.max().to_pydatetime()) if len(ends) else last
+        query = PrometheusQuery(prometheus_url, start or first, end or last + timedelta(seconds=1))
+    source = MetricsSource(query, tuple(files), allocations=tuple(allocations))
+    return ingest_metrics(lake_uri=lake_uri, cluster=cluster, source=source, progress=progress)
+
+
 def show_metrics(*, lake_uri: str, cluster: str) -> dict[str, Any]:
     """How many of the cluster's GPU jobs have figures, of which origin, and how well they were seen."""
     lake = Lake(lake_uri)
@@ -187,11 +212,12 @@ def _batches(source: MetricsSource, progress: Progress) -> Iterator[tuple[Sample
     if source.files:
         at_s = None if source.scraped_at is None else _utc(source.scraped_at).timestamp()
         read = []
-        for index, uri in enumerate(source.files):
-            progress(index, len(source.files), "reading files of metrics")
+        files = [file for uri in source.files for file in _files_of(uri)]
+        for index, uri in enumerate(files):
+            progress(index, len(files), Work("reading metrics", "files"))
             read.append(read_samples_file(uri, source.rules, scraped_at_s=at_s))
-        progress(len(source.files), len(source.files), "reading files of metrics")
-        yield concat_batches(read), ", ".join(uri.rsplit("/", 1)[-1] for uri in source.files)
+        progress(len(files), len(files), Work("reading metrics", "files"))
+        yield concat_batches(read), ", ".join(uri.rstrip("/").rsplit("/", 1)[-1] for uri in source.files)
     if source.prometheus is not None:
         asked = replace(source.prometheus, rules=source.rules)
         name = f"prometheus {urlsplit(asked.url).netloc}"
@@ -210,6 +236,17 @@ def _batches(source: MetricsSource, progress: Progress) -> Iterator[tuple[Sample
         progress(len(days), len(days), f"reading {asked.url}")
         if nothing is not None and not some:
             raise nothing
+
+
+def _files_of(uri: str) -> list[str]:
+    """The file, or the Parquet files of a folder and its folders (the node sampler makes one a day)."""
+    fs, path = locate(uri)
+    if fs.get_file_info(path).type != pafs.FileType.Directory:
+        return [uri]
+    inside = [info.path for info in list_files(fs, path) if info.path.endswith(".parquet")]
+    if not inside:
+        raise BadInputError(f"The folder {uri} holds no Parquet file.", remedy="Name the samples' folder.")
+    return [f"{uri.rstrip('/')}/{found.removeprefix(path).lstrip('/')}" for found in inside]
 
 
 def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:

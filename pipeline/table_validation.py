@@ -10,16 +10,23 @@ from pipeline.profile_store import read_profile_set, write_profile_set
 from profiler_jobs.profile_table import ProfileSet
 
 PROFILES = "profiles"
+METRICS = "metrics"
 
 
 def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> ValidationReport:
-    """Check `jobs`, `throughput` or `profiles`.
+    """Check `jobs`, `throughput`, `profiles` or `metrics`.
 
-    Failing rows go to quarantine, unless the table fails as a whole.
+    Failing rows go to quarantine, unless the table fails as a whole. Metrics, which not every cluster has,
+    are only looked at: rows are checked where they are made (`pipeline.cluster_metrics`).
 
     Raises UnknownNameError for another table, NotFoundError when the lake lacks it; nothing on failure (see
     `ValidationReport.raise_for_failure`).
     """
+    if table == METRICS:
+        metrics = Lake(lake_uri).read_job_metrics(cluster)
+        if metrics.empty:
+            return ValidationReport(success=True, expectations=(), docs=None, rows=0)
+        return validate_table(metrics, "job_metrics", docs_dir)
     if table != PROFILES:
         return validate_lake(lake_uri=lake_uri, cluster=cluster, tables=(table,), docs_dir=docs_dir)
     profiles = read_profile_set(lake_uri, cluster)

@@ -6,6 +6,7 @@ from cluster_logs.errors import UnknownNameError
 from cluster_logs.expectations.job_suites import JOBS, THROUGHPUT
 from cluster_logs.expectations.model_suites import (
     DURATION_PREDICTIONS,
+    JOB_METRICS,
     PAIR_PROFILES,
     SHARING_SCORES,
     SOLO_PROFILES,
@@ -20,6 +21,7 @@ SUITES: Mapping[str, Suite] = {
         THROUGHPUT,
         SOLO_PROFILES,
         PAIR_PROFILES,
+        JOB_METRICS,
         DURATION_PREDICTIONS,
         THROUGHPUT_PREDICTIONS,
         SHARING_SCORES,

@@ -6,6 +6,7 @@ from cluster_logs.expectations.suite import (
     between,
     has_rows,
     matches,
+    not_less,
     one_of,
     present,
     unique_together,
@@ -49,6 +50,25 @@ PAIR_PROFILES = Suite(
         *(present(f"speed_{i}") for i in (1, 2)),
         *(between(f"speed_{i}", 0.0, 3.0, above_low=True) for i in (1, 2)),
         *_METRICS,
+        has_rows(),
+    ),
+    failing_share=0.05,
+)
+
+JOB_METRICS = Suite(
+    name="job_metrics",
+    required=("job_id", "submit_time", "origin", "known_time", *_METRIC_COLUMNS),
+    checks=(
+        present("job_id"),
+        present("submit_time"),
+        present("known_time"),
+        one_of("origin", ("running", "predicted", "profiled")),
+        between("gpu_util_pct", 0.0, 100.0),
+        between("gpu_mem_util_pct", 0.0, 100.0),
+        between("gpu_mem_mib", 0.0, 4_194_304.0),
+        between("power_w", 0.0, 10_000.0),
+        between("coverage", 0.0, 1.0),
+        not_less("known_time", "submit_time", "metrics_are_not_known_before_submission"),
         has_rows(),
     ),
     failing_share=0.05,

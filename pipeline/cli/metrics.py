@@ -48,7 +48,9 @@ def ingest(
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Samples: Parquet, a saved response, OpenMetrics text."),
+        typer.Option(
+            metavar="FILE", help="Samples: Parquet or a folder of it, a saved response, OpenMetrics text."
+        ),
     ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When a scrape without times was made (UTC).")

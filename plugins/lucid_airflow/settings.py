@@ -11,6 +11,7 @@
 | where the log ends for it | LUCID_MONITOR_AS_OF (default: its last job; `now`: also what did not come) | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | must a person approve a publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
+| Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 
 Variables are read inside tasks only: a DAG file may not ask the database while it is parsed.
@@ -34,6 +35,11 @@ def lake_uri() -> str:
 def tracking_uri() -> str:
     """Return MLflow's address for tasks. Raises BadInputError when nobody set it."""
     return _setting("LUCID_TRACKING_URI", "lucid_tracking_uri")
+
+
+def prometheus_url() -> str | None:
+    """Return the address of the Prometheus that knows the GPUs' metrics, or None."""
+    return os.environ.get("LUCID_PROMETHEUS_URL") or None
 
 
 def mlflow_ui_url() -> str | None:

@@ -210,7 +210,10 @@ def test_from_files(lucid: Any, lake: Lake, tmp_path: Path) -> None:
     samples.loc[3, "gpu_util_pct"] = 140.0
     samples.loc[4, "gpu_uuid"] = "MIG-1"
     samples.to_parquet(tmp_path / "node.parquet")
-    report = ingest(lucid, lake, "--file", "node.parquet", "--warm-up-s", "0")
+    folder = tmp_path / "sampled" / "date=2024-03-01"
+    folder.mkdir(parents=True)
+    (tmp_path / "node.parquet").rename(folder / "node1-212000-4711.parquet")
+    report = ingest(lucid, lake, "--file", "sampled", "--warm-up-s", "0")
     assert (report["rows_in"], report["rows_kept"]) == (60, 58)
     assert report["reasons"] == {"implausible_metric": 1, "mig_instance": 1}
     assert report["scrape_interval_s"] == 5.0

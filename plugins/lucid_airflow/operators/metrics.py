@@ -1,0 +1,85 @@
+"""What production jobs need of their GPUs, into the lake."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucid_airflow import settings
+from lucid_airflow.operators.base import LucidOperator
+
+
+class IngestMetricsOperator(LucidOperator):
+    """Join GPU metrics to the cluster's jobs; skipped when there is neither a Prometheus nor a file, or no
+    sample of these jobs.
+
+    The address of Prometheus and its secrets are the deployment's (`LUCID_PROMETHEUS_URL`, ..._TOKEN), not
+    the form's: whoever may fill in a form must not choose where a secret is sent. A scheduled run reads its
+    data interval, unless the form names a window; a run by hand all that the lake's jobs ran.
+    """
+
+    template_fields: Sequence[str] = (
+        "cluster",
+        "lake_uri",
+        "metrics_uri",
+        "allocations_uri",
+        "start",
+        "end",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster: Any,
+        lake_uri: Any = None,
+        metrics_uri: Any = None,
+        allocations_uri: Any = None,
+        start: Any = None,
+        end: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.cluster = cluster
+        self.lake_uri = lake_uri
+        self.metrics_uri = metrics_uri
+        self.allocations_uri = allocations_uri
+        self.start = start
+        self.end = end
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Ingest; returns the accounting."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from cluster_logs.errors import NotFoundError
+        from pipeline.cluster_metrics import ingest_recorded
+        from pipeline.plain_values import plain
+        from pipeline.windows import read_time
+
+        prometheus_url = settings.prometheus_url()
+        if not prometheus_url and not self.metrics_uri:
+            raise AirflowSkipException("Neither LUCID_PROMETHEUS_URL nor a file of metrics is named.")
+        run = context["dag_run"]
+        try:
+            found = ingest_recorded(
+                lake_uri=self.lake_uri or settings.lake_uri(),
+                cluster=self.cluster,
+                prometheus_url=prometheus_url,
+                files=[self.metrics_uri] if self.metrics_uri else [],
+                allocations=[self.allocations_uri] if self.allocations_uri else [],
+                start=read_time(self.start) or _set(run.data_interval_start, run.data_interval_end),
+                end=read_time(self.end) or _set(run.data_interval_end, run.data_interval_start),
+                progress=self.log_progress(),
+            )
+        except NotFoundError as error:  # nobody measured these jobs; the models do without
+            raise AirflowSkipException(str(error)) from error
+        report: dict[str, Any] = plain(found)
+        self.log.info(
+            "%s rows in = %s kept + %s quarantined + %s skipped; samples: %s; %s jobs have metrics",
+            *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped")),
+            report["samples"],
+            report["jobs"],
+        )
+        return report
+
+
+def _set(bound: Any, other: Any) -> Any:
+    """A bound of a data interval; None for a run by hand, whose interval is empty."""
+    return bound if bound and other and bound != other else None
