@@ -41,9 +41,7 @@ def _device(step_log=None):
         patch.setenv("PYTHONPATH", str(HERE))
         if step_log:
             patch.setenv("STEP_LOG", str(step_log))
-        with ProcessDevice(
-            HostCpu(), catalogue="tiny_workloads", silence_limit_s=4.0, settle_s=0.05
-        ) as device:
+        with ProcessDevice(HostCpu(), catalogue="tiny_workloads", settle_s=0.05) as device:
             yield device
 
 
@@ -137,7 +135,10 @@ def test_on_one_core_a_pair_shares_it_and_what_is_paused_does_not_step(tmp_path)
         assert record.telemetry.gpu_util_pct < 125.0
         assert record.overlap > 0.5
     assert all(before.started < after.started for before, after in pairwise(records))
-    assert max(record.overlap for record in records if len(record.window.active) == 2) > 0.9
+    pairs = [record for record in records if len(record.window.active) == 2]
+    assert max(record.overlap for record in pairs) > 0.9
+    # The two do the same. Other work on the machine may spoil one window.
+    assert any(0.5 < pair.speeds[0] / pair.speeds[1] < 2.0 for pair in pairs)
 
 
 class _Log:
@@ -171,7 +172,6 @@ def test_every_run_has_workers_of_its_own_and_leaves_none(device):
         (["NeuMF", "PPO"], "PPO/.* failed while it trained: ValueError: the loss is not a number$"),
         (["PointNet"], "PointNet/.* ended by itself with status 7"),
         (["NeuMF", "DCGAN"], "DCGAN/.* was killed"),
-        (["LSTM"], "LSTM/.* stood still"),
     ],
 )
 def test_a_worker_that_breaks_off_fails_the_run_with_its_last_words(device, models, said):
@@ -184,6 +184,14 @@ def test_a_worker_that_breaks_off_fails_the_run_with_its_last_words(device, mode
         assert outcome.last_words.endswith("and more lines")
     if "PointNet" in models:
         assert outcome.last_words == "last words"
+
+
+def test_a_worker_that_stands_still_fails_the_run(device, monkeypatch):
+    monkeypatch.setattr(device, "_silence_limit_s", 3.0)
+    outcome = _run(device, "NeuMF", "LSTM", windows=(Window((1,), 1.0),))
+    assert isinstance(outcome, RunFailure)
+    assert re.match(r"LSTM/.* stood still for \d+ s", outcome.reason), outcome.reason
+    assert not _workers(os.getpid())
 
 
 @pytest.mark.parametrize(
