@@ -20,7 +20,7 @@ from cluster_logs.progress import Progress, silent
 from lucid_models.evaluation.black_boxes import available
 from lucid_models.evaluation.measures import Row, cpu_timed, predict_timed
 from lucid_models.utilisation.graph_features import GraphFeatures
-from lucid_models.utilisation.margins import level_of_cost, model_quantile
+from lucid_models.utilisation.margins import Margins, level_of_cost
 from lucid_models.utilisation.memory import MemoryModel
 from lucid_models.utilisation.model import UtilisationSettings, fit_memory, fit_step
 from lucid_models.utilisation.profiled_graphs import ProfiledGraphs, join_graphs
@@ -107,12 +107,13 @@ def evaluate_utilisation(
     progress: Progress = silent,
 ) -> list[Row]:
     """Rows {target, model, mae, mape, rmse, spearman, careful_mae, under_share, under_models, under_mean,
-    fit_s, predict_ms}, by the module's protocol; `graphs` None: the zoo's; `models` None: all contenders.
+    within_models, fit_s, predict_ms}, by the module's protocol; `graphs` None: the zoo's; `models` None: all.
 
-    The first four are of the expectation, `mape` of memory only. Of the careful figure: its mean absolute
-    error, the share of configurations that it under-estimates (of memory: that would run out of it), the same
-    with every model counting once, and by how much on average where it does. `fit_s`, `predict_ms`: CPU time
-    to learn from everything, and to predict all of it once.
+    `mae`, `mape` (of memory only), `rmse` and `spearman` are of the expectation. Of the careful figure: its
+    mean absolute error, the share of configurations that it under-estimates (of memory: that would run out of it),
+    the same with every model counting once, and by how much on average where it does. `within_models`: the
+    share of configurations within the range, every model counting once. `fit_s`, `predict_ms`: CPU time to
+    learn from everything, and to predict all of it once.
     """
     rules = settings or UtilisationSettings()
     rows = join_graphs(solo, graphs)
@@ -131,10 +132,10 @@ def evaluate_utilisation(
         by_name = {contender.name: contender for contender in chosen}
         for contender_name, result in of_target.items():
             cost = _cost(by_name[contender_name], rows, target)
-            found.append(_row(contender_name, rows, target, result.expected, result.careful) | cost)
+            found.append(_row(contender_name, rows, target, result) | cost)
         if models is None:
-            expected, careful = _nested_choice(rows, of_target)
-            found.append(_row(CHOSEN, rows, target, expected, careful) | {"fit_s": None, "predict_ms": None})
+            choice = _nested_choice(rows, of_target)
+            found.append(_row(CHOSEN, rows, target, choice) | {"fit_s": None, "predict_ms": None})
     progress(len(runs), len(runs), "measured")
     return found
 
@@ -147,6 +148,7 @@ class _HeldOut:
 
     expected: Floats
     careful: Floats
+    within: NDArray[np.bool_]
     inner_error: Mapping[str, float]
 
 
@@ -154,6 +156,7 @@ def _leave_models_out(
     rows: ProfiledGraphs, target: Target, contender: Contender, rules: UtilisationSettings
 ) -> _HeldOut:
     expected, careful = np.zeros(len(rows)), np.zeros(len(rows))
+    within = np.zeros(len(rows), dtype=np.bool_)
     inner_error: dict[str, float] = {}
     level = level_of_cost(target.under_cost(rules))
     for name in sorted(set(rows.models)):
@@ -169,27 +172,32 @@ def _leave_models_out(
             missed[left] = target.to_scale(truth) - target.to_scale(told)
             absolute[left] = np.abs(truth - told)
         inner_error[name] = float(np.average(absolute, weights=known.weights))
-        by = model_quantile(missed, known.models, level)
-        careful[new] = target.from_scale(target.to_scale(expected[new]) + by)
-    return _HeldOut(expected, careful, inner_error)
+        margins = Margins.of(missed, known.models, level=level, range_share=rules.range_share)
+        centre = target.to_scale(expected[new])
+        careful[new] = target.from_scale(centre + margins.careful)
+        low, high = (target.from_scale(centre + by) for by in (margins.low, margins.high))
+        truth = target.measured(rows.only(new))
+        within[new] = (low <= truth) & (truth <= high)
+    return _HeldOut(expected, careful, within, inner_error)
 
 
-def _nested_choice(rows: ProfiledGraphs, held: Mapping[str, _HeldOut]) -> tuple[Floats, Floats]:
-    """Expectations and careful figures of each fold's best contender, as judged by its training rows."""
+def _nested_choice(rows: ProfiledGraphs, held: Mapping[str, _HeldOut]) -> _HeldOut:
+    """Of each fold what its best contender says, as judged by its training rows."""
     expected, careful = np.zeros(len(rows)), np.zeros(len(rows))
+    within = np.zeros(len(rows), dtype=np.bool_)
     for name in sorted(set(rows.models)):
-        best = min(held, key=lambda contender: (held[contender].inner_error[name], contender))
+        best = held[min(held, key=lambda contender: (held[contender].inner_error[name], contender))]
         new = rows.of_model(name)
-        expected[new], careful[new] = held[best].expected[new], held[best].careful[new]
-    return expected, careful
+        expected[new], careful[new], within[new] = best.expected[new], best.careful[new], best.within[new]
+    return _HeldOut(expected, careful, within, {})
 
 
-def _row(name: str, rows: ProfiledGraphs, target: Target, expected: Floats, careful: Floats) -> Row:
+def _row(name: str, rows: ProfiledGraphs, target: Target, held: _HeldOut) -> Row:
     from scipy.stats import spearmanr
 
-    truth = target.measured(rows)
+    truth, expected = target.measured(rows), held.expected
     error = expected - truth
-    short = truth - careful
+    short = truth - held.careful
     under = short > 0
     constant = np.ptp(expected) == 0
     return {
@@ -203,6 +211,7 @@ def _row(name: str, rows: ProfiledGraphs, target: Target, expected: Floats, care
         "under_share": float(under.mean()),
         "under_models": float(np.average(under, weights=rows.weights)),
         "under_mean": float(short[under].mean()) if under.any() else 0.0,
+        "within_models": float(np.average(held.within, weights=rows.weights)),
     }
 
 

@@ -60,7 +60,7 @@ class UtilisationSettings:
 
     util_under_cost: float = 3.0
     memory_under_cost: float = 6.0
-    range_share: float = 0.8
+    range_share: float = 0.7
     prior_weight: float = 0.3
 
     def __post_init__(self) -> None:

@@ -28,12 +28,15 @@ TERMS = ("launches", "arithmetic", "memory_traffic", "mixed_precision", "care")
 # The figures of a prediction, in its order.
 FIGURES = (
     "gpu_util_pct",
+    "gpu_util_expected_pct",
     "gpu_util_low_pct",
     "gpu_util_high_pct",
     "gpu_mem_util_pct",
+    "gpu_mem_util_expected_pct",
     "gpu_mem_util_low_pct",
     "gpu_mem_util_high_pct",
     "gpu_mem_mib",
+    "gpu_mem_expected_mib",
     "gpu_mem_low_mib",
     "gpu_mem_high_mib",
 )
@@ -42,18 +45,21 @@ _MOST_MIB = 1e9
 
 @dataclass(frozen=True)
 class DemandPrediction:
-    """What a job is predicted to ask of one GPU: figures on the careful side, and the range around each.
+    """What a job is predicted to ask of one GPU: figures on the careful side, the expected ones, and ranges.
 
     `beyond` names the features that lie outside what the training knew.
     """
 
     gpu_util_pct: float
+    gpu_util_expected_pct: float
     gpu_util_low_pct: float
     gpu_util_high_pct: float
     gpu_mem_util_pct: float
+    gpu_mem_util_expected_pct: float
     gpu_mem_util_low_pct: float
     gpu_mem_util_high_pct: float
     gpu_mem_mib: float
+    gpu_mem_expected_mib: float
     gpu_mem_low_mib: float
     gpu_mem_high_mib: float
     beyond: tuple[str, ...]
@@ -79,22 +85,23 @@ class UtilisationScorer:
 
     kind = KIND
 
+    @property
+    def _margins(self) -> tuple[Margins, Margins, Margins]:
+        return self.util_margins, self.mem_util_margins, self.memory_margins
+
     def predict_columns(self, columns: Columns, amp: Floats) -> dict[str, Floats]:
         """Return the figures of `DemandPrediction` as arrays, from features by name (`columns_of`)."""
         found: dict[str, Floats] = {}
         centre = self.step.utilisation(columns, amp)
         busy = self.step.memory_utilisation(columns, amp)
         mib = self.memory.mib(columns, amp)
-        for end, which in (("", "careful"), ("_low", "low"), ("_high", "high")):
-            util = shifted(centre, getattr(self.util_margins, which))
+        for end, which in (("", "careful"), ("_expected", None), ("_low", "low"), ("_high", "high")):
+            by = [0.0 if which is None else float(getattr(margins, which)) for margins in self._margins]
+            util = shifted(centre, by[0])
             found[f"gpu_util{end}_pct"] = 100.0 * util
             # Memory cannot be busy while no kernel runs.
-            found[f"gpu_mem_util{end}_pct"] = 100.0 * np.minimum(
-                shifted(busy, getattr(self.mem_util_margins, which)), util
-            )
-            found[f"gpu_mem{end}_mib"] = np.minimum(
-                mib * np.exp(getattr(self.memory_margins, which)), _MOST_MIB
-            )
+            found[f"gpu_mem_util{end}_pct"] = 100.0 * np.minimum(shifted(busy, by[1]), util)
+            found[f"gpu_mem{end}_mib"] = np.minimum(mib * np.exp(by[2]), _MOST_MIB)
         return found
 
     def predict(self, graphs: Sequence[GraphFeatures], amp: Sequence[bool]) -> list[DemandPrediction]:

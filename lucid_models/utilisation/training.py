@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from lucid_models.utilisation.graph_features import GraphFeatures
 
 _RIVALS = ("mean", "batch_size")
-_METRICS = ("mae", "mape", "rmse", "spearman", "careful_mae", "under_share", "under_models", "under_mean")
+_METRICS = (
+    "mae",
+    "mape",
+    "rmse",
+    "spearman",
+    "careful_mae",
+    "under_share",
+    "under_models",
+    "under_mean",
+    "within_models",
+)
 _EXAMPLE_ROWS = 5
 
 
