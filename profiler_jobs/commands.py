@@ -13,7 +13,7 @@ from profiler_jobs.devices.opening import SIMULATED, open_device
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
 from profiler_jobs.method import Method
-from profiler_jobs.plan import BATCH_PAIRS, NOT_YET_ALONE, PairRanking, Plan, expected_pair_s
+from profiler_jobs.plan import BATCH_PAIRS, NOT_YET_ALONE, PairRanking, Plan, expected_pair_s, pairs_to_come
 from profiler_jobs.plan_file import plan_document, read_plan, write_plan
 from profiler_jobs.profile_table import ProfileSet, write_profiles
 from profiler_jobs.session import (
@@ -90,7 +90,7 @@ class PlanReport:
     overhead_s: float
     budget_s: float | None
     sessions: tuple[int, ...] | None
-    most_pairs: int | None
+    coming: Plan  # stand-ins for pairs that wait for solo profiles
 
     def document(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -103,6 +103,7 @@ class PlanReport:
             "budget_s": self.budget_s,
             "sessions": None if self.sessions is None else list(self.sessions),
             "undecided_pairs": self.plan.undecided_pairs,
+            "expected_with_undecided_s": self.plan.expected_s + self.coming.expected_s,
         }
 
 
@@ -174,15 +175,15 @@ def make_plan(
     )
     if write is not None:
         write_plan(write, plan, method, device)
-    sessions = None if asked.budget_s is None else plan.sessions(asked.budget_s)
-    return PlanReport(
-        plan, method, device, kind, table, overhead_s, asked.budget_s, sessions, asked.most_pairs
-    )
+    coming = pairs_to_come(plan, method=method, overhead_s=overhead_s, most=asked.most_pairs)
+    whole = Plan(plan.planned + coming.planned)
+    sessions = None if asked.budget_s is None else whole.sessions(asked.budget_s)
+    return PlanReport(plan, method, device, kind, table, overhead_s, asked.budget_s, sessions, coming)
 
 
 def plan_lines(report: PlanReport, first: int = 10) -> list[str]:
     """Return a plan for people: how many runs, how long, what a budget covers, and the first of the order."""
-    plan, method = report.plan, report.method
+    plan = report.plan
     simulated = " (SIMULATED: no hardware)" if report.device_kind == "simulated" else ""
     lines = [f"{report.device}{simulated}, table {report.table}; {len(plan.done):,} tasks are done."]
     for kind, chosen in (
@@ -195,20 +196,16 @@ def plan_lines(report: PlanReport, first: int = 10) -> list[str]:
                 f"{len(chosen):,} {kind}, {clock_time(chosen[0].expected_s)} each "
                 f"({report.overhead_s:.0f} s of it starting and stopping): {clock_time(total_s)}"
             )
-    if plan.undecided_pairs:
-        pair_s = expected_pair_s(method, overhead_s=report.overhead_s)
-        many = plan.undecided_pairs
-        asked = many if report.most_pairs is None else min(many, report.most_pairs)
-        lines.append(
-            f"{many:,} pairs wait for solo profiles; {asked:,} of them would take at most "
-            f"{clock_time(asked * pair_s)}, {clock_time(pair_s)} each"
-        )
+    if report.coming.planned:
+        coming = f"{len(report.coming.planned):,} of them take at most {clock_time(report.coming.expected_s)}"
+        lines.append(f"{plan.undecided_pairs:,} pairs wait for solo profiles; {coming}")
     for rule, names in plan.left_out.items():
         if rule != NOT_YET_ALONE:
             lines.append(f"{len(names):,} pairs are left out: {rule}")
-    lines.append(f"In all: {len(plan.planned):,} runs, {clock_time(plan.expected_s)}")
+    whole = Plan(plan.planned + report.coming.planned)
+    lines.append(f"In all: {len(whole.planned):,} runs, {clock_time(whole.expected_s)}")
     if report.budget_s is not None and report.sessions is not None:
-        lines.append(_covered(report.budget_s, report.sessions, len(plan.planned)))
+        lines.append(_covered(report.budget_s, report.sessions, len(whole.planned)))
         lines += _better_window(report, report.budget_s)
     lines += [
         f"{position:>6}. {each.task.name} ({clock_time(each.expected_s)}; {each.why})"

@@ -159,6 +159,21 @@ def plan_pairs(
     )
 
 
+def pairs_to_come(plan: Plan, *, method: Method, overhead_s: float, most: int | None) -> Plan:
+    """Return as many stand-ins, for their time, as pairs may yet follow once all is measured alone.
+
+    Some of the pairs that wait may not fit, so this is the most that can come.
+    """
+    waiting = plan.undecided_pairs
+    if most is not None:
+        known = sum(task.is_pair for task in plan.tasks) + sum(SEPARATOR in name for name in plan.done)
+        waiting = min(waiting, max(0, most - known))
+    job_type = list_job_types()[0]
+    stand_in = MeasurementTask((job_type, job_type))
+    expected_s = expected_pair_s(method, overhead_s=overhead_s)
+    return Plan((PlannedTask(stand_in, expected_s, "waits for solo profiles"),) * waiting)
+
+
 def expected_pair_s(method: Method, *, overhead_s: float) -> float:
     """Return how long the run of any pair takes."""
     job_type = list_job_types()[0]

@@ -37,8 +37,8 @@ from profiler_jobs.plan import (
     PairRanking,
     Plan,
     PlannedTask,
-    expected_pair_s,
     pair_names,
+    pairs_to_come,
     plan_pairs,
     plan_solo,
 )
@@ -286,11 +286,14 @@ class _Running:
         reasons = state.found.rejected
         refused = reasons[reasons["task"].isin(tried - set(failed["task"]))]
         flagged = state.found.pairs[state.found.pairs["suspicious"].astype(bool)]
-        undecided = left.undecided_pairs
-        if pairs is not None and pairs.most is not None:
-            undecided = min(undecided, max(0, pairs.most - sum(task.is_pair for task in left.tasks)))
+        coming = pairs_to_come(
+            left,
+            method=session.method,
+            overhead_s=session.device.run_overhead_s(),
+            most=None if pairs is None else pairs.most,
+        )
+        whole = Plan(left.planned + coming.planned)
         description = session.device.description
-        pair_s = expected_pair_s(session.method, overhead_s=session.device.run_overhead_s())
         return SessionReport(
             device=description.name,
             device_kind=str(description.kind),
@@ -303,10 +306,10 @@ class _Running:
             flagged=tuple(name for name in pair_names(flagged) if name in tried),
             done_before=self._done_before,
             left=tuple(task.name for task in left.tasks),
-            undecided_pairs=undecided,
+            undecided_pairs=len(coming.planned),
             left_out={rule: len(names) for rule, names in left.left_out.items() if rule != NOT_YET_ALONE},
-            expected_left_s=left.expected_s + undecided * pair_s,
-            sessions_left=None if session.budget_s is None else len(left.sessions(session.budget_s)),
+            expected_left_s=whole.expected_s,
+            sessions_left=None if session.budget_s is None else len(whole.sessions(session.budget_s)),
             solo_profiles=len(state.found.solo),
             pair_profiles=len(state.found.pairs),
         )

@@ -40,8 +40,9 @@ def test_both_commands_measure_the_same(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_plan_says_what_it_takes_and_is_followed(tmp_path: Path) -> None:
     table, plan = str(tmp_path / "m.parquet"), str(tmp_path / "plan.json")
     before = lucid("plan", *ASKED, "--out", table, "--budget-s", "560", "--json")
-    assert (len(before["tasks"]), before["undecided_pairs"], before["sessions"]) == (3, 6, [3])
+    assert (len(before["tasks"]), before["undecided_pairs"], before["sessions"]) == (3, 6, [3] + [1] * 6)
     assert before["expected_s"] == 3 * 112.0
+    assert before["expected_with_undecided_s"] == 3 * 112.0 + 6 * 302.0
     lucid("solo", *ASKED, "--out", table)
     planned = lucid("plan", *ASKED, "--out", table, "--write", plan, "--json")
     assert (len(planned["tasks"]), planned["expected_s"]) == (6, 6 * 302.0)

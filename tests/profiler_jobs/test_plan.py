@@ -187,7 +187,9 @@ def test_the_expected_time_is_what_a_campaign_takes(tmp_path: Path, most: int | 
 
 
 def test_budgets_are_kept_and_sessions_are_counted_right(tmp_path: Path) -> None:
-    table, device, budget_s, ended = str(tmp_path / "m.parquet"), VirtualTime(), 700.0, []
+    table, device, budget_s = str(tmp_path / "m.parquet"), VirtualTime(), 700.0
+    ended: list[int] = []
+    to_come: list[int | None] = []
     choice = PairChoice(most=5)
     expected = len(FEW) * 112.0 + 5 * 302.0
     for _ in range(100):
@@ -197,9 +199,11 @@ def test_budgets_are_kept_and_sessions_are_counted_right(tmp_path: Path) -> None
         ended.append(len(report.measured))
         expected -= device.now_s - began_s
         assert report.expected_left_s == pytest.approx(expected)
+        to_come.append(report.sessions_left)
         if report.finished:
             break
-        assert report.sessions_left is not None
+    # What a report says of the sessions to come is what comes.
+    assert to_come == list(range(len(ended)))[::-1]
     assert sum(ended) == len(FEW) + 5
     tasks = [*solo_tasks(FEW), *pair_tasks(FEW)[:5]]
     planned = Plan(tuple(PlannedTask(task, METHOD.expected_s(task, overhead_s=12.0), "") for task in tasks))
