@@ -221,19 +221,23 @@ def _batches(source: MetricsSource, progress: Progress) -> Iterator[tuple[Sample
     if source.prometheus is not None:
         asked = replace(source.prometheus, rules=source.rules)
         name = f"prometheus {urlsplit(asked.url).netloc}"
-        days = list(_days(asked.start, asked.end))
+        days = [replace(asked, start=start, end=end) for start, end in _days(asked.start, asked.end)]
+        queries = [len(list(day.pieces())) * len(asked.rules.metrics) for day in days]
         nothing: NotFoundError | None = None
         some = False
-        for index, (start, end) in enumerate(days):
-            progress(index, len(days), f"reading {asked.url}")
+        total = sum(queries)
+        for index, day in enumerate(days):
+
+            def within(done: int, _: int | None, what: str, before: int = sum(queries[:index])) -> None:
+                progress(before + done, total, what)
+
             try:
-                batch = read_prometheus(replace(asked, start=start, end=end))
+                batch = read_prometheus(day, progress=within)
             except NotFoundError as error:  # of a day, not of the whole range
                 nothing = error
                 continue
             some = True
             yield batch, name
-        progress(len(days), len(days), f"reading {asked.url}")
         if nothing is not None and not some:
             raise nothing
 

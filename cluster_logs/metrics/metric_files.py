@@ -64,11 +64,11 @@ def series_of_response(document: Any, place: str) -> Iterator[Series]:
     try:
         for item in data["result"]:
             points = item["values"] if kind == "matrix" else [item["value"]]
-            table = np.array([(float(time), float(value)) for time, value in points], dtype=np.float64)
-            table = table.reshape(len(points), 2)
-            yield Series(dict(item["metric"]), table[:, 0], table[:, 1], first_row=row)
+            times = np.fromiter((float(point[0]) for point in points), np.float64, len(points))
+            values = np.fromiter((float(point[1]) for point in points), np.float64, len(points))
+            yield Series(dict(item["metric"]), times, values, first_row=row)
             row += len(points)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise BadInputError(
             f"{place} is no series of Prometheus: {type(error).__name__}: {error}."
         ) from error

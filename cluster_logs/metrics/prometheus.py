@@ -45,7 +45,7 @@ class PrometheusQuery:
     step_s: float = 30.0
     matchers: str = ""
     rules: SeriesRules = field(default_factory=SeriesRules)
-    piece_s: float = 6 * 3600.0
+    piece_s: float = 2 * 3600.0
     timeout_s: float = 120.0
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class PrometheusQuery:
                 f"A step of {self.step_s:g} s in pieces of {self.piece_s:g} s.",
                 remedy="Use a step of 1 s or more, and pieces that hold at least one.",
             )
-        if not self.start < self.end:
+        if not _seconds(self.start) < _seconds(self.end):
             raise BadInputError(
                 f"There is no time from {self.start} to {self.end}.", remedy="Give a start before the end."
             )

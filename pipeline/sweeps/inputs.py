@@ -188,7 +188,8 @@ def _measurements(
         return None, None
     if load_rules(rules).labelled_scores and has_labels(Path(singles_uri)):
         labelled = read_labelled_profiles(Path(singles_uri))
-        solo = pd.DataFrame([asdict(profile) for profile in labelled.values()])
+        # What is measured, and the label; beliefs are nobody's yet.
+        solo = pd.DataFrame([asdict(profile) for profile in labelled.values()]).drop(columns="believed")
         return solo, read_published_pairs(Path(pairs_uri))
     return read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri)
 
