@@ -32,7 +32,8 @@ from lucid_airflow.operators.validate import ValidateTableOperator
 from lucid_airflow.settings import gpu_devices
 from lucid_airflow.slurm_settings import slurm_partition
 
-LONGEST_BATCH = timedelta(hours=6)
+# A batch takes minutes; what may take days is a job's turn on a busy cluster.
+LONGEST_WAIT = timedelta(days=3)
 
 with DAG(
     dag_id="profile_workloads",
@@ -81,6 +82,12 @@ with DAG(
             minimum=1,
             title="Pairs at most",
             description="In all, with those of earlier runs. Empty: as the budget goes.",
+        ),
+        "order": Param(
+            "space-filling",
+            enum=["space-filling", "uncertainty", "uncertainty-diverse"],
+            title="Order of pairs",
+            description="What comes first: unlike all before, or where the model knows least.",
         ),
         "budget_minutes": Param(
             480,
@@ -159,7 +166,7 @@ with DAG(
         where=dag.param("where"),
         pool=GPU_POOL,
         map_index_template="{{ task.what }}",
-        execution_timeout=LONGEST_BATCH,
+        execution_timeout=LONGEST_WAIT,
     ).expand_kwargs(plan_solos.output)
     plan_pairs = PlanMeasurementsOperator(
         task_id="plan_pairs",
@@ -167,6 +174,7 @@ with DAG(
         cluster=dag.param("cluster"),
         asked=asked,
         wanted=dag.param("pairs"),
+        order=dag.param("order"),
         most_pairs=dag.param("most_pairs"),
         trigger_rule="none_failed",  # a stage without anything to measure is a skipped task
     )
@@ -175,7 +183,7 @@ with DAG(
         where=dag.param("where"),
         pool=GPU_POOL,
         map_index_template="{{ task.what }}",
-        execution_timeout=LONGEST_BATCH,
+        execution_timeout=LONGEST_WAIT,
     ).expand_kwargs(plan_pairs.output)
     collect_measurements = CollectMeasurementsOperator(
         task_id="collect_measurements",

@@ -17,7 +17,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from cluster_logs.errors import (
+    BadInputError,
+    NotFoundError,
+    ServiceUnavailableError,
+    UnknownNameError,
+)
 from cluster_logs.progress import Progress, silent
 from pipeline.profiling.measurement_store import (
     adopt_leftovers,
@@ -30,7 +35,7 @@ from pipeline.profiling.measurement_store import (
 )
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.method import Method
-from profiler_jobs.plan import Plan, PlannedTask, plan_pairs, plan_solo
+from profiler_jobs.plan import PairRanking, Plan, PlannedTask, plan_pairs, plan_solo
 from profiler_jobs.plan_file import read_plan, write_plan
 from profiler_jobs.session import (
     Session,
@@ -45,6 +50,7 @@ from profiler_jobs.workload_choice import choose_job_types
 from profiler_jobs.workloads import JobType, all_job_types
 
 SOLO, PAIRS = "solo", "pairs"
+ORDERS = ("space-filling", "uncertainty", "uncertainty-diverse")
 METHOD_SETTINGS = ("window_s", "repeats", "warmup_s")
 MOST_BATCHES = 200  # mapped tasks of a stage
 SIMULATED_BATCH = 250  # tasks; simulated runs take no time
@@ -140,11 +146,13 @@ def plan_solo_stage(request: Request) -> Stage:
     return _stage(request, SOLO, plan, request.budget_s, remarks)
 
 
-def plan_pair_stage(request: Request, *, most: int | None = None) -> Stage:
+def plan_pair_stage(request: Request, *, order: str = ORDERS[0], most: int | None = None) -> Stage:
     """Plan pairs of what fits, the most telling first, as far as the budget goes after the first stage.
 
-    `most` bounds the pairs in all, those of earlier runs included.
+    `order` is one of ORDERS; those by the model's uncertainty go by the pairs of earlier runs. `most` bounds
+    the pairs in all, those of earlier runs included. Raises UnknownNameError for another order.
     """
+    ranking = _ranking(order)
     folded = fold_run(request.lake_uri, request.cluster, request.kind, request.run, replace=request.again)
     rows = folded.rows[folded.rows["device_kind"] == request.kind]
     if rows.empty:
@@ -157,6 +165,7 @@ def plan_pair_stage(request: Request, *, most: int | None = None) -> Stage:
         memory_mib=float(rows["device_memory_mib"].min()),
         method=request.method,
         overhead_s=known.overhead_s,
+        ranking=ranking,
         most=most,
     )
     budget_s = request.budget_s
@@ -310,6 +319,16 @@ def _known(request: Request) -> _Known:
         for_pairs,
         OVERHEAD_GUESS_S if overhead_s is None else overhead_s,
     )
+
+
+def _ranking(order: str) -> PairRanking | None:
+    if order not in ORDERS:
+        raise UnknownNameError("order of pairs", order, ORDERS)
+    if order == ORDERS[0]:
+        return None
+    from pipeline.profiling.uncertainty import Uncertainty
+
+    return Uncertainty(diverse=order == "uncertainty-diverse")
 
 
 def _stage(request: Request, name: str, plan: Plan, budget_s: float | None, remarks: Sequence[str]) -> Stage:

@@ -298,6 +298,22 @@ def test_a_later_ingest_without_files_keeps_what_was_measured(tmp_path: Path, ma
     pd.testing.assert_frame_equal(read_profile_set(str(tmp_path), "c").solo, before.solo)
 
 
+def test_pairs_may_be_ordered_by_what_the_model_does_not_know(tmp_path: Path) -> None:
+    workloads = "PPO,ResNet50/ImageNet/64/*,BERT,DCGAN/LSUN/64/*,NeuMF"
+    asked = request(tmp_path, workloads=workloads)
+    measure(plan_solo_stage(asked))
+    measure(plan_pair_stage(asked, most=60))
+    collect_measurements(asked)
+    by_order = {}
+    for order in ("space-filling", "uncertainty"):
+        (batch,) = plan_pair_stage(request(tmp_path, order, workloads=workloads), order=order).batches
+        by_order[order] = [task.name for task in steps.read_plan(batch["plan_uri"]).plan.tasks]
+    assert set(by_order["space-filling"]) == set(by_order["uncertainty"])
+    assert by_order["space-filling"] != by_order["uncertainty"]
+    with pytest.raises(UnknownNameError, match="alphabet"):
+        plan_pair_stage(asked, order="alphabet")
+
+
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [

@@ -18,7 +18,7 @@ class PlanMeasurementsOperator(LucidOperator):
     is skipped.
     """
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "asked", "wanted", "most_pairs")
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "asked", "wanted", "order", "most_pairs")
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class PlanMeasurementsOperator(LucidOperator):
         asked: Any,
         lake_uri: Any = None,
         wanted: Any = True,
+        order: Any = "space-filling",
         most_pairs: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -37,6 +38,7 @@ class PlanMeasurementsOperator(LucidOperator):
         self.asked = asked
         self.lake_uri = lake_uri
         self.wanted = wanted
+        self.order = order
         self.most_pairs = most_pairs
 
     def run(self, context: Any) -> list[dict[str, Any]]:
@@ -50,7 +52,7 @@ class PlanMeasurementsOperator(LucidOperator):
         if self.stage == SOLO:
             stage = plan_solo_stage(request)
         else:
-            stage = plan_pair_stage(request, most=self.most_pairs)
+            stage = plan_pair_stage(request, order=self.order, most=self.most_pairs)
         for remark in stage.remarks:
             self.log.info("%s", remark)
         return list(stage.batches)
