@@ -110,10 +110,10 @@ def evaluate_utilisation(
     within_models, fit_s, predict_ms}, by the module's protocol; `graphs` None: the zoo's; `models` None: all.
 
     `mae`, `mape` (of memory only), `rmse` and `spearman` are of the expectation. Of the careful figure: its
-    mean absolute error, the share of configurations that it under-estimates (of memory: that would run out of it),
-    the same with every model counting once, and by how much on average where it does. `within_models`: the
-    share of configurations within the range, every model counting once. `fit_s`, `predict_ms`: CPU time to
-    learn from everything, and to predict all of it once.
+    mean absolute error, the share of configurations that it under-estimates (of memory: that would run out
+    of it), the same with every model counting once, and by how much on average where it does.
+    `within_models`: the share of configurations within the range, every model counting once. `fit_s`,
+    `predict_ms`: CPU time to learn from everything, and to predict all of it once.
     """
     rules = settings or UtilisationSettings()
     rows = join_graphs(solo, graphs)

@@ -1,4 +1,4 @@
-"""All three models beside their rivals, on the public data and on a synthetic log: `lucid evaluate all`.
+"""All models beside their rivals, on the public data and on a synthetic log: `lucid evaluate all`.
 
 The tables of docs/model_quality.md are made of what `measure` returns (model_quality_tables).
 """
@@ -19,6 +19,7 @@ from lucid_models.evaluation.duration import DurationComparison, compare_duratio
 from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import ThroughputComparison, compare_throughput, read_throughput_csv
+from pipeline.quality.utilisation import UtilisationQuality, measure_utilisation
 from pipeline.run_manifest import commit_text, machine_text
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
@@ -45,6 +46,7 @@ class ModelQuality:
     duration: DurationComparison
     synthetic: DurationComparison
     packing: Sequence[Row]
+    utilisation: UtilisationQuality
     digests: Mapping[str, str]
     commit: str
     machine: str
@@ -57,6 +59,10 @@ class ModelQuality:
             "duration": {"rows": self.duration.rows, "by_group": self.duration.by_group},
             "duration_synthetic": {"rows": self.synthetic.rows, "by_group": self.synthetic.by_group},
             "packing": {"rows": list(self.packing)},
+            "utilisation": {
+                "rows": list(self.utilisation.measured),
+                "simulated": list(self.utilisation.simulated),
+            },
             "digests": dict(self.digests),
             "commit": self.commit,
             "machine": self.machine,
@@ -88,6 +94,7 @@ def measure(data: Path, *, out_dir: Path | None = None, progress: Progress = sil
     packing = evaluate_packing(
         read_solo_profiles(data / SINGLES), read_pair_profiles(data / PAIRS), progress=progress
     )
+    utilisation = measure_utilisation(data, partial(_of, progress, "graphs"))
     if out_dir is not None:
         from lucid_models.evaluation.plots import draw_durations, draw_error_by_lead, draw_throughput
 
@@ -100,6 +107,7 @@ def measure(data: Path, *, out_dir: Path | None = None, progress: Progress = sil
         duration,
         synthetic,
         packing,
+        utilisation,
         {name: hashlib.sha256((data / name).read_bytes()).hexdigest() for name in FILES},
         commit_text(),
         machine_text(),

@@ -10,6 +10,7 @@ from lucid_models.evaluation.measures import Row, verdict
 from lucid_models.evaluation.throughput import lead_bins_of
 from pipeline.quality import page as quality_of
 from pipeline.quality.page import ModelQuality
+from pipeline.quality.utilisation import utilisation_standing, utilisation_tables
 from pipeline.reproduction.published import PACKING_ACCURACY, TABLE_7
 from pipeline.reproduction.sections import NO_VALUE, markdown_table, number
 
@@ -79,6 +80,7 @@ def tables(quality: ModelQuality) -> dict[str, str]:
         "duration_synthetic": _duration(quality.synthetic.rows),
         "duration_synthetic_groups": _groups(quality.synthetic, ("user", "name", "virtual_cluster")),
         "packing": _packing(quality.packing),
+        **utilisation_tables(quality.utilisation),
     }
 
 
@@ -87,7 +89,7 @@ def _origin(quality: ModelQuality) -> str:
         quality_of.THROUGHPUT: f"test: the last {quality_of.TEST_DAYS} days, training: all before",
         quality_of.PUBLISHED: "aligned by time with the test bins",
         quality_of.DURATION: f"training: the first {quality_of.TRAIN_DAYS} days, test: all later jobs",
-        quality_of.SINGLES: "configurations, or all of a model, left out in turn",
+        quality_of.SINGLES: "configurations, or all of a model, left out in turn (graphs: a model)",
         quality_of.PAIRS: "every pair of what is left out is left out too",
     }
     rows = [
@@ -128,7 +130,7 @@ def _standing(quality: ModelQuality) -> str:
         for model in ("tree", "pairwise")
         if any(row["model"] == model for row in quality.packing)
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *utilisation_standing(quality.utilisation)])
 
 
 def _pairs_stand(rows: Sequence[Row], model: str) -> str:

@@ -7,8 +7,10 @@ import pytest
 
 from lucid_models.evaluation.duration import DurationComparison
 from lucid_models.evaluation.throughput import ThroughputComparison
+from lucid_models.evaluation.utilisation import TARGETS
 from pipeline.quality.page import COMMAND, FILES, ModelQuality, measure
 from pipeline.quality.tables import MODELS, tables
+from pipeline.quality.utilisation import UtilisationQuality
 from simulator.studies.pages import written
 
 PAGE = Path(__file__).parents[2] / "docs" / "model_quality.md"
@@ -65,12 +67,34 @@ def quality() -> ModelQuality:
             "recall_min": None,
         }
     ]
+    graphs = [
+        {
+            "target": target,
+            "model": model,
+            "mae": error,
+            "mape": 0.2,
+            "rmse": error,
+            "spearman": None,
+            "careful_mae": error,
+            "under_share": 0.1,
+            "under_models": 0.1,
+            "under_mean": 0.5,
+            "within_models": 0.7,
+            "fit_s": None,
+            "predict_ms": 0.1,
+        }
+        for target in TARGETS
+        for model, error in (("formula", 14.0), ("mean", 29.0), ("ridge", 13.0))
+    ]
+    figures = [f"{target}_{which}" for target in TARGETS for which in ("measured", "expected", "careful")]
+    by_model = [{"model": "VGG", "configurations": 6, **dict.fromkeys(figures, 40.0)}]
     return ModelQuality(
         ThroughputComparison(rows, dict.fromkeys(at)),
         rows,
         durations,
         durations,
         packing,
+        UtilisationQuality(graphs, graphs, [found | {"cost": 3.0} for found in graphs], by_model),
         dict.fromkeys(FILES, "0123456789abcdef" * 4),
         "abc",
         "a machine",
@@ -80,10 +104,13 @@ def quality() -> ModelQuality:
 
 def test_losses_are_named_as_plainly_as_wins(quality: ModelQuality) -> None:
     standing = tables(quality)["standing"]
-    assert len(standing.splitlines()) == 6
-    for line in standing.splitlines():
-        assert "clearly better than 1 of 3 rivals" in line
+    behind = [line for line in standing.splitlines() if "from graphs" not in line]
+    assert len(behind) == 6
+    for line in behind:
         assert re.search(r"; \*\*behind\*\* lightgbm 3.250*, rf 3.3750* \(may be chance\)\.$", line)
+    graphs = [line for line in standing.splitlines() if "from graphs" in line]
+    assert [line.endswith("**behind** ridge 13.0.") for line in graphs] == [True, True, False]
+    assert graphs[2].endswith("mean error 14 MiB (the mean predictor: 29); **behind** ridge 13.")
 
 
 def test_the_page_has_a_place_for_every_table_and_no_other(quality: ModelQuality) -> None:
