@@ -7,7 +7,10 @@ ifneq ($(wildcard ../shared/data),)
 export LUCID_REFERENCE_DATA ?= $(abspath ../shared)
 endif
 
-.PHONY: install install-zoo demo up down test lint format bench golden reproduction quality lock lock-zoo clean
+# Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
+SLURM_DIR ?= .lucid/slurm
+
+.PHONY: install install-zoo demo up down slurm-up slurm-down test lint format bench golden reproduction quality lock lock-zoo clean
 
 install: .venv/installed
 
@@ -32,6 +35,12 @@ up: install  ## Start Airflow and MLflow on loopback
 
 down:  ## Stop what `make up` or `make demo` started
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m pipeline.local_stack down; fi
+
+slurm-up: install  ## Start a small Slurm of one's own with fake GPUs, to try things on
+	@$(BIN)/python -m tests.slurm.standing_slurm up $(SLURM_DIR)
+
+slurm-down:  ## Stop it
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m tests.slurm.standing_slurm down $(SLURM_DIR); fi
 
 test: install  ## Run every test
 	$(BIN)/pytest -q -n 2 --dist loadfile -m "not end_to_end"

@@ -6,7 +6,7 @@ for it is gone, however that ended (`keeper.py`).
     with PrivateSlurm(folder, nodes=[Node("p1", gpus=2)], partitions=[Partition("prof", ["p1"])]) as slurm:
         slurm.run("sinfo")
 
-`python -m tests.slurm.private_slurm up FOLDER` starts one that stays until `... down FOLDER`.
+One that stays until it is told to go: `standing_slurm.py`.
 """
 
 import json
