@@ -14,6 +14,8 @@
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 
+Where Slurm's jobs go to: `slurm_settings.py`.
+
 Variables are read inside tasks only: a DAG file may not ask the database while it is parsed.
 """
 
