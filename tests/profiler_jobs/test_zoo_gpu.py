@@ -1,4 +1,4 @@
-"""On a machine with a GPU, every workload trains there in its smallest batch, without waiting for the device."""
+"""On a machine with a GPU, every workload trains there in its smallest batch and never waits for it."""
 
 import pytest
 
