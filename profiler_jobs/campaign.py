@@ -114,7 +114,8 @@ def outcome_rows(
         reason = {"outcome": OUT_OF_MEMORY, "detail": outcome.detail, "needed_mib": outcome.needed_mib}
         return [{**shared, **reason, "started": began}]
     if isinstance(outcome, RunFailure):
-        return [{**shared, "outcome": FAILED, "detail": outcome.reason, "started": began}]
+        reason = {"outcome": FAILED, "detail": outcome.reason, "last_words": outcome.last_words or None}
+        return [{**shared, **reason, "started": began}]
     windows_a_repeat = len(outcome) // method.repeats
     rows = []
     for position, record in enumerate(outcome):
@@ -136,6 +137,7 @@ def outcome_rows(
                 "gpu_mem_util_pct": seen.gpu_mem_util_pct,
                 "gpu_mem_mib": seen.gpu_mem_mib,
                 "samples": seen.samples,
+                "utilisation_source": seen.utilisation_source,
                 "power_w": seen.power_w,
                 "energy_j": seen.energy_j,
                 "sm_clock_mhz": seen.sm_clock_mhz,

@@ -63,7 +63,7 @@ class Telemetry:
 
     `energy_j` is what the window took in all; clocks are means in MHz; `throttle_reasons` are the driver's
     names of what held the clocks back at any time, sorted; `samples` counts the utilisation samples behind
-    the mean. What a device cannot tell is None.
+    the mean, and `utilisation_source` says where they are from. What a device cannot tell is None.
     """
 
     gpu_util_pct: float
@@ -75,6 +75,7 @@ class Telemetry:
     sm_clock_mhz: float | None = None
     mem_clock_mhz: float | None = None
     throttle_reasons: tuple[str, ...] = ()
+    utilisation_source: str | None = None
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ def telemetry_of(
         sm_clock_mhz=_mean([each.sm_clock_mhz for each in inside]),
         mem_clock_mhz=_mean([each.mem_clock_mhz for each in inside]),
         throttle_reasons=throttle_reasons(inside),
+        utilisation_source=source,
     )
     return seen, source
 

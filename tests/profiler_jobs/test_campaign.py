@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
@@ -92,6 +92,7 @@ def test_the_table_is_one_parquet_file_with_units(tmp_path: Path) -> None:
     assert summarise(rows).solo["simulated"].all()
 
 
+@settings(deadline=None)  # files are written
 @given(budget_runs=st.integers(0, len(TASKS)))
 def test_a_budget_is_kept_and_every_task_accounted_for(
     budget_runs: int, tmp_path_factory: pytest.TempPathFactory
