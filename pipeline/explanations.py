@@ -23,6 +23,7 @@ from lucid_models.model_format import parse_model
 from lucid_models.packing.model import FEATURES, PackingAnalyzeModel
 from lucid_models.registry import Registry
 from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.manifest import MODEL_KINDS
 from lucid_models.releases.store import find_by_alias, read_manifest
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel
@@ -54,12 +55,18 @@ class ExplainedPrediction:
 def load_registered_model(
     *, kind: str, tracking_uri: str, version: int | None = None, release: str = "champion"
 ) -> RegisteredModel:
-    """A version of a model, by default the one that the release under an alias pins.
+    """A version of a model, by default the one that the release under an alias pins, or the newest of a model
+    that is registered beside releases.
 
     Raises UnknownNameError for an unknown kind, NotFoundError when there is no such version or release.
     """
     load_catalogue_entry(kind)
     registry, name = Registry(tracking_uri), MODEL_NAMES[kind]
+    if version is None and kind not in MODEL_KINDS:
+        versions = registry.versions(name)
+        if not versions:
+            raise NotFoundError(f"No version of {name} is registered.", remedy=f"Run `lucid train {kind}`.")
+        version = versions[0].version
     if version is None:
         version = read_manifest(registry, find_by_alias(registry, release)).models[kind].version
     document = parse_model(registry.read_version_file(name, version, f"artifacts/{kind}.json"), kind=kind)
@@ -93,6 +100,11 @@ def explain_predictions(
                 remedy="Leave --job out: the next bin is explained.",
             )
         return _next_bins(model, Lake(lake_uri).read_throughput(cluster))
+    if model.kind not in MODEL_KINDS:
+        raise BadInputError(
+            f"The {model.kind} model reads graphs, which a lake does not hold.",
+            remedy="`lucid predict-profile --onnx FILE` explains its predictions.",
+        )
     if len(job_ids) > MOST_JOBS:
         raise BadInputError(f"{len(job_ids)} jobs are too many to read.", remedy=f"Name at most {MOST_JOBS}.")
     lake = Lake(lake_uri)

@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    model: Annotated[str, typer.Option("--model", metavar="KIND", help="duration, throughput or packing.")],
+    model: Annotated[
+        str, typer.Option("--model", metavar="KIND", help="duration, throughput, packing or utilisation.")
+    ],
     version: Annotated[
         int | None, typer.Option("--version", min=1, help="Of the model in MLflow; default: the release's.")
     ] = None,

@@ -13,7 +13,7 @@ from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import PREDICTED, RUNNING
 from lucid_models.known_profiles import profiles_known_at
-from lucid_models.utilisation.scorer import FIGURES
+from lucid_models.utilisation.scorer import FIGURES, TERMS
 from lucid_models.utilisation.zoo_features import read_zoo_features
 from pipeline.cli.main import app
 from pipeline.graph_predictions import (
@@ -253,6 +253,9 @@ def test_training_registers_a_version_that_then_predicts(tmp_path: Path, network
     assert found["model"] == "lucid-utilisation version 1"
     assert found["sharing_score"] is None  # nobody registered a packing model there
     assert any("simulated GPU" in remark for remark in found["remarks"])
+    explained = json.loads(run("explain", "--model", "utilisation", "--tracking-uri", store, "--json"))
+    assert explained["version"] == 1
+    assert set(explained["global"][""]["importances"]) == set(TERMS)
 
 
 # In simulation ---------------------------------------------------------------------------------------
