@@ -124,10 +124,10 @@ with DAG(
             description="Seconds; 10 steps at least.",
         ),
         "again": Param(
-            False,
-            type="boolean",
+            "nothing",
+            enum=["nothing", "rejected", "everything"],
             title="Measure again",
-            description="Also what has a result; measurements of another kind of GPU give way.",
+            description="What was rejected, or everything: then another kind of GPU's measurements give way.",
         ),
         "hold_out_days": Param(
             None,

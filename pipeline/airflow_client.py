@@ -62,9 +62,9 @@ class AirflowClient:
 
     def set_pool(self, name: str, slots: int, description: str) -> None:
         """Create a pool of task slots, or give the one that is there so many slots."""
-        pool = {"slots": slots, "description": description}
+        pool = {"slots": slots, "description": description, "include_deferred": False}
         try:
-            self._request("PATCH", f"/pools/{name}", json=pool, params={"update_mask": list(pool)})
+            self._request("PATCH", f"/pools/{name}", json={"pool": name, **pool})
         except NotFoundError:
             self._request("POST", "/pools", json={"name": name, **pool})
 

@@ -112,7 +112,7 @@ def merge_measurements(
         if kinds != {DeviceKind.SIMULATED} and not replace:
             raise BadInputError(
                 f"Cluster {cluster!r} has measurements of {names}; those of {device} do not compare.",
-                remedy="Name another cluster, or measure again what was measured before (`again`).",
+                remedy="Name another cluster, or measure again what was measured before (again: everything).",
             )
         remarks.append(f"{len(others):,} rows of {names} gave way to those of {device}.")
         stored = stored[stored["device"] == device]

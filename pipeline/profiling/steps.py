@@ -50,6 +50,8 @@ from profiler_jobs.workload_choice import choose_job_types
 from profiler_jobs.workloads import JobType, all_job_types
 
 SOLO, PAIRS = "solo", "pairs"
+NOTHING, REJECTED, EVERYTHING = "nothing", "rejected", "everything"  # what is measured again
+AGAIN = (NOTHING, REJECTED, EVERYTHING)
 ORDERS = ("space-filling", "uncertainty", "uncertainty-diverse")
 METHOD_SETTINGS = ("window_s", "repeats", "warmup_s")
 MOST_BATCHES = 200  # mapped tasks of a stage
@@ -66,7 +68,8 @@ class Request:
     """What one run of the DAG is asked to measure, and where.
 
     All `devices` are of one `kind`. `budget_s` is what each device may measure in this run, by the expected
-    times (None: no bound); `batch_s` is the expected time of a batch. `again`: also what has a result.
+    times (None: no bound); `batch_s` is the expected time of a batch. `again`: what is measured although it
+    has a result; with `everything`, measurements of another kind of GPU give way.
     """
 
     lake_uri: str
@@ -78,7 +81,7 @@ class Request:
     method: Method
     budget_s: float | None
     batch_s: float
-    again: bool
+    again: str
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,12 @@ def read_request(
     method: Mapping[str, Any] | None = None,
     budget_minutes: float | None = None,
     batch_minutes: float = 10.0,
-    again: bool = False,
+    again: str = NOTHING,
 ) -> Request:
     """Read a form. `method` holds settings of `profiler_jobs.method.Method`; None keeps a default.
 
     Raises BadInputError for devices that cannot be measured together, for a setting that is none and for a
-    value out of its range; UnknownNameError for a workload that nobody knows.
+    value out of its range; UnknownNameError for a workload or a choice that nobody knows.
     """
     names = tuple(dict.fromkeys(str(device).strip() for device in devices))
     kinds = {kind_of_device(name) for name in names}
@@ -113,6 +116,8 @@ def read_request(
             f"The devices are {', '.join(names) or 'none'}: all of a run must be of one kind.",
             remedy="Name GPUs (0, 1), simulated ones (simulated:0), or cpu.",
         )
+    if again not in AGAIN:
+        raise UnknownNameError("choice of what is measured again", again, AGAIN)
     settings = {name: value for name, value in (method or {}).items() if value is not None}
     unknown = sorted(set(settings) - {each.name for each in fields(Method)})
     if unknown:
@@ -153,7 +158,9 @@ def plan_pair_stage(request: Request, *, order: str = ORDERS[0], most: int | Non
     the pairs in all, those of earlier runs included. Raises UnknownNameError for another order.
     """
     ranking = _ranking(order)
-    folded = fold_run(request.lake_uri, request.cluster, request.kind, request.run, replace=request.again)
+    folded = fold_run(
+        request.lake_uri, request.cluster, request.kind, request.run, replace=request.again == EVERYTHING
+    )
     rows = folded.rows[folded.rows["device_kind"] == request.kind]
     if rows.empty:
         return Stage((), (*folded.remarks, "No configuration has a profile: there are no pairs to plan."))
@@ -226,7 +233,9 @@ def collect_measurements(request: Request) -> dict[str, Any]:
     rows of a processor never are, nor tables that teach nothing. Raises BadInputError when simulated rows
     would replace or join measured ones.
     """
-    folded = fold_run(request.lake_uri, request.cluster, request.kind, request.run, replace=request.again)
+    folded = fold_run(
+        request.lake_uri, request.cluster, request.kind, request.run, replace=request.again == EVERYTHING
+    )
     rows = folded.rows[folded.rows["device_kind"] == request.kind]
     found = summarise(rows)
     remarks = list(folded.remarks)
@@ -310,15 +319,16 @@ def _known(request: Request) -> _Known:
     )
     if set(state.rows["device_kind"]) != {request.kind}:
         return _Known((), (), OVERHEAD_GUESS_S)
+    alone, for_pairs = state.settled, state.settled_for_pairs
+    if request.again == EVERYTHING:
+        alone, for_pairs = (), tuple(name for name in for_pairs if SEPARATOR not in name)
+    elif request.again == REJECTED:
+        refused = set(state.found.rejected["task"])
+        alone, for_pairs = (
+            tuple(name for name in names if name not in refused) for names in (alone, for_pairs)
+        )
     overhead_s = observed_overhead_s(state.rows)
-    for_pairs = state.settled_for_pairs
-    if request.again:
-        for_pairs = tuple(name for name in for_pairs if SEPARATOR not in name)
-    return _Known(
-        () if request.again else state.settled,
-        for_pairs,
-        OVERHEAD_GUESS_S if overhead_s is None else overhead_s,
-    )
+    return _Known(alone, for_pairs, OVERHEAD_GUESS_S if overhead_s is None else overhead_s)
 
 
 def _ranking(order: str) -> PairRanking | None:

@@ -1,15 +1,20 @@
-"""The whole stack: logs to a published release over REST, a restart in mid-chain, and nothing left behind."""
+"""The whole stack: logs to a published release over REST, a restart in mid-chain, devices measured, and
+nothing left behind.
+"""
 
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 
+from lucid_models.releases.lifecycle import show_release
+from pipeline.airflow_client import AirflowClient
 from pipeline.demo import CHAIN, demo_parameters, follow_chain
 from pipeline.local_stack import connect, down, status, up
 from pipeline.stack_config import StackConfig
@@ -60,6 +65,58 @@ def champion_version(config: StackConfig) -> int | None:
     return int(response.json()["model_version"]["version"]) if response.status_code == 200 else None
 
 
+def measure_and_retrain(config: StackConfig, cluster: str) -> None:
+    """Measure a few workloads on the simulated device: a release with a new packing model alone is built."""
+    champion = show_release(tracking_uri=config.mlflow_url)
+    form = {
+        "cluster": cluster,
+        "devices": ["simulated:0", "simulated:1"],
+        "workloads": "ResNet50/ImageNet/64/*,PPO",
+        "repeats": 2,
+    }
+    with connect(config) as airflow:
+        run_id = airflow.trigger("profile_workloads", form)
+        measuring = wait_for(airflow, "profile_workloads", lambda run: run["dag_run_id"] == run_id)
+        assert {task["state"] for task in measuring} == {"success"}
+        assert sum(task["task_id"] == "measure_pairs" for task in measuring) == 2
+        assert {task["pool"] for task in measuring if task["task_id"].startswith("measure_")} == {"gpu"}
+        training = wait_for(
+            airflow,
+            "retrain_models",
+            lambda run: (
+                run["state"] != "queued"
+                and ("profile_workloads", run_id) in airflow.causes("retrain_models", run["dag_run_id"])
+            ),
+        )
+        states = {task["task_id"]: task["state"] for task in training}
+        built = airflow.xcom("retrain_models", training[0]["dag_run_id"], "build_release")
+    assert states == {
+        "resolve_inputs": "success",
+        "train_packing": "success",
+        "train_throughput": "skipped",
+        "train_duration": "skipped",
+        "build_release": "success",
+    }
+    challenger = show_release(tracking_uri=config.mlflow_url, version=built["version"])
+    changed = {name for name, pin in challenger.models.items() if pin != champion.models[name]}
+    assert changed == {"packing"}
+
+
+def wait_for(
+    airflow: AirflowClient, dag_id: str, ours: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    """The tasks of the run that is ours, when it is over; fails unless it succeeds."""
+    deadline = time.monotonic() + 300
+    while True:
+        for run in airflow.runs(dag_id):
+            if ours(run) and run["state"] in ("success", "failed"):
+                tasks = airflow.tasks(dag_id, run["dag_run_id"])
+                assert run["state"] == "success", tasks
+                return tasks
+        assert time.monotonic() < deadline, f"{dag_id} did not end"
+        time.sleep(1.0)
+
+
 def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -> None:
     up(config)
     parameters = demo_parameters(None, days=18, hold_out_days=3)
@@ -94,6 +151,7 @@ def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -
     assert {"challenger", "fifo", "sjf", "qssf", "tiresias"} <= {row["policy"] for row in verdict["policies"]}
     assert account["rows_in"] == account["rows_kept"] + account["rows_quarantined"] + account["rows_skipped"]
     assert champion_version(config) == published["version"] == verdict["version"]
+    measure_and_retrain(config, parameters["cluster"])
 
     assert down(config.state_dir)
     assert processes_naming(config.state_dir) == []

@@ -113,10 +113,33 @@ def test_what_has_a_result_is_not_measured_again_unless_asked(tmp_path: Path) ->
     shorter = plan_solo_stage(request(tmp_path, "third", method={"window_s": 5.0}))
     assert len(shorter.batches) == 1
     before = read_profile_set(str(tmp_path), "c")
-    anew = whole_run(tmp_path, "fourth", again=True, method={"repeats": 4})
+    anew = whole_run(tmp_path, "fourth", again="everything", method={"repeats": 4})
     assert anew["solo_profiles"] == len(before.solo)
     after = read_profile_set(str(tmp_path), "c")
     assert not after.pairs["speed_1"].equals(before.pairs["speed_1"])
+
+
+def test_what_was_rejected_is_measured_again_on_demand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unsteady(SimulatedGpu):
+        def run(self, *arguments: Any, **options: Any) -> RunOutcome:
+            found = super().run(*arguments, **options)
+            assert isinstance(found, tuple)
+            if found[0].speeds[0] is None or arguments[0][0].model.name != "NeuMF":
+                return found
+            return (replace(found[0], speeds=(2 * found[0].speeds[0],)), *found[1:])
+
+    asked = request(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "open_device", lambda name: Unsteady(0))
+        (done,) = measure(plan_solo_stage(asked))
+    assert list(done["rejected"]) == ["NeuMF/MovieLens/64/0"]
+    assert collect_measurements(asked)["rejected"] == 1
+    assert plan_solo_stage(request(tmp_path, "second")).batches == ()
+    (done,) = measure(plan_solo_stage(again := request(tmp_path, "third", again="rejected")))
+    assert done["measured"] == 1
+    assert collect_measurements(again)["rejected"] == 0
 
 
 def test_a_killed_task_goes_on_after_its_last_measurement(tmp_path: Path) -> None:
@@ -234,20 +257,20 @@ def test_a_processor_never_becomes_a_profile(tmp_path: Path, machine: None) -> N
     assert result["measurements_uri"].endswith("measurements-cpu.parquet")
     assert not (tmp_path / "profiles" / "cluster=c" / "solo.parquet").exists()
     whole_run(tmp_path, "simulated")
-    result = whole_run(tmp_path, "cpu again", devices=["cpu"], again=True)
+    result = whole_run(tmp_path, "cpu again", devices=["cpu"], again="everything")
     assert not result["stored"]
     assert read_profile_set(str(tmp_path), "c").solo["simulated"].all()
 
 
 def test_two_kinds_of_gpu_do_not_mix(tmp_path: Path, machine: None) -> None:
     whole_run(tmp_path, devices=["0"])
-    other = request(tmp_path, "other", devices=["2"], again=False, method={"repeats": 2})
+    other = request(tmp_path, "other", devices=["2"], method={"repeats": 2})
     measure(plan_solo_stage(other))
     with pytest.raises(BadInputError, match="has measurements of Stand-in A; those of Stand-in B"):
         plan_pair_stage(other)
     left = plan_solo_stage(request(tmp_path, "next", devices=["0"]))
     assert any("Left as it is" in remark for remark in left.remarks)
-    result = whole_run(tmp_path, "anew", devices=["2"], again=True)
+    result = whole_run(tmp_path, "anew", devices=["2"], again="everything")
     assert result["device"] == "Stand-in B"
     assert set(read_profile_set(str(tmp_path), "c").solo["device"]) == {"Stand-in B"}
 
@@ -323,6 +346,7 @@ def test_pairs_may_be_ordered_by_what_the_model_does_not_know(tmp_path: Path) ->
         ({"workloads": "ResNet5000"}, UnknownNameError, "ResNet5000"),
         ({"method": {"window": 3}}, BadInputError, "no setting window"),
         ({"method": {"repeats": 0}}, BadInputError, "repeats is 0"),
+        ({"again": "perhaps"}, UnknownNameError, "perhaps"),
     ],
 )
 def test_a_form_that_cannot_be_followed_is_refused(
