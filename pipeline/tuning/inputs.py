@@ -28,6 +28,7 @@ from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import locate, write_atomically
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import helios_rolling_s
+from lucid_models.known_profiles import with_known_profiles
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
@@ -60,6 +61,7 @@ class KnownLake:
     profiles: ProfileSet
     throughput: pd.DataFrame | None
     remarks: tuple[str, ...]
+    metrics: pd.DataFrame  # of running jobs, day by day; maybe empty
 
     @property
     def node_count(self) -> int:
@@ -76,6 +78,7 @@ class KnownLake:
             self.profiles.solo,
             self.profiles.pairs,
             *([] if self.throughput is None else [self.throughput]),
+            *([] if self.metrics.empty else [self.metrics]),
         ]
         digests = [frame_sha256(frame) for frame in frames]
         return hashlib.sha256("\n".join([str(INPUTS_VERSION), *digests]).encode()).hexdigest()
@@ -95,6 +98,7 @@ def read_known_lake(lake_uri: str, cluster: str, until: datetime) -> KnownLake:
         profiles,
         _known_throughput(lake, cluster, until),
         tuple(remarks),
+        lake.read_job_metrics(cluster, until),
     )
 
 
@@ -148,6 +152,7 @@ def freeze(
     lake.write_jobs(known.cluster, replayed.drop(columns="cluster").reset_index(drop=True))
     lake.write_nodes(known.cluster, known.nodes)
     write_profile_set(folder_uri, known.cluster, known.profiles)
+    lake.write_job_metrics(known.cluster, known.metrics.drop(columns="cluster"))
     remarks = [*known.remarks, *said, *_store_forecast(known, windows, folder_uri)]
     text = json.dumps({"remarks": remarks}, indent=1) + "\n"
     fs, path = locate(marker)
@@ -169,7 +174,7 @@ def _estimates_s(
     known: KnownLake, windows: TuningWindows, duration: DurationSettings, progress: Progress
 ) -> tuple[Floats, tuple[str, ...]]:
     """Each job's estimate: the model's from the first block on, Helios' rolling one before (warm-up)."""
-    jobs = known.jobs
+    jobs = with_known_profiles(known.jobs, known.metrics)
     estimates = helios_rolling_s(jobs)
     fresh = (pd.to_datetime(jobs["submit_time"], utc=True) >= windows.start).to_numpy(dtype=bool)
     history = as_known_at(jobs[~fresh], windows.start).iloc[-HISTORY_JOBS:]
