@@ -25,7 +25,13 @@ def start(folder: Path, *, accounting: bool = True) -> PrivateSlurm:
     if _owner(folder) is not None:
         raise SlurmStartError(f"A cluster is up in {folder}: export SLURM_CONF={slurm.conf}")
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tests.slurm.standing_slurm", "hold" if accounting else "hold-plain", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.slurm.standing_slurm",
+        "hold" if accounting else "hold-plain",
+        str(folder),
+    ]
     with (folder / LOG).open("w") as log:
         owner = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
