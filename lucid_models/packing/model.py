@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cluster_logs.errors import BadInputError
 from lucid_models.model_format import Fields, make_document
+from lucid_models.packing.completion import complete_pairs
 from lucid_models.packing.pairwise import PairwiseScorer, read_pairwise, require_pairwise
 from lucid_models.packing.pairwise_training import fit_pairwise
 from lucid_models.packing.tree import (
@@ -77,9 +78,12 @@ def mean_partner_speeds(pairs: "pd.DataFrame") -> dict[str, float]:
 def label_configurations(
     solo: "pd.DataFrame", pairs: "pd.DataFrame", settings: PackingSettings | None = None
 ) -> PackingLabels:
-    """Label every configuration of the solo table that has measured pairs (PROFILE_SCHEMA, PAIR_SCHEMA)."""
+    """Label every configuration of the solo table that has measured pairs (PROFILE_SCHEMA, PAIR_SCHEMA).
+
+    Where few of the pairs are measured, the others count as the pairwise model expects them.
+    """
     rules = settings or PackingSettings()
-    speeds = mean_partner_speeds(pairs)
+    speeds = mean_partner_speeds(complete_pairs(solo, pairs, rules))
     job_types = [str(name) for name in solo["job_type"]]
     paired = tuple(name for name in job_types if name in speeds)
     mean = np.array([speeds[name] for name in paired])

@@ -84,6 +84,19 @@ def fit_pairwise(
     }
 
 
+def fit_mean_speed(
+    table: PairTable, settings: PackingSettings
+) -> tuple[AdditiveScorer, list[AdditiveScorer]]:
+    """Fit the mean speed alone: the scorer, and that of each bag.
+
+    Raises BadInputError for pairs of which no model can be held out.
+    """
+    split = model_bags(table.models)
+    boosting = BoostingSettings(**{**vars(BOOSTING), "seed": settings.seed, "bags": split.shape[1]})
+    speeds = np.minimum(table.speeds, 1.0).mean(axis=1)
+    return fit_head(pair_features(table.first, table.second), speeds, split, boosting)
+
+
 def model_bags(models: NDArray[np.str_]) -> NDArray[np.int8]:
     """Bags for the EBM, shape (rows, bags): bag b validates (-1) on the pairs, of shape (rows, 2), in which a
     model of its group takes part, and trains on the rest.

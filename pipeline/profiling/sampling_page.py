@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from cluster_logs.progress import Progress, clock_time, silent
-from pipeline.profiling.sampling_study import EVERYTHING, RANDOM, Row, compare_orders
+from pipeline.profiling.sampling_study import EVERYTHING, RANDOM, Row, compare_labels, compare_orders
 from pipeline.reproduction.sections import markdown_table, number
 from pipeline.run_manifest import commit_text, machine_text
 from profiler_jobs.commands import USUAL_OVERHEAD_S
@@ -42,6 +42,7 @@ def sampling_tables(
     """
     solo, together = read_solo_profiles(singles), read_pair_profiles(pairs)
     rows = compare_orders(solo, together, progress=progress)
+    labels = labels_table(compare_labels(solo, together))
     if page is not None:
         draw_curves(rows, page.parent / PICTURE)
     digests = ", ".join(
@@ -52,7 +53,7 @@ def sampling_tables(
         f"{len(together):,} pairs of {len(solo)} configurations, {digests}; {commit_text()}; "
         f"{machine_text()}; `{COMMAND}`."
     )
-    return rows, {"sampling": f"{_curves_table(rows)}\n\n{origin}", "runs": runs_table()}
+    return rows, {"sampling": f"{_curves_table(rows)}\n\n{origin}", "labels": labels, "runs": runs_table()}
 
 
 def runs_table() -> str:
@@ -84,6 +85,23 @@ def runs_table() -> str:
                 "runs of ten minutes for them": counts[3],
             }
         )
+    return markdown_table(pd.DataFrame(shown))
+
+
+def labels_table(rows: Sequence[Row]) -> str:
+    """Return what the packing tree makes of few pairs."""
+    shown = [
+        {
+            "order": str(row["order"]).replace("_", " "),
+            "pairs": "all" if row["pairs"] is None else str(row["pairs"]),
+            "labels as from all pairs": number(row["agree"], 3),
+            "not completed": number(row["agree_measured"], 3),
+            "severe errors": number(row["severe"], 3),
+            "precision": number(row["precision"], 3),
+            "recall": number(row["recall"], 3),
+        }
+        for row in rows
+    ]
     return markdown_table(pd.DataFrame(shown))
 
 

@@ -15,15 +15,23 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.progress import Progress, silent
+from lucid_models.evaluation.packing_rivals import GSS
+from lucid_models.packing.model import (
+    PackingAnalyzeModel,
+    label_configurations,
+    mean_partner_speeds,
+    score_of_speed,
+)
 from lucid_models.packing.pairwise import LOWEST_SPEED, pair_features
 from lucid_models.packing.pairwise_training import (
     PairTable,
+    fit_mean_speed,
     learned_threshold,
     model_bags,
     read_pair_table,
 )
 from lucid_models.packing.tree import PackingSettings
-from pipeline.profiling.uncertainty import Uncertainty, fit_mean_speed
+from pipeline.profiling.uncertainty import Uncertainty
 from profiler_jobs.plan import BATCH_PAIRS, PairRanking, Ranked, space_filling
 from profiler_jobs.tasks import MeasurementTask
 from profiler_jobs.workloads import find_job_type
@@ -33,6 +41,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 SIZES = (20, 40, 80, 160, 240)
+LABEL_SIZES = (40, 80, 160, 320)
 RANDOM, EVERYTHING = "random", "everything"
 RANDOM_SEEDS = 3
 FOLDS = 4
@@ -181,6 +190,61 @@ def judge(measured: MeasuredPairs, known: Rows, test: Rows) -> Row:
         "precision": float(good[called].mean()) if called.any() else float("nan"),
         "recall": float(called[good].mean()),
     }
+
+
+def compare_labels(
+    solo: pd.DataFrame, pairs: pd.DataFrame, *, sizes: Sequence[int] = LABEL_SIZES, seeds: int = RANDOM_SEEDS
+) -> list[Row]:
+    """Rows {order, pairs, agree_measured, agree, severe, precision, recall} of the tree from few pairs.
+
+    `agree` is the share of configurations that get the label which all pairs give, with the pairs completed
+    by the pairwise model as training does, and `agree_measured` without that. The tree that is fitted to the
+    labels is judged on all configurations and pairs, learned from or not: `severe` errors, and precision and
+    recall of "scores sum to at most 2" at mean speed 0.85. `pairs` None: all of them.
+    """
+    measured, rules = MeasuredPairs.of(solo, pairs), PackingSettings()
+    pool = np.arange(len(measured.tasks))
+    choices: list[tuple[str, int | None, Rows]] = [(EVERYTHING, None, pool)]
+    for order, many in ((RANDOM, seeds), ("space_filling", 1)):
+        replays = [replay(measured, pool, ORDERS[order](seed), max(sizes)) for seed in range(many)]
+        choices += [(order, size, chosen[:size]) for size in sizes for chosen in replays]
+    whole = _labels(measured.pairs)
+    found = []
+    for order, size, chosen in choices:
+        few = measured.pairs.iloc[chosen]
+        labels = label_configurations(measured.solo, few, rules)
+        tree = PackingAnalyzeModel(rules).fit(measured.solo, few)
+        scores = dict(zip(measured.solo["job_type"], tree.predict_table(measured.solo), strict=True))
+        sums = [sum(scores[job_type.name] for job_type in pair.job_types) for pair in measured.tasks]
+        called = np.array(sums) <= GSS
+        good = measured.table.speeds.mean(axis=1) >= rules.medium_from
+        found.append(
+            {
+                "order": order,
+                "pairs": size or 0,
+                "agree_measured": _agreement(whole, _labels(few)),
+                "agree": _agreement(whole, dict(zip(labels.job_types, labels.scores, strict=True))),
+                "severe": float(np.mean([abs(int(scores[each]) - whole[each]) == 2 for each in whole])),
+                "precision": float(good[called].mean()) if called.any() else float("nan"),
+                "recall": float(called[good].mean()),
+            }
+        )
+    means = pd.DataFrame(found).groupby(["order", "pairs"], sort=False).mean().reset_index()
+    return [
+        {**{str(name): value for name, value in row.items()}, "pairs": int(row["pairs"]) or None}
+        for row in means.to_dict("records")
+    ]
+
+
+def _labels(pairs: pd.DataFrame) -> dict[str, int]:
+    """The label of each configuration by its measured partners alone."""
+    speeds = mean_partner_speeds(pairs)
+    scores = score_of_speed(list(speeds.values()), PackingSettings())
+    return {name: int(score) for name, score in zip(speeds, scores, strict=True)}
+
+
+def _agreement(whole: Mapping[str, int], few: Mapping[str, int]) -> float:
+    return float(np.mean([whole[name] == score for name, score in few.items()]))
 
 
 def _folds(measured: MeasuredPairs, protocol: str, partitions: int) -> list[tuple[Rows, Rows]]:

@@ -14,16 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError
-from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.boosting import BoostingSettings
 from lucid_models.packing.pairwise import LOWEST_SPEED, pair_features
-from lucid_models.packing.pairwise_training import (
-    BOOSTING,
-    PairTable,
-    fit_head,
-    model_bags,
-    read_pair_table,
-)
+from lucid_models.packing.pairwise_training import fit_mean_speed, read_pair_table
 from lucid_models.packing.tree import FEATURES, PackingSettings
 from profiler_jobs.plan import Ranked, pair_figures, rank_places, space_filling
 from profiler_jobs.tasks import MeasurementTask
@@ -87,19 +79,6 @@ class Uncertainty:
         features = pair_features(first, second)
         mean = np.clip(scorer.score(features), LOWEST_SPEED, 1.0)
         return mean, np.stack([bag.score(features) for bag in bags]).std(axis=0)
-
-
-def fit_mean_speed(
-    table: PairTable, settings: PackingSettings
-) -> tuple[AdditiveScorer, list[AdditiveScorer]]:
-    """Fit the pairwise model's mean speed alone: the scorer, and that of each bag.
-
-    Raises BadInputError for pairs of which no model can be held out.
-    """
-    split = model_bags(table.models)
-    boosting = BoostingSettings(**{**vars(BOOSTING), "seed": settings.seed, "bags": split.shape[1]})
-    speeds = np.minimum(table.speeds, 1.0).mean(axis=1)
-    return fit_head(pair_features(table.first, table.second), speeds, split, boosting)
 
 
 def _spread_out(
