@@ -34,6 +34,16 @@ _DURATION_COLUMNS = (
     "negative_share",
     "fit_s",
 )
+_UTILISATION_COLUMNS = (
+    "target",
+    "model",
+    "mae",
+    "mape",
+    "spearman",
+    "careful_mae",
+    "under_models",
+    "within_models",
+)
 
 
 @app.command()
@@ -141,7 +151,7 @@ def utilisation(
     solo, where = solo_profiles(None if singles is None else existing_file(singles, "--singles"), seed)
     with progress_reporter() as progress:
         rows = evaluate_utilisation(solo, models=None if rivals else (OURS, *NAIVE), progress=progress)
-    _present({"rows": rows}, f"Predictions from graphs on {where}", None, [], as_json)
+    _present({"rows": rows}, f"Predictions from graphs on {where}", _UTILISATION_COLUMNS, [], as_json)
 
 
 @app.command(name="all")

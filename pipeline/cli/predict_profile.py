@@ -13,7 +13,7 @@ from pipeline.cli.options import (
     lake_or_default,
     tracking_or_default,
 )
-from pipeline.cli.output import JsonFlag, plain, print_facts, print_lines, progress_reporter, say, show
+from pipeline.cli.output import JsonFlag, plain, print_facts, print_lines, progress_reporter, show
 
 if TYPE_CHECKING:
     from pipeline.graph_predictions import GraphPredictor
@@ -127,9 +127,7 @@ def _predictor(
     if version is None and cluster is not None:
         from pipeline.profile_store import measured_or_simulated
 
-        profiles, said = measured_or_simulated(lake_or_default(lake), cluster)
-        for line in said:
-            say(line)
+        profiles, _ = measured_or_simulated(lake_or_default(lake), cluster)
         return fit_predictor(profiles, f"the profiles of cluster {cluster}")
     return registered_predictor(tracking_or_default(tracking_uri), version)
 

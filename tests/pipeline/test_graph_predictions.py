@@ -26,6 +26,7 @@ from pipeline.graph_predictions import (
 )
 from pipeline.graph_predictions_study import TrueSpeeds, believed, unseen_predictions
 from profiler_jobs.campaign import measure_simulated_profiles
+from profiler_jobs.profile_table import write_profiles
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel as SumOfUtilisations
 from simulator.replay import simulate
@@ -209,7 +210,7 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def test_the_command_predicts_and_says_why(network) -> None:
+def test_the_command_predicts_and_says_why(network, profiles, tmp_path: Path) -> None:
     found = json.loads(
         run("predict-profile", "--onnx", str(network), "--batch-size", "32", "--amp", "--simulated", "--json")
     )
@@ -217,8 +218,10 @@ def test_the_command_predicts_and_says_why(network) -> None:
     assert found["graph"]["dense_macs"] == 32 * 64 * 32
     assert found["gpu_util_low_pct"] <= found["gpu_util_pct"] <= found["gpu_util_high_pct"]
     assert found["sharing_score"] == 0
-    text = run("predict-profile", "--onnx", str(network), "--batch-size", "32", "--simulated")
+    solo, _ = write_profiles(profiles, tmp_path / "profiles")
+    text = run("predict-profile", "--onnx", str(network), "--batch-size", "32", "--singles", str(solo))
     assert "Sharing Score" in text
+    assert "solo_profiles.csv" in text
     assert "simulated GPU, not on a real one" in text
 
 
