@@ -140,46 +140,37 @@ def test_the_truth_of_a_job_is_its_own() -> None:
     assert np.isnan([util[1], util[3]]).all()
 
 
-hours = st.integers(0, 40)
-names = st.sampled_from(["train_1", "train_2", "eval", None])
-types = st.sampled_from(["m/d/1/0", "m/d/2/0", None])
-job_rows = st.lists(st.tuples(hours, names, types, st.booleans()), min_size=1, max_size=12)
-metric_rows = st.lists(
-    st.tuples(
-        st.integers(0, 14), hours, names, types, st.sampled_from(["running", "profiled", "predicted"]),
-        st.floats(0, 100), st.floats(0, 1_000),
-    ),
-    max_size=20,
-)  # fmt: skip
+def log(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Twelve jobs of few programs, and what was said of them and of five others, on several days each."""
+    names, types = ["train_1", "train_2", "eval", None], ["m/d/1/0", None, None]
+    jobs, said = [], []
+    for i in range(17):
+        submitted = float(rng.integers(0, 40))
+        facts = {"name": names[rng.integers(4)], "job_type": types[rng.integers(3)]}
+        if i < 12:
+            jobs.append(
+                job(f"j{i}", submitted, **facts, **({"gpu_util_pct": 1.0} if rng.random() < 0.2 else {}))
+            )
+        for _ in range(rng.integers(0, 4)):
+            origin = str(rng.choice(["running", "running", "profiled", "predicted"]))
+            seen = {"origin": origin, "observed_gpu_s": float(rng.uniform(0, 1_000))}
+            known = submitted + float(rng.integers(-2, 20))
+            said.append(measured(f"j{i}", submitted, known, float(rng.uniform(0, 100)), **facts, **seen))
+    return jobs_of(*jobs), metrics_of(*said)
 
 
 @settings(max_examples=40, deadline=None)
-@given(job_rows, metric_rows, hours, st.integers(0, 5))
-def test_the_future_has_no_part_in_it(rows: list, figures: list, now: int, seed: int) -> None:
-    jobs = jobs_of(
-        *(
-            job(f"j{i}", submitted, name=name, job_type=kind, **({"gpu_util_pct": 1.0} if stated else {}))
-            for i, (submitted, name, kind, stated) in enumerate(rows)
-        )
-    )
-    submitted = {f"j{i}": float(row[0]) for i, row in enumerate(rows)}
-    said = [
-        measured(
-            f"j{of}", submitted.get(f"j{of}", 0.0), known, util, name=name, job_type=kind, origin=origin,
-            observed_gpu_s=seen,
-        )
-        for of, known, name, kind, origin, util, seen in figures
-    ]  # fmt: skip
-    metrics = metrics_of(*said)
-    before = profiles_known_at(jobs, metrics)
+@given(st.integers(0, 2**32 - 1), st.integers(5, 40))
+def test_the_future_has_no_part_in_it(seed: int, now: int) -> None:
     rng = np.random.default_rng(seed)
+    jobs, metrics = log(rng)
+    before = profiles_known_at(jobs, metrics)
     late = (metrics["known_time"] > at(now)).to_numpy()
     corrupt = metrics.copy()
     for column in COLUMNS:
         corrupt.loc[late, column] = rng.uniform(0, 100, int(late.sum()))
     corrupt.loc[late, "observed_gpu_s"] = rng.uniform(0, 1e6, int(late.sum()))
     corrupt = corrupt[~late | (rng.random(len(corrupt)) < 0.7)].sample(frac=1.0, random_state=seed)
-    # Later jobs change too, and new ones come.
     after = profiles_known_at(jobs, corrupt)
     known = (jobs["submit_time"] <= at(now)).to_numpy()
     pd.testing.assert_frame_equal(before[known], after[known])
