@@ -55,7 +55,7 @@ def _measure(options: argparse.Namespace) -> int:
             report = measure_workloads(
                 _asked(options), with_pairs=options.command == "pairs", progress=progress, say=_say
             )
-    _print(options, report.document(), report_lines(report, options.again))
+    _print(options, {**report.document(), "command": options.again}, report_lines(report, options.again))
     return 0
 
 

@@ -246,7 +246,11 @@ def _measure(
         except KeyboardInterrupt:
             say(f"What was measured is in the table; go on with: {again}")
             raise
-    show(report.document(), as_json=as_json, people=lambda: print_lines(report_lines(report, again)))
+    show(
+        {**report.document(), "command": again},
+        as_json=as_json,
+        people=lambda: print_lines(report_lines(report, again)),
+    )
 
 
 def _ranking(order: Order | None) -> Any:

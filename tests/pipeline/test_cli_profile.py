@@ -27,7 +27,7 @@ def test_both_commands_measure_the_same(tmp_path: Path, capsys: pytest.CaptureFi
     document = lucid("pairs", *ASKED, "--out", ours, "--json")
     assert bare(["pairs", *ASKED, "--out", theirs, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    volatile = {"table", "elapsed_s"}
+    volatile = {"table", "elapsed_s", "command"}
     assert {key: document[key] for key in document.keys() - volatile} == {
         key: said[key] for key in said.keys() - volatile
     }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -183,6 +184,7 @@ def test_a_report_accounts_for_every_task(tmp_path: Path, capsys: pytest.Capture
     asked = ["--workloads", "BERT,NeuMF/*/64/*", "--device", "simulated", "--out", table]
     solo = report(capsys, "solo", *asked)
     assert (len(solo["measured"]), solo["left"], solo["finished"], solo["simulated"]) == (4, [], True, True)
+    assert solo["command"] == f"python3 -m profiler_jobs {shlex.join(['solo', *asked, '--json'])}"
     pairs = report(capsys, "pairs", *asked, "--most-pairs", "5")
     assert (len(pairs["measured"]), pairs["done_before"], pairs["pair_profiles"]) == (5, 4, 5)
     # 10 pairs: two BERTs do not fit together (3 pairs), 5 were asked for.
