@@ -274,6 +274,8 @@ class _Count:
                 f"{self._source}: operator {node.name or node.op_type!r} ({node.op_type}) lacks inputs.",
                 remedy="Check the file with onnx.checker, and export the network again.",
             ) from None
+        if macs is None and elements <= 1:
+            return  # a factor or an epsilon that an exporter computes, no kernel worth its launch
         self._operators[kind] += 1
         if macs is None:
             self._elements["other"] += elements
@@ -340,7 +342,7 @@ class _Count:
                 f"{self._source}: the shape of {name!r} at operator {node.name or node.op_type!r} "
                 f"({node.op_type}) cannot be told.",
                 remedy="Export the network with fixed sizes and standard operators, e.g. by "
-                "torch.onnx.export(..., dynamo=True).",
+                "torch.onnx.export(..., dynamo=True), which optimises shapes away.",
             )
         return size
 

@@ -139,6 +139,17 @@ def test_views_and_shapes_are_no_work(tmp_path: Path) -> None:
     assert (found.operators, found.activation_elements, found.macs) == (1, 24, 0)
 
 
+def test_single_numbers_that_an_exporter_computes_are_no_work(tmp_path: Path) -> None:
+    node = helper.make_node
+    nodes = [
+        node("ReduceMax", ["x"], ["s"], keepdims=0),
+        node("Sqrt", ["s"], ["r"]),
+        node("Mul", ["x", "r"], ["y"]),
+    ]
+    found = read_graph_features(saved(tmp_path, model_of(nodes, {"x": [4, 6]}, {"y": [4, 6]})))
+    assert (found.operators, found.activation_elements) == (1, 24)
+
+
 def test_order_and_names_do_not_matter(tmp_path: Path) -> None:
     model = small_network()
     before = read_graph_features(saved(tmp_path, model))
