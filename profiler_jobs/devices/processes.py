@@ -19,7 +19,6 @@ from statistics import median
 from types import TracebackType
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from profiler_jobs.devices.crew import Crew, WorkerFailedError
 from profiler_jobs.devices.device import (
     DeviceDescription,
     DeviceKind,
@@ -32,9 +31,10 @@ from profiler_jobs.devices.device import (
     Window,
     WindowRecord,
 )
-from profiler_jobs.devices.fork_server import ForkServer
-from profiler_jobs.devices.windows import Span, overlap
 from profiler_jobs.method import WARMUP_STEPS_MIN
+from profiler_jobs.workers.crew import Crew, WorkerFailedError
+from profiler_jobs.workers.fork_server import ForkServer
+from profiler_jobs.workers.windows import Span, overlap
 from profiler_jobs.workloads import JobType
 
 CATALOGUE = "profiler_jobs.zoo.catalogue"

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from cluster_logs.errors import LucidError
-from profiler_jobs.devices import step_timer
-from profiler_jobs.devices.step_timer import STEPS_IN_FLIGHT, CudaTimer
-from profiler_jobs.devices.worker import CudaUnusableError, check_gpu, first_line, is_out_of_memory
+from profiler_jobs.workers import step_timer
+from profiler_jobs.workers.step_timer import STEPS_IN_FLIGHT, CudaTimer
+from profiler_jobs.workers.worker import CudaUnusableError, check_gpu, first_line, is_out_of_memory
 
 
 class OutOfMemoryError(RuntimeError):

@@ -11,8 +11,8 @@ import traceback
 from typing import Any
 
 from cluster_logs.errors import LucidError
-from profiler_jobs.devices.step_timer import CudaTimer, HostTimer, StepTimer
-from profiler_jobs.devices.worker_protocol import Channel, ChannelClosedError, Message
+from profiler_jobs.workers.step_timer import CudaTimer, HostTimer, StepTimer
+from profiler_jobs.workers.worker_protocol import Channel, ChannelClosedError, Message
 from profiler_jobs.workloads import find_job_type
 from profiler_jobs.zoo.training_step import TrainingStep
 

@@ -29,8 +29,8 @@ from typing import IO, Any
 
 import profiler_jobs
 from cluster_logs.errors import ServiceUnavailableError
-from profiler_jobs.devices.worker import run_worker
-from profiler_jobs.devices.worker_protocol import Channel, ChannelClosedError, Message
+from profiler_jobs.workers.worker import run_worker
+from profiler_jobs.workers.worker_protocol import Channel, ChannelClosedError, Message
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.5  # how soon the server notices that its parent was replaced

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
-from profiler_jobs.devices.fork_server import ForkServer, StartedWorker
-from profiler_jobs.devices.windows import Stretch
-from profiler_jobs.devices.worker_protocol import ChannelClosedError, Message
+from profiler_jobs.workers.fork_server import ForkServer, StartedWorker
+from profiler_jobs.workers.windows import Stretch
+from profiler_jobs.workers.worker_protocol import ChannelClosedError, Message
 
 STOP_GRACE_S = 5.0  # to finish a step and leave by itself
 KILL_LIMIT_S = 10.0

@@ -1,0 +1,1 @@
+"""Training in processes of their own: started, driven through windows, timed and ended."""
