@@ -154,12 +154,12 @@ def _metrics(run: Run, counted: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def _origin(first: dict[str, Any]) -> dict[str, Any]:
-    simulated = first["device_kind"] == DeviceKind.SIMULATED
-    # Nobody measured a simulated row at any time.
+    made_up = first["device_kind"] == DeviceKind.SIMULATED
     return {
         "device": first["device"],
-        "simulated": simulated,
-        "measured_at": pd.NaT if simulated else first["started"],
+        # What a processor says of a GPU is no measurement of one either: no release may rest on it.
+        "simulated": first["device_kind"] != DeviceKind.GPU,
+        "measured_at": pd.NaT if made_up else first["started"],
     }
 
 

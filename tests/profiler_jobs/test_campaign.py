@@ -258,3 +258,11 @@ def test_a_pair_holds_solo_windows_of_both_between_the_colocated_ones() -> None:
 def test_simulated_runs_do_not_depend_on_the_day(tmp_path: Path) -> None:
     rows = [windows_of(PAIR, Method())[0].started for _ in range(2)]
     assert rows[0] - rows[1] == timedelta(0)
+
+
+def test_what_a_processor_says_is_no_measurement_of_a_gpu() -> None:
+    rows = rows_of(TASKS[0], windows_of(TASKS[0], Method()), Method())
+    for kind, no_gpu in ((DeviceKind.GPU, False), (DeviceKind.CPU, True), (DeviceKind.SIMULATED, True)):
+        found = summarise(rows.assign(device_kind=str(kind))).solo
+        assert found["simulated"].tolist() == [no_gpu]
+        assert found["measured_at"].isna().tolist() == [kind == DeviceKind.SIMULATED]
