@@ -19,6 +19,7 @@ import pandas as pd
 
 from lucid_models.utilisation.model import UtilisationModel
 from lucid_models.utilisation.profiled_graphs import join_graphs
+from pipeline.run_manifest import commit_text, machine_text
 from pipeline.validation.replay_inputs import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.colocation import ColocationModel, MeasuredPairs
@@ -131,7 +132,8 @@ def horus_table(data: Path) -> str:
     slices_said = ", ".join(map(str, NODES))
     return (
         f"Week 1 of Philly on {slices_said} nodes of 8 GPUs, {DRAWS} draws of job types each (RTX 3090); "
-        f"`python -m pipeline.graph_predictions_study`.\n\n"
+        f"{commit_text()}; {machine_text()}; "
+        f"`python -m pipeline.graph_predictions_study DATA --write PAGE`.\n\n"
         + "\n".join(f"| {' | '.join(row)} |" for row in rows)
     )
 
