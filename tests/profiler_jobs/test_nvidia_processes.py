@@ -1,5 +1,7 @@
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +73,11 @@ def test_a_process_belongs_to_the_slurm_job_of_its_control_group(
 def test_a_process_that_has_gone_has_neither_job_nor_name(tmp_path: Path) -> None:
     assert slurm_job(42, tmp_path) is None
     assert local_name(42, tmp_path) is None
-    assert "python" in (local_name(os.getpid()) or "")
+    program = [sys.executable, "-c", "input(print(flush=True))"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.readline()  # it runs
+        assert "python" in (local_name(running.pid) or "")
 
 
 def _control(folder: Path, answers: str) -> dict[str, str]:

@@ -79,7 +79,7 @@ def _parent(process):
 
 def _is_worker(process):
     try:
-        return b"fork_server" in Path(f"/proc/{_parent(process)}/cmdline").read_bytes()
+        return b"workers.fork_server" in Path(f"/proc/{_parent(process)}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -211,7 +211,8 @@ def test_out_of_memory_is_a_finding(device, models, said):
 
 
 COORDINATOR = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what shells start behind them
 from profiler_jobs.devices.device import Window
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.processes import ProcessDevice

@@ -78,7 +78,8 @@ def test_clusters_live_side_by_side_and_leave_nothing(slurm: PrivateSlurm, own_f
 
 
 OWNER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what shells start behind them
 from pathlib import Path
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 with PrivateSlurm(Path(sys.argv[1]), [Node("p1")], [Partition("prof", ["p1"])]) as slurm:
