@@ -5,25 +5,18 @@ which devices measure side by side into tables of their own. Whatever breaks off
 by its table, a run by the tables of the run before it.
 """
 
-import fcntl
-import hashlib
 import math
-import os
-import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.errors import (
-    BadInputError,
     NotFoundError,
     ServiceUnavailableError,
     UnknownNameError,
 )
 from cluster_logs.progress import Progress, silent
+from pipeline.profiling.device_lock import only_user_of
 from pipeline.profiling.measurement_store import (
     adopt_leftovers,
     fold_run,
@@ -33,8 +26,8 @@ from pipeline.profiling.measurement_store import (
     refuse_simulated_over_measured,
     store_profiles,
 )
+from pipeline.profiling.request import EVERYTHING, REJECTED, Request
 from profiler_jobs.devices.device import DeviceKind
-from profiler_jobs.method import Method
 from profiler_jobs.plan import PairRanking, Plan, PlannedTask, plan_pairs, plan_solo
 from profiler_jobs.plan_file import read_plan, write_plan
 from profiler_jobs.session import (
@@ -46,14 +39,9 @@ from profiler_jobs.session import (
 )
 from profiler_jobs.summary import summarise
 from profiler_jobs.tasks import SEPARATOR
-from profiler_jobs.workload_choice import choose_job_types
-from profiler_jobs.workloads import JobType, all_job_types
 
 SOLO, PAIRS = "solo", "pairs"
-NOTHING, REJECTED, EVERYTHING = "nothing", "rejected", "everything"  # what is measured again
-AGAIN = (NOTHING, REJECTED, EVERYTHING)
 ORDERS = ("space-filling", "uncertainty", "uncertainty-diverse")
-METHOD_SETTINGS = ("window_s", "repeats", "warmup_s")
 MOST_BATCHES = 200  # mapped tasks of a stage
 SIMULATED_BATCH = 250  # tasks; simulated runs take no time
 # Of starting and stopping a run, until the table tells.
@@ -64,78 +52,11 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Request:
-    """What one run of the DAG is asked to measure, and where.
-
-    All `devices` are of one `kind`. `budget_s` is what each device may measure in this run, by the expected
-    times (None: no bound); `batch_s` is the expected time of a batch. `again`: what is measured although it
-    has a result; with `everything`, measurements of another kind of GPU give way.
-    """
-
-    lake_uri: str
-    cluster: str
-    run: str
-    devices: tuple[str, ...]
-    kind: DeviceKind
-    job_types: tuple[JobType, ...]
-    method: Method
-    budget_s: float | None
-    batch_s: float
-    again: str
-
-
-@dataclass(frozen=True)
 class Stage:
     """A planned stage: what each mapped task is given, and what to say of it."""
 
     batches: tuple[dict[str, Any], ...]
     remarks: tuple[str, ...]
-
-
-def read_request(
-    *,
-    lake_uri: str,
-    cluster: str,
-    run_id: str,
-    devices: Sequence[str],
-    workloads: str | None = None,
-    method: Mapping[str, Any] | None = None,
-    budget_minutes: float | None = None,
-    batch_minutes: float = 10.0,
-    again: str = NOTHING,
-) -> Request:
-    """Read a form. `method` holds settings of `profiler_jobs.method.Method`; None keeps a default.
-
-    Raises BadInputError for devices that cannot be measured together, for a setting that is none and for a
-    value out of its range; UnknownNameError for a workload or a choice that nobody knows.
-    """
-    names = tuple(dict.fromkeys(str(device).strip() for device in devices))
-    kinds = {kind_of_device(name) for name in names}
-    if len(kinds) != 1:
-        raise BadInputError(
-            f"The devices are {', '.join(names) or 'none'}: all of a run must be of one kind.",
-            remedy="Name GPUs (0, 1), simulated ones (simulated:0), or cpu.",
-        )
-    if again not in AGAIN:
-        raise UnknownNameError("choice of what is measured again", again, AGAIN)
-    settings = {name: value for name, value in (method or {}).items() if value is not None}
-    unknown = sorted(set(settings) - {each.name for each in fields(Method)})
-    if unknown:
-        raise BadInputError(
-            f"The method has no setting {', '.join(unknown)}.", remedy=f"It has {', '.join(METHOD_SETTINGS)}."
-        )
-    return Request(
-        lake_uri,
-        cluster,
-        hashlib.sha256(run_id.encode()).hexdigest()[:12],
-        names,
-        kinds.pop(),
-        choose_job_types(workloads or None, all_job_types()),
-        Method(**settings),
-        None if budget_minutes is None else 60.0 * budget_minutes,
-        60.0 * batch_minutes,
-        again,
-    )
 
 
 def plan_solo_stage(request: Request) -> Stage:
@@ -263,46 +184,6 @@ def collect_measurements(request: Request) -> dict[str, Any]:
         "simulated": bool(stored.simulated) if stored else request.kind == DeviceKind.SIMULATED,
         "remarks": remarks,
     }
-
-
-def kind_of_device(name: str) -> DeviceKind:
-    """Return what stands behind a device's name: `0` or a UUID (`GPU-...`), `simulated[:SEED]`, `cpu`.
-
-    Raises BadInputError for anything else, `auto` too: what a lake's table is of must not depend on luck.
-    """
-    if name == "cpu":
-        return DeviceKind.CPU
-    if name.partition(":")[0] == "simulated":
-        return DeviceKind.SIMULATED
-    if name.isdecimal() or name.startswith(("GPU-", "MIG-")):
-        return DeviceKind.GPU
-    raise BadInputError(
-        f"There is no device {name!r}.", remedy="Name a GPU (0, 1, GPU-...), simulated:0, or cpu."
-    )
-
-
-@contextmanager
-def only_user_of(device: str, progress: Progress = silent) -> Iterator[None]:
-    """Wait until no other task of this machine measures on the device, and keep them off it.
-
-    The lock ends with the process, whatever ends it.
-    """
-    name = hashlib.sha256(device.encode()).hexdigest()[:12]
-    place = Path(tempfile.gettempdir()) / f"lucid-device-{os.getuid()}-{name}.lock"
-    handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        waited = 0
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                progress(waited, None, f"waiting for device {device}")
-                waited += 1
-                time.sleep(1.0)
-        yield
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)

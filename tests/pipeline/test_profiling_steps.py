@@ -17,12 +17,12 @@ from cluster_logs.errors import BadInputError, ServiceUnavailableError, UnknownN
 from pipeline.profile_store import ingest_profiles, read_profile_set, write_profile_set
 from pipeline.profiling import steps
 from pipeline.profiling.measurement_store import measurements_uri
+from pipeline.profiling.request import read_request
 from pipeline.profiling.steps import (
     collect_measurements,
     measure_batch,
     plan_pair_stage,
     plan_solo_stage,
-    read_request,
 )
 from profiler_jobs.devices import opening
 from profiler_jobs.devices.device import DeviceDescription, DeviceKind, RunFailure, RunOutcome, SharingMode
@@ -358,7 +358,7 @@ def test_a_form_that_cannot_be_followed_is_refused(
 
 def test_a_device_is_used_by_one_task_at_a_time() -> None:
     script = (
-        "from pipeline.profiling.steps import only_user_of\n"
+        "from pipeline.profiling.device_lock import only_user_of\n"
         "with only_user_of('simulated:77'):\n    print('mine', flush=True)\n    input()\n"
     )
     with subprocess.Popen(

@@ -179,7 +179,7 @@ class AnnounceMeasurementsOperator(LucidOperator):
 
 
 def _request(operator: Any, context: Any) -> Any:
-    from pipeline.profiling.steps import read_request
+    from pipeline.profiling.request import read_request
 
     return read_request(
         lake_uri=operator.lake_uri or settings.lake_uri(),

@@ -1,0 +1,99 @@
+"""What one run of the DAG `profile_workloads` is asked to measure: its form, checked."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from profiler_jobs.devices.device import DeviceKind
+from profiler_jobs.method import Method
+from profiler_jobs.workload_choice import choose_job_types
+from profiler_jobs.workloads import JobType, all_job_types
+
+NOTHING, REJECTED, EVERYTHING = "nothing", "rejected", "everything"  # what is measured again
+AGAIN = (NOTHING, REJECTED, EVERYTHING)
+METHOD_SETTINGS = ("window_s", "repeats", "warmup_s")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one run of the DAG is asked to measure, and where.
+
+    All `devices` are of one `kind`. `budget_s` is what each device may measure in this run, by the expected
+    times (None: no bound); `batch_s` is the expected time of a batch. `again`: what is measured although it
+    has a result; with `everything`, measurements of another kind of GPU give way.
+    """
+
+    lake_uri: str
+    cluster: str
+    run: str
+    devices: tuple[str, ...]
+    kind: DeviceKind
+    job_types: tuple[JobType, ...]
+    method: Method
+    budget_s: float | None
+    batch_s: float
+    again: str
+
+
+def read_request(
+    *,
+    lake_uri: str,
+    cluster: str,
+    run_id: str,
+    devices: Sequence[str],
+    workloads: str | None = None,
+    method: Mapping[str, Any] | None = None,
+    budget_minutes: float | None = None,
+    batch_minutes: float = 10.0,
+    again: str = NOTHING,
+) -> Request:
+    """Read a form. `method` holds settings of `profiler_jobs.method.Method`; None keeps a default.
+
+    Raises BadInputError for devices that cannot be measured together, for a setting that is none and for a
+    value out of its range; UnknownNameError for a workload or a choice that nobody knows.
+    """
+    names = tuple(dict.fromkeys(str(device).strip() for device in devices))
+    kinds = {kind_of_device(name) for name in names}
+    if len(kinds) != 1:
+        raise BadInputError(
+            f"The devices are {', '.join(names) or 'none'}: all of a run must be of one kind.",
+            remedy="Name GPUs (0, 1), simulated ones (simulated:0), or cpu.",
+        )
+    if again not in AGAIN:
+        raise UnknownNameError("choice of what is measured again", again, AGAIN)
+    settings = {name: value for name, value in (method or {}).items() if value is not None}
+    unknown = sorted(set(settings) - {each.name for each in fields(Method)})
+    if unknown:
+        raise BadInputError(
+            f"The method has no setting {', '.join(unknown)}.", remedy=f"It has {', '.join(METHOD_SETTINGS)}."
+        )
+    return Request(
+        lake_uri,
+        cluster,
+        hashlib.sha256(run_id.encode()).hexdigest()[:12],
+        names,
+        kinds.pop(),
+        choose_job_types(workloads or None, all_job_types()),
+        Method(**settings),
+        None if budget_minutes is None else 60.0 * budget_minutes,
+        60.0 * batch_minutes,
+        again,
+    )
+
+
+def kind_of_device(name: str) -> DeviceKind:
+    """Return what stands behind a device's name: `0` or a UUID (`GPU-...`), `simulated[:SEED]`, `cpu`.
+
+    Raises BadInputError for anything else, `auto` too: what a lake's table is of must not depend on luck.
+    """
+    if name == "cpu":
+        return DeviceKind.CPU
+    if name.partition(":")[0] == "simulated":
+        return DeviceKind.SIMULATED
+    if name.isdecimal() or name.startswith(("GPU-", "MIG-")):
+        return DeviceKind.GPU
+    raise BadInputError(
+        f"There is no device {name!r}.", remedy="Name a GPU (0, 1, GPU-...), simulated:0, or cpu."
+    )
