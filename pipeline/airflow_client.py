@@ -9,6 +9,7 @@ import httpx
 from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
 
 PAGE = 100
+POOL_TRIES, POOL_PAUSE_S = 10, 2.0
 
 
 class AirflowClient:
@@ -63,10 +64,24 @@ class AirflowClient:
     def set_pool(self, name: str, slots: int, description: str) -> None:
         """Create a pool of task slots, or give the one that is there so many slots."""
         pool = {"slots": slots, "description": description, "include_deferred": False}
+        for left in reversed(range(POOL_TRIES)):
+            try:
+                self._set_pool(name, pool)
+                return
+            except ServiceUnavailableError:
+                # SQLite is locked now and then while DAGs are first written. Again does no harm.
+                if not left:
+                    raise
+                time.sleep(POOL_PAUSE_S)
+
+    def _set_pool(self, name: str, pool: dict[str, Any]) -> None:
         try:
-            self._request("PATCH", f"/pools/{name}", json={"pool": name, **pool})
+            there = self._get(f"/pools/{name}")
         except NotFoundError:
             self._request("POST", "/pools", json={"name": name, **pool})
+            return
+        if any(there.get(setting) != value for setting, value in pool.items()):
+            self._request("PATCH", f"/pools/{name}", json={"pool": name, **pool})
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """Return the newest runs of a DAG, newest first."""
