@@ -2,14 +2,14 @@
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipeline.cli.options import existing_file
 from pipeline.cli.output import JsonFlag, print_lines, print_table, progress_reporter, say, show
+from pipeline.profiling.orders import PairOrder, ranking_of
 
 if TYPE_CHECKING:
     from profiler_jobs.commands import Asked
@@ -65,16 +65,8 @@ BatchOption = Annotated[
 AgainFlag = Annotated[bool, typer.Option("--again-rejected", help="Measure again what was refused before.")]
 
 
-class Order(StrEnum):
-    """How pairs are put in order."""
-
-    SPACE_FILLING = "space-filling"
-    UNCERTAINTY = "uncertainty"
-    UNCERTAINTY_DIVERSE = "uncertainty-diverse"
-
-
 OrderOption = Annotated[
-    Order, typer.Option("--order", help="Which pairs come first; what each is worth: docs/profiling.md.")
+    PairOrder, typer.Option("--order", help="Which pairs come first; what each is worth: docs/profiling.md.")
 ]
 
 
@@ -97,7 +89,7 @@ def solo(
     asked = Asked(
         workloads, device, out, window_s, repeats, warmup_s, budget_s, again_rejected=again_rejected
     )
-    _measure(asked, plan, None, as_json, with_pairs=False)
+    _measure(asked, plan, PairOrder.SPACE_FILLING, as_json, with_pairs=False)
 
 
 @app.command()
@@ -106,7 +98,7 @@ def pairs(
     device: DeviceOption = "auto",
     out: TableOption = None,
     plan: PlanOption = None,
-    order: OrderOption = Order.SPACE_FILLING,
+    order: OrderOption = PairOrder.SPACE_FILLING,
     most_pairs: MostOption = None,
     batch: BatchOption = 20,
     budget_s: BudgetOption = None,
@@ -139,7 +131,7 @@ def plan(
     workloads: WorkloadsOption = None,
     device: DeviceOption = "auto",
     out: TableOption = None,
-    order: OrderOption = Order.SPACE_FILLING,
+    order: OrderOption = PairOrder.SPACE_FILLING,
     most_pairs: MostOption = None,
     batch: BatchOption = 20,
     budget_s: BudgetOption = None,
@@ -157,7 +149,7 @@ def plan(
     from profiler_jobs.commands import Asked, make_plan, plan_lines
 
     asked = Asked(workloads, device, out, window_s, repeats, warmup_s, budget_s, most_pairs, batch)
-    report = make_plan(asked, with_pairs=not solo_only, write=write, ranking=_ranking(order), say=say)
+    report = make_plan(asked, with_pairs=not solo_only, write=write, ranking=ranking_of(order), say=say)
     show(report.document(), as_json=as_json, people=lambda: print_lines(plan_lines(report, first)))
 
 
@@ -226,9 +218,7 @@ def sampling(
         show({"rows": rows}, as_json=as_json, people=lambda: print_table(rows))
 
 
-def _measure(
-    asked: "Asked", plan: str | None, order: Order | None, as_json: bool, *, with_pairs: bool
-) -> None:
+def _measure(asked: "Asked", plan: str | None, order: PairOrder, as_json: bool, *, with_pairs: bool) -> None:
     from profiler_jobs.commands import follow_plan, measure_workloads
     from profiler_jobs.session import stopped_by_signals
     from profiler_jobs.session_report import report_lines
@@ -241,7 +231,7 @@ def _measure(
                 report = follow_plan(asked, plan, progress=progress, say=say)
             else:
                 report = measure_workloads(
-                    asked, with_pairs=with_pairs, ranking=_ranking(order), progress=progress, say=say
+                    asked, with_pairs=with_pairs, ranking=ranking_of(order), progress=progress, say=say
                 )
         except KeyboardInterrupt:
             say(f"What was measured is in the table; go on with: {again}")
@@ -251,12 +241,3 @@ def _measure(
         as_json=as_json,
         people=lambda: print_lines(report_lines(report, again)),
     )
-
-
-def _ranking(order: Order | None) -> Any:
-    """The ranking of an order's name; None: the one that needs no model."""
-    if order in (None, Order.SPACE_FILLING):
-        return None
-    from pipeline.profiling.uncertainty import Uncertainty
-
-    return Uncertainty(diverse=order is Order.UNCERTAINTY_DIVERSE)

@@ -7,6 +7,7 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError, UnknownNameError
 from profiler_jobs.devices.device import DeviceKind
+from profiler_jobs.devices.opening import kind_of_device
 from profiler_jobs.method import Method
 from profiler_jobs.workload_choice import choose_job_types
 from profiler_jobs.workloads import JobType, all_job_types
@@ -80,20 +81,4 @@ def read_request(
         None if budget_minutes is None else 60.0 * budget_minutes,
         60.0 * batch_minutes,
         again,
-    )
-
-
-def kind_of_device(name: str) -> DeviceKind:
-    """Return what stands behind a device's name: `0` or a UUID (`GPU-...`), `simulated[:SEED]`, `cpu`.
-
-    Raises BadInputError for anything else, `auto` too: what a lake's table is of must not depend on luck.
-    """
-    if name == "cpu":
-        return DeviceKind.CPU
-    if name.partition(":")[0] == "simulated":
-        return DeviceKind.SIMULATED
-    if name.isdecimal() or name.startswith(("GPU-", "MIG-")):
-        return DeviceKind.GPU
-    raise BadInputError(
-        f"There is no device {name!r}.", remedy="Name a GPU (0, 1, GPU-...), simulated:0, or cpu."
     )

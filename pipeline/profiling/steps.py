@@ -13,7 +13,6 @@ from typing import Any
 from cluster_logs.errors import (
     NotFoundError,
     ServiceUnavailableError,
-    UnknownNameError,
 )
 from cluster_logs.progress import Progress, silent
 from pipeline.profiling.device_lock import only_user_of
@@ -26,9 +25,10 @@ from pipeline.profiling.measurement_store import (
     refuse_simulated_over_measured,
     store_profiles,
 )
+from pipeline.profiling.orders import PairOrder, ranking_of
 from pipeline.profiling.request import EVERYTHING, REJECTED, Request
 from profiler_jobs.devices.device import DeviceKind
-from profiler_jobs.plan import PairRanking, Plan, PlannedTask, plan_pairs, plan_solo
+from profiler_jobs.plan import Plan, PlannedTask, plan_pairs, plan_solo
 from profiler_jobs.plan_file import read_plan, write_plan
 from profiler_jobs.session import (
     Session,
@@ -41,7 +41,6 @@ from profiler_jobs.summary import summarise
 from profiler_jobs.tasks import SEPARATOR
 
 SOLO, PAIRS = "solo", "pairs"
-ORDERS = ("space-filling", "uncertainty", "uncertainty-diverse")
 MOST_BATCHES = 200  # mapped tasks of a stage
 SIMULATED_BATCH = 250  # tasks; simulated runs take no time
 # Of starting and stopping a run, until the table tells.
@@ -72,13 +71,15 @@ def plan_solo_stage(request: Request) -> Stage:
     return _stage(request, SOLO, plan, request.budget_s, remarks)
 
 
-def plan_pair_stage(request: Request, *, order: str = ORDERS[0], most: int | None = None) -> Stage:
+def plan_pair_stage(
+    request: Request, *, order: str = PairOrder.SPACE_FILLING, most: int | None = None
+) -> Stage:
     """Plan pairs of what fits, the most telling first, as far as the budget goes after the first stage.
 
-    `order` is one of ORDERS; those by the model's uncertainty go by the pairs of earlier runs. `most` bounds
+    `order` is a PairOrder; those by the model's uncertainty go by the pairs of earlier runs. `most` bounds
     the pairs in all, those of earlier runs included. Raises UnknownNameError for another order.
     """
-    ranking = _ranking(order)
+    ranking = ranking_of(order)
     folded = fold_run(
         request.lake_uri, request.cluster, request.kind, request.run, replace=request.again == EVERYTHING
     )
@@ -210,16 +211,6 @@ def _known(request: Request) -> _Known:
         )
     overhead_s = observed_overhead_s(state.rows)
     return _Known(alone, for_pairs, OVERHEAD_GUESS_S if overhead_s is None else overhead_s)
-
-
-def _ranking(order: str) -> PairRanking | None:
-    if order not in ORDERS:
-        raise UnknownNameError("order of pairs", order, ORDERS)
-    if order == ORDERS[0]:
-        return None
-    from pipeline.profiling.uncertainty import Uncertainty
-
-    return Uncertainty(diverse=order == "uncertainty-diverse")
 
 
 def _stage(request: Request, name: str, plan: Plan, budget_s: float | None, remarks: Sequence[str]) -> Stage:

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from profiler_jobs.devices.device import ProfilingDevice
+from profiler_jobs.devices.device import DeviceKind, ProfilingDevice
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.nvidia import open_nvidia
 from profiler_jobs.devices.processes import ProcessDevice
@@ -19,19 +19,28 @@ def open_device(name: str) -> ProfilingDevice:
     Raises BadInputError for another name, ServiceUnavailableError without PyTorch, a driver or a fit GPU, and
     NotFoundError for a GPU that is not there.
     """
-    kind, _, seed = name.partition(":")
-    if kind == SIMULATED:
+    kind = kind_of_device(name)
+    if kind == DeviceKind.SIMULATED:
+        seed = name.partition(":")[2]
         if seed and not seed.isdecimal():
             raise BadInputError(f"{seed!r} is no seed.", remedy="Give a whole number, as in simulated:7.")
         return SimulatedGpu(int(seed or 0))
-    is_number = name.isdecimal()
-    if name != CPU and not is_number and not name.startswith(("GPU-", "MIG-")):
-        raise BadInputError(f"{name!r} is no device.", remedy=f"Give {_FORMS}.")
     if find_spec("torch") is None:
         raise ServiceUnavailableError(
             "Training the workloads needs PyTorch, which is not installed.",
             remedy="Install a build for this machine's GPU, or choose the device `simulated`.",
         )
-    if name == CPU:
+    if kind == DeviceKind.CPU:
         return ProcessDevice(HostCpu())
-    return ProcessDevice(open_nvidia(int(name) if is_number else name))
+    return ProcessDevice(open_nvidia(int(name) if name.isdecimal() else name))
+
+
+def kind_of_device(name: str) -> DeviceKind:
+    """Return what stands behind a device's name. Raises BadInputError where nothing does, `auto` too."""
+    if name == CPU:
+        return DeviceKind.CPU
+    if name.partition(":")[0] == SIMULATED:
+        return DeviceKind.SIMULATED
+    if name.isdecimal() or name.startswith(("GPU-", "MIG-")):
+        return DeviceKind.GPU
+    raise BadInputError(f"There is no device {name!r}.", remedy=f"Give {_FORMS}.")

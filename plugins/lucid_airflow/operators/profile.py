@@ -13,7 +13,7 @@ from lucid_airflow.operators.base import LucidOperator
 class PlanMeasurementsOperator(LucidOperator):
     """Plan a stage, `solo` or `pairs`, and write a plan file for each batch.
 
-    `asked` is what the form says, as `pipeline.profiling.steps.read_request` has it. Returns what
+    `asked` is what the form says, as `pipeline.profiling.request.read_request` has it. Returns what
     `MeasureWorkloadsOperator` is mapped over: a batch a task. Nothing to do is an empty list: the mapped task
     is skipped.
     """
