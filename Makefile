@@ -2,6 +2,9 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
+# Some images forbid Python to keep what it has compiled: every process would compile all that it imports anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Public reference data, when it lies beside the checkout; without it those tests skip and the demo is synthetic.
 ifneq ($(wildcard ../shared/data),)
 export LUCID_REFERENCE_DATA ?= $(abspath ../shared)
@@ -10,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-zoo demo up down slurm-up slurm-down test lint format bench golden reproduction quality lock lock-zoo clean
+.PHONY: install install-zoo demo up down slurm-up slurm-down test lint format bench bench-live golden reproduction predictability quality protobuf lock lock-zoo clean
 
 install: .venv/installed
 
@@ -43,8 +46,7 @@ slurm-down:  ## Stop it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m tests.slurm.standing_slurm down $(SLURM_DIR); fi
 
 test: install  ## Run every test
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "not end_to_end"
-	$(BIN)/pytest -q -m end_to_end
+	$(BIN)/pytest -q -n 4  # for two cores: many wait for real servers more than they work (tests/running_order.py)
 
 lint: install  ## Check style, types and import rules
 	$(BIN)/ruff check .
@@ -59,14 +61,25 @@ format: install
 bench: install  ## Measure readers, simulator, training and scoring; print ratios
 	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
+bench-live: install  ## One job stream on a real Slurm under FIFO and under the live scheduler (half an hour); writes docs/live_bench.md
+	$(BIN)/python -m tests.benchmarks.live.bench --write docs/live_bench.md
+
 golden: install  ## Write the golden results anew; look at the diff before you commit it
 	$(BIN)/python tests/golden/bless.py
 
 reproduction: install  ## Write docs/reproduction anew: the paper's evaluation on each trace (minutes)
 	$(BIN)/python -m pipeline.reproduction.documents
 
+PCS := $(LUCID_REFERENCE_DATA)/data/pcs
+predictability: install  ## Write docs/predictability.md anew: PCS' evaluation on its traces (half an hour)
+	$(BIN)/lucid reproduce pcs --gpus 64 --jobs $(PCS)/trace_0e4a51.csv.gz $(PCS)/trace_b436b2.csv.gz \
+		$(PCS)/trace_6214e9.csv.gz --evaluations 1110 370 370 --foretold-max 600 --write docs/predictability.md
+
 quality: install  ## Measure the models beside their rivals and write docs/model_quality.md anew (minutes)
 	$(BIN)/lucid evaluate all --write docs/model_quality.md
+
+protobuf: install  ## Write the decision service's generated modules anew
+	$(BIN)/python -m live_scheduler.service.generate
 
 lock:  ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock

@@ -6,36 +6,19 @@ whole GPUs.
 """
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Any, cast
 
 import pandas as pd
 import pyarrow as pa
 
 from cluster_logs.errors import BadInputError
+from cluster_logs.job_states import FINISHED_STATES as FINISHED_STATES
+from cluster_logs.job_states import JobState as JobState
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 # The virtual cluster of a source that has none: the whole cluster is one queue.
 WHOLE_CLUSTER = "default"
-
-
-class JobState(StrEnum):
-    """The states of a job, whatever words its source uses."""
-
-    PENDING = "PENDING"
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    CANCELLED = "CANCELLED"
-    FAILED = "FAILED"
-
-    @property
-    def finished(self) -> bool:
-        """Whether a job in this state will never run again."""
-        return self in FINISHED_STATES
-
-
-FINISHED_STATES = frozenset({JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED})
 
 
 def _required(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
@@ -73,6 +56,9 @@ JOB_SCHEMA = pa.schema(
         ),
         _optional(
             "service_s", pa.float64(), "Summed run time of all attempts; duration_s without requeues.", "s"
+        ),
+        _optional(
+            "single_gpu_s", pa.float64(), "Run time on one GPU of an elastic job; null: it is rigid.", "s"
         ),
         _optional("queuing_delay_s", pa.float64(), "First start - submission.", "s"),
         _optional(

@@ -33,6 +33,7 @@ IMPLAUSIBLE_COUNT = "implausible_count"
 MISSING_COUNT = "missing_count"
 UNKNOWN_STATE = "unknown_state"
 MISSING_DURATION = "missing_duration"
+MISSING_MODEL = "missing_model"
 NEGATIVE_DURATION = "negative_duration"
 IMPLAUSIBLE_DURATION = "implausible_duration"
 START_BEFORE_SUBMIT = "start_before_submit"
@@ -67,6 +68,7 @@ REASONS: Mapping[str, str] = {
     MISSING_COUNT: "A count is not there.",
     UNKNOWN_STATE: "The state is none that the format knows.",
     MISSING_DURATION: "The source does not say how long the job ran or was expected to run.",
+    MISSING_MODEL: "The source does not say which model the job trains, so nobody knows how it scales.",
     NEGATIVE_DURATION: "A run time is below zero.",
     IMPLAUSIBLE_DURATION: "A run time is above a hundred years.",
     START_BEFORE_SUBMIT: "The job started before it was submitted.",
@@ -85,6 +87,7 @@ REASONS: Mapping[str, str] = {
 STEP_ROW = "step_row"
 OTHER_CLUSTER = "other_cluster"
 PARTIAL_EXECUTION = "partial_execution"
+PROFILING_RUN = "profiling_run"
 EXACT_DUPLICATE = "exact_duplicate"
 OUTSIDE_WINDOW = "outside_window"
 SUPERSEDED = "superseded"
@@ -98,6 +101,7 @@ SKIP_RULES: Mapping[str, str] = {
     STEP_ROW: "A step of a job (.batch, .extern, .0): the job has a row of its own.",
     OTHER_CLUSTER: "A job of another cluster of the same accounting database.",
     PARTIAL_EXECUTION: "One of several partial runs of a job (SWF status 2, 3, 4); it has a summary row.",
+    PROFILING_RUN: "A run on the profiling partition that the scheduler cut; the job ran again at home.",
     EXACT_DUPLICATE: "An earlier row of the same file says exactly the same.",
     OUTSIDE_WINDOW: "The job was submitted outside the window that was asked for.",
     SUPERSEDED: "Another row of the same file knows that the job has ended; this one shows it unfinished.",

@@ -6,6 +6,10 @@ named rule; the same window twice gives the same tables. When all tables hold, t
 together, and `retrain_models` starts. Where production's GPUs are watched (a Prometheus, or samples in
 files), each job is told what it needed while it ran.
 
+**A live Slurm** (source `slurm`) is a log as well: `sacct` of the data interval and the day before it, and
+`sinfo` for the nodes. With `LUCID_SLURM_CLUSTER` set it is the default, every hour
+(`LUCID_INGEST_SCHEDULE`); a run by the clock announces nothing, so that models are not trained every hour.
+
 **Try it without any data**: choose a `synthetic:` source. **Profiles**: without files those that were
 measured for the cluster stay (`profile_workloads`); where there are none, the workload zoo is measured on the
 simulated GPU, and the release says so.
@@ -22,9 +26,11 @@ from lucid_airflow.operators.ingest import (
     IngestLogsOperator,
     IngestProfilesOperator,
     IngestThroughputOperator,
+    ReadAccountingOperator,
 )
 from lucid_airflow.operators.metrics import IngestMetricsOperator
 from lucid_airflow.operators.validate import ValidateTableOperator
+from lucid_airflow.slurm_settings import ingest_schedule, slurm_cluster
 
 SOURCES = [
     "philly-json",
@@ -35,6 +41,7 @@ SOURCES = [
     "acme-seren",
     "acme-kalos",
     "alibaba-v2023",
+    "slurm",
     "synthetic:helios-venus",
     "synthetic:helios-saturn",
     "synthetic:philly",
@@ -44,20 +51,21 @@ OPTIONAL_TEXT = ["string", "null"]
 with DAG(
     dag_id="ingest_logs",
     doc_md=__doc__,
-    schedule=None,
+    schedule=ingest_schedule(),
+    catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=6),
     default_args=DEFAULT_ARGS,
     tags=[TAG, "logs"],
     params={
         "source_format": Param(
-            "synthetic:helios-venus",
+            "slurm" if slurm_cluster() else "synthetic:helios-venus",
             enum=SOURCES,
             title="Source",
-            description="The log's format, or a made one.",
+            description="The log's format, a live Slurm, or a made log.",
         ),
         "cluster": Param(
-            "synthetic-venus",
+            slurm_cluster() or "synthetic-venus",
             type="string",
             pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
             title="Cluster",
@@ -67,7 +75,7 @@ with DAG(
             None,
             type=OPTIONAL_TEXT,
             title="Log",
-            description="Path or URI; may end in .gz. Empty for a made log.",
+            description="Path or URI; may end in .gz. Empty for a live Slurm and a made log.",
         ),
         "nodes_uri": Param(
             None,
@@ -142,6 +150,14 @@ with DAG(
         ),
     },
 ) as dag:
+    read_accounting = ReadAccountingOperator(
+        task_id="read_accounting",
+        source_format=dag.param("source_format"),
+        cluster=dag.param("cluster"),
+        nodes_uri=dag.param("nodes_uri"),
+        start=dag.param("start"),
+        end=dag.param("end"),
+    )
     ingest_jobs = IngestLogsOperator(
         task_id="ingest_jobs",
         source_format=dag.param("source_format"),
@@ -154,6 +170,8 @@ with DAG(
         end=dag.param("end"),
         days=dag.param("days"),
         seed=dag.param("seed"),
+        staged_uris=read_accounting.output["uris"],
+        trigger_rule="none_failed",
     )
     ingest_throughput = IngestThroughputOperator(
         task_id="ingest_throughput",
@@ -202,6 +220,7 @@ with DAG(
         outlets=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
     )
 
+    read_accounting >> ingest_jobs
     ingest_jobs >> [validate_jobs, ingest_throughput, ingest_metrics]
     ingest_throughput >> validate_throughput
     ingest_profiles >> validate_profiles

@@ -2,8 +2,9 @@
 
 Every day (`LUCID_MONITOR_SCHEDULE`), or by hand: reads what came into the lake since the champion learned and
 compares it with its training window: drift, live errors of estimates and forecasts beside naive rivals and
-validation, missing data. The decision is **ok**, **watch** or **retrain**, with its reasons, on a page (the
-button *Monitoring* of the task) and in MLflow.
+validation, missing data. Where a live scheduler uses the release: what it believed at submission beside what
+happened, and what its order was worth. The decision is **ok**, **watch** or **retrain**, with its reasons,
+on a page (the button *Monitoring* of the task) and in MLflow.
 
 **retrain** starts `retrain_models`, at most once in so many hours of new log. Nothing is published by it: the
 gate judges the new release like any other.
@@ -50,6 +51,12 @@ with DAG(
             title="Thresholds",
             description='In place of the defaults, e.g. {"psi_major": 0.3}; see docs/monitoring.md.',
         ),
+        "live": Param(
+            None,
+            type=["string", "null"],
+            title="Live scheduler",
+            description="Its state folder or address. Empty: the deployment's, if there is one.",
+        ),
         "may_retrain": Param(
             True, type="boolean", title="May start a retraining", description="Off: it only reports."
         ),
@@ -62,6 +69,7 @@ with DAG(
         as_of=dag.param("as_of"),
         monitor_settings=dag.param("settings"),
         may_request=dag.param("may_retrain"),
+        live=dag.param("live"),
     )
     request_retraining = RequestRetrainingOperator(
         task_id="request_retraining",

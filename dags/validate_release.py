@@ -3,6 +3,9 @@
 Starts when there is a new challenger, or by hand. Challenger, champion and the rival policies replay the
 held-out window of the log; the verdict (intervals, constraints, tables, plots) goes to MLflow with the
 release. A refusal is a result: this DAG succeeds, and `publish_release` says why nothing is published.
+
+A release whose configuration was picked from a Pareto front (`search_pareto_front`) is judged by the
+predictability that was preferred, at the price in mean JCT that it was picked at; *Rules* may say otherwise.
 """
 
 from datetime import timedelta
@@ -44,6 +47,13 @@ with DAG(
             title="As of",
             description="As if the log ended here (UTC). Empty: as announced.",
         ),
+        "rules": Param(
+            {},
+            type="object",
+            title="Rules",
+            description='Of the gate, by name, e.g. {"jct_price_pct": 80}. Others: their defaults, and what '
+            "the release was chosen for.",
+        ),
     },
 ) as dag:
     resolve_inputs = ResolveInputsOperator(
@@ -61,6 +71,7 @@ with DAG(
         hold_out_days=resolve_inputs.output["hold_out_days"],
         as_of=resolve_inputs.output["as_of"],
         version=resolve_inputs.output["version"],
+        rules=dag.param("rules"),
         outlets=[RELEASE_VERDICT],
     )
 

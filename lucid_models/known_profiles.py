@@ -91,6 +91,36 @@ def queue_with_known_profiles(
     return rows
 
 
+class LatestProfiles:
+    """What is known now of each template's needs, to be looked up job by job: for a scheduler that decides.
+
+    For a job that is submitted after all of `metrics` were known it says what `profiles_known_at` says of its
+    template.
+    """
+
+    def __init__(self, metrics: pd.DataFrame) -> None:
+        """`metrics`: JOB_METRICS_SCHEMA."""
+        self._newest: tuple[dict[str, tuple[float, ...]], ...] = ({}, {}, {})
+        if metrics.empty:
+            return
+        measured = _believed(metrics)
+        figures = measured[list(PROFILE)].to_numpy(dtype=np.float64).tolist()
+        for newest, templates in zip(self._newest, _templates(measured), strict=True):
+            newest.update(
+                (key, tuple(row)) for key, row in zip(templates, figures, strict=True) if key is not None
+            )
+
+    def of(self, job_type: str | None, user: str | None, name: str | None) -> dict[str, float]:
+        """Return gpu_util_pct, gpu_mem_util_pct and gpu_mem_mib of a job, as far as they are known."""
+        keys = (job_type or None, _joint_key(user, name), _joint_key(user, name and name_family(name)))
+        found: dict[str, float] = {}
+        for key, newest in zip(keys, self._newest, strict=True):
+            for column, value in zip(PROFILE, newest.get(key, ()) if key is not None else (), strict=False):
+                if np.isfinite(value):
+                    found.setdefault(column, value)
+        return found
+
+
 _Source = tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.object_]]
 
 
@@ -101,16 +131,7 @@ def _sources(jobs: pd.DataFrame, metrics: pd.DataFrame) -> Iterator[_Source]:
     submit = pd.to_datetime(jobs["submit_time"], utc=True).astype("datetime64[us, UTC]").array
     foretold = metrics[metrics["origin"].isin([PROFILED, PREDICTED])]
     yield from _own_source(jobs, foretold[foretold["origin"] == PROFILED], submit)
-    measured = fold_days(metrics[metrics["origin"] != PREDICTED])
-    enough = (measured["origin"] == PROFILED) | (
-        measured["observed_gpu_s"].fillna(0.0) >= LEAST_OBSERVED_GPU_S
-    )
-    measured = measured[enough & measured[list(PROFILE)].notna().any(axis=1)]
-    # Clocks that disagree make no job's own measurement known to itself.
-    known = measured["known_time"].where(
-        measured["origin"] == PROFILED, np.maximum(measured["known_time"], measured["submit_time"] + _TICK)
-    )
-    measured = measured.assign(known=known).sort_values(["known", "submit_time", "job_id"], kind="stable")
+    measured = _believed(metrics)
     for of_jobs, of_measured in zip(_templates(jobs), _templates(measured), strict=True):
         codes = pd.factorize(np.concatenate([of_jobs.to_numpy(), of_measured.to_numpy()]))[0]
         named, told = codes[: len(jobs)] >= 0, codes[len(jobs) :] >= 0
@@ -125,6 +146,20 @@ def _sources(jobs: pd.DataFrame, metrics: pd.DataFrame) -> Iterator[_Source]:
         values = near[list(PROFILE)].to_numpy(dtype=np.float64)
         yield near["row"].to_numpy(dtype=np.intp), values, near["origin"].to_numpy(dtype=object)
     yield from _own_source(jobs, foretold[foretold["origin"] == PREDICTED], submit)
+
+
+def _believed(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Measurements that tell of the jobs that follow, in the order in which they were `known`."""
+    measured = fold_days(metrics[metrics["origin"] != PREDICTED])
+    enough = (measured["origin"] == PROFILED) | (
+        measured["observed_gpu_s"].fillna(0.0) >= LEAST_OBSERVED_GPU_S
+    )
+    measured = measured[enough & measured[list(PROFILE)].notna().any(axis=1)]
+    # Clocks that disagree make no job's own measurement known to itself.
+    known = measured["known_time"].where(
+        measured["origin"] == PROFILED, np.maximum(measured["known_time"], measured["submit_time"] + _TICK)
+    )
+    return measured.assign(known=known).sort_values(["known", "submit_time", "job_id"], kind="stable")
 
 
 def _own_source(
@@ -156,10 +191,14 @@ def _templates(jobs: pd.DataFrame) -> Iterator["pd.Series[str]"]:
 
 def _joined(user: "pd.Series[str]", name: "pd.Series[str]") -> "pd.Series[str]":
     keys = [
-        None if pd.isna(what) else f"{'' if pd.isna(who) else who}{KEY_SEPARATOR}{what}"
+        None if pd.isna(what) else _joint_key(None if pd.isna(who) else who, what)
         for who, what in zip(user, name, strict=True)
     ]
     return pd.Series(keys, index=user.index, dtype=object)
+
+
+def _joint_key(user: str | None, name: str | None) -> str | None:
+    return f"{user or ''}{KEY_SEPARATOR}{name}" if name else None
 
 
 def _texts(jobs: pd.DataFrame, column: str) -> "pd.Series[str]":

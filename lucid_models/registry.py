@@ -80,6 +80,8 @@ class Registry:
 
         self.tracking_uri = tracking_uri
         self._client: Any = MlflowClient(tracking_uri, registry_uri=tracking_uri)
+        # Where a version lies never changes, and MLflow's client asks twice for it.
+        self._places: dict[tuple[str, int], str] = {}
 
     @contextmanager
     def as_current(self) -> Iterator[None]:
@@ -258,7 +260,10 @@ class Registry:
 
     def read_version_file(self, name: str, version: int, path: str) -> bytes:
         """A file of a registered version; raises NotFoundError."""
-        uri = self._call(lambda: self._client.get_model_version_download_uri(name, str(version)))
+        uri = self._places.get((name, version))
+        if uri is None:
+            uri = self._call(lambda: self._client.get_model_version_download_uri(name, str(version)))
+            self._places[name, version] = uri
         return self._read(f"{uri}/{path}", f"{name} version {version}: {path}")
 
     def read_run_file(self, run_id: str, path: str) -> bytes:

@@ -236,10 +236,10 @@ def _throughput_metrics(
     metrics: Metrics = {}
     baselines: dict[str, Metrics] = {}
     for row in rows:
-        value = float(row["mae"])
-        if np.isfinite(value):
+        # A young cluster has no same hour of last week to be measured by.
+        if row["mae"] is not None and np.isfinite(row["mae"]):
             target = metrics if row["model"] == "ebm" else baselines.setdefault(str(row["model"]), {})
-            target[f"{row['series']}_mae"] = value
+            target[f"{row['series']}_mae"] = float(row["mae"])
     return metrics, baselines
 
 

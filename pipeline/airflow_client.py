@@ -117,6 +117,16 @@ class AirflowClient:
         except NotFoundError:
             return None
 
+    def answers(self, dag_id: str, run_id: str, task_id: str) -> list[str]:
+        """Return what a task that waits for a person offers to answer."""
+        options: list[str] = self._get(_question(dag_id, run_id, task_id))["options"]
+        return options
+
+    def answer(self, dag_id: str, run_id: str, task_id: str, chosen: str) -> None:
+        """Answer a task that waits for a person (Airflow's *Required Actions*)."""
+        body = {"chosen_options": [chosen], "params_input": {}}
+        self._request("PATCH", _question(dag_id, run_id, task_id), json=body)
+
     def log_tail(self, dag_id: str, run_id: str, task_id: str, try_number: int, lines: int = 30) -> list[str]:
         """Return the last lines of a task's log."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
@@ -174,6 +184,10 @@ class AirflowClient:
         return ServiceUnavailableError(
             f"Airflow at {self._base_url} did not answer ({error}).", remedy="Is it up? `make up` starts it."
         )
+
+
+def _question(dag_id: str, run_id: str, task_id: str) -> str:
+    return f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
 
 
 def _log_line(entry: Any) -> str:

@@ -22,7 +22,7 @@ from pipeline.stack_config import StackConfig
 CHAIN = ("ingest_logs", "retrain_models", "validate_release", "publish_release")
 OVER = ("success", "failed")
 EXIT_FAILED, EXIT_REFUSED = 1, 2
-POLL_S = 1.0
+POLL_S = 2.0
 # After a DAG has handed over, the scheduler makes the next run within seconds.
 HANDOVER_TIMEOUT_S = 90.0
 TASK_STATES = ("running", "success", "failed", "skipped", "up_for_retry", "upstream_failed", "awaiting_input")

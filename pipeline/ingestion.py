@@ -1,5 +1,6 @@
 """One cluster's tables into the lake: what the DAG `ingest_logs` maps its tasks to."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cluster_logs.errors import BadInputError
@@ -8,6 +9,7 @@ from pipeline.plain_values import plain
 from pipeline.windows import read_time
 
 SYNTHETIC = "synthetic:"
+SLURM = "slurm"
 
 
 def ingest_cluster(
@@ -23,13 +25,18 @@ def ingest_cluster(
     end: str | None = None,
     days: int = 30,
     seed: int = 0,
+    staged_uris: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake.
 
-    `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole.
-    Returns the accounting with `lake_uri`. Raises BadInputError when the log is not named.
+    `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. The
+    source `slurm` is the accounting of this machine's Slurm: the runs that were about in the window, from
+    `staged_uris` if `read_accounting` was called before. Returns the accounting with `lake_uri`. Raises
+    BadInputError when the log is not named.
     """
+    if source_format == SLURM:
+        return _ingest_slurm(cluster, lake_uri, nodes_uri, gpus_per_node, start, end, staged_uris, progress)
     if source_format.startswith(SYNTHETIC):
         return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
     if not input_uri:
@@ -39,14 +46,7 @@ def ingest_cluster(
         )
     from cluster_logs.ingest import ingest_log
 
-    if nodes_uri:
-        ingest_log(
-            source_format="nodes-csv",
-            input_uri=nodes_uri,
-            cluster=cluster,
-            lake_uri=lake_uri,
-            gpus_per_node=gpus_per_node,
-        )
+    _ingest_nodes(nodes_uri, cluster, lake_uri, gpus_per_node)
     report = ingest_log(
         source_format=source_format,
         input_uri=input_uri,
@@ -59,6 +59,32 @@ def ingest_cluster(
         progress=progress,
     )
     return {**plain(report), "lake_uri": lake_uri}
+
+
+def read_accounting(
+    *,
+    cluster: str,
+    lake_uri: str,
+    start: str | None = None,
+    end: str | None = None,
+    interval_start: str | None = None,
+    nodes: bool = True,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Stage what this machine's Slurm knows of a window, and renew the nodes; returns where it lies."""
+    from pipeline.slurm_log import stage_accounting
+
+    staged = stage_accounting(
+        cluster=cluster,
+        lake_uri=lake_uri,
+        start=read_time(start),
+        end=read_time(end),
+        interval_start=read_time(interval_start),
+        nodes=nodes,
+        progress=progress,
+    )
+    found: dict[str, Any] = plain(staged)
+    return found
 
 
 def ingest_throughput(
@@ -75,6 +101,42 @@ def ingest_throughput(
         time_zone=time_zone,
     )
     return {**plain(report), "lake_uri": lake_uri}
+
+
+def _ingest_slurm(
+    cluster: str,
+    lake_uri: str,
+    nodes_uri: str | None,
+    gpus_per_node: int,
+    start: str | None,
+    end: str | None,
+    staged_uris: Sequence[str] | None,
+    progress: Progress,
+) -> dict[str, Any]:
+    from pipeline.slurm_log import ingest_staged
+
+    nodes = None
+    if staged_uris is None:
+        staged = read_accounting(
+            cluster=cluster, lake_uri=lake_uri, start=start, end=end, nodes=not nodes_uri, progress=progress
+        )
+        staged_uris, nodes = staged["uris"], staged["nodes"]
+    _ingest_nodes(nodes_uri, cluster, lake_uri, gpus_per_node)
+    report = ingest_staged(staged_uris, cluster=cluster, lake_uri=lake_uri, progress=progress)
+    return {**report, "nodes": nodes, "lake_uri": lake_uri}
+
+
+def _ingest_nodes(nodes_uri: str | None, cluster: str, lake_uri: str, gpus_per_node: int) -> None:
+    from cluster_logs.ingest import ingest_log
+
+    if nodes_uri:
+        ingest_log(
+            source_format="nodes-csv",
+            input_uri=nodes_uri,
+            cluster=cluster,
+            lake_uri=lake_uri,
+            gpus_per_node=gpus_per_node,
+        )
 
 
 def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int) -> dict[str, Any]:

@@ -15,8 +15,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,9 @@ def _start(config: StackConfig, tell: Say) -> None:
     for folder in (config.run_dir, config.log_dir, config.airflow_home, config.mlflow_dir / "artifacts"):
         folder.mkdir(parents=True, exist_ok=True)
     config.secrets_dir.mkdir(mode=0o700, exist_ok=True)
-    config.migrated_marker.unlink(missing_ok=True)
+    prepared = _prepared(config)
+    if not prepared:
+        config.migrated_marker.unlink(missing_ok=True)
     environment = stack_environment(config, os.environ)
     write_processes(config.run_dir, stack_processes(config))
     write_private(
@@ -212,7 +215,22 @@ def _start(config: StackConfig, tell: Say) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    # MLflow comes up while the metadata database is prepared.
+    if not prepared:
+        _prepare_database(config, environment, tell)
+
+
+def _prepared(config: StackConfig) -> bool:
+    """Whether the metadata database is there already, made by this version of Airflow."""
+    marker = config.migrated_marker
+    return (
+        config.airflow_database.is_file()
+        and marker.is_file()
+        and marker.read_text(encoding="utf-8") == version("apache-airflow")
+    )
+
+
+def _prepare_database(config: StackConfig, environment: Mapping[str, str], tell: Say) -> None:
+    """Make or upgrade the metadata database; MLflow comes up meanwhile, Airflow waits for the marker."""
     tell("preparing Airflow's database")
     with (config.log_dir / "db-migrate.log").open("ab") as log:
         migrated = subprocess.run(
@@ -230,7 +248,7 @@ def _start(config: StackConfig, tell: Say) -> None:
             f"`airflow db migrate` ended with {migrated.returncode}: "
             f"{_tail(config.log_dir / 'db-migrate.log')}"
         )
-    config.migrated_marker.touch()
+    write_private(config.migrated_marker, version("apache-airflow"))
 
 
 def _missing(config: StackConfig, airflow: AirflowClient, expected: set[str]) -> str:

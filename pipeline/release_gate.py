@@ -5,7 +5,7 @@ from typing import Any
 
 POLICY_COLUMNS = (
     *("policy", "jobs", "mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s"),
-    *("utilisation_pct", "preemptions"),
+    *("utilisation_pct", "preemptions", "mean_pred_err_pct", "p99_pred_err_pct"),
 )
 CONSTRAINT_COLUMNS = ("name", "challenger", "reference", "limit", "passed", "sentence")
 
@@ -27,11 +27,15 @@ def read_verdict(*, tracking_uri: str, version: int | None = None) -> dict[str, 
         verdict.get("sentence") or "The gate has not judged this release; run validate_release first."
     )
     word = "approved" if approved else "refused"
+    what = f"Release {release.version} of cluster {release.cluster} runs {release.policy}."
+    if release.choice is not None:
+        preferred = " and ".join(release.choice["preference"])
+        what += f" It is point {release.choice['point']} of a front for {preferred}."
     return {
         "version": int(release.version),
         "approved": approved,
         "reason": f"Release {release.version} is {word}: {sentence}",
-        "summary": f"**{sentence}**\n\nRelease {release.version} of cluster {release.cluster}.",
+        "summary": f"**{sentence}**\n\n{what}",
     }
 
 

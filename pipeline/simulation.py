@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -29,14 +29,20 @@ from simulator.artifact_rules.published_packing import (
     read_published_pairs,
 )
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
+from simulator.elastic.elastic_jobs import as_elastic
+from simulator.job_columns import strings_or_none
 from simulator.naive_forecast import naive_forecast
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.report import write_results
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules, load_rules
+from simulator.speed_up_table import measured_speed_ups, read_speed_ups
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload
+
+# Where the job table puts the beginning of a log that counts its own seconds.
+SECOND_0 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,9 @@ def simulate_log(
     time_zone: str | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     rules: str = "default",
+    predict: bool = False,
+    speed_ups_path: Path | None = None,
+    elastic_min_gpus: int | None = None,
     singles_path: Path | None = None,
     pairs_path: Path | None = None,
     seed: int = 0,
@@ -98,14 +107,18 @@ def simulate_log(
 
     The cluster is `nodes_path` (nodes of each virtual cluster, which may change with time), that of a lake
     (`events`), or one pool of `gpus`. `events` says what else happens to it, `watching` what is kept of each
-    run. Policies that need estimates get the log's own where it has them, else Tsafrir's user-history
-    estimate. Raises BadInputError for an input that cannot be used, UnknownNameError for a format, policy,
-    setting or rule set.
+    run. `predict` foretells each job's end at its submission. `speed_ups_path` has the speed-up curves of
+    elastic jobs where they are not the measured ones; with `elastic_min_gpus` all jobs are elastic. Policies
+    that need estimates get the log's own where it has them, else Tsafrir's user-history estimate. Raises
+    BadInputError for an input that cannot be used, UnknownNameError for a format, policy, setting or rule
+    set.
     """
     chosen_rules = load_rules(rules)
     classes = [policy_class(policy) for policy in policies]  # an unknown name is an error before long work
     events, watching = events or ClusterEvents(), watching or Watching()
-    zone = ZoneInfo(time_zone or load_reader(source_format).time_zone)
+    reader = load_reader(source_format)
+    zone = ZoneInfo(time_zone or reader.time_zone)
+    speed_ups = read_speed_ups(speed_ups_path) if speed_ups_path is not None else None
     sizes = None
     if nodes_path is not None:
         sizes = read_nodes_over_time(str(nodes_path), gpus_per_node=gpus_per_node, time_zone=zone.key)
@@ -122,7 +135,22 @@ def simulate_log(
     believed = None
     if any(chosen.get("packing_rule") == "pairs" for chosen in (settings or {}).values()):
         believed = learned_pairs(singles_path, pairs_path, seed)
-    workload = Workload.from_jobs(jobs, profiles=profiles, cpu_jobs=events.cpu_cores_per_node > 0)
+    workload = Workload.from_jobs(
+        jobs,
+        profiles=profiles,
+        cpu_jobs=events.cpu_cores_per_node > 0,
+        withdrawn_jobs=not chosen_rules.fractional,
+        speed_ups=speed_ups,
+        origin=SECOND_0 if reader.counts_from_zero and start is None else None,
+    )
+    if elastic_min_gpus is not None:
+        models = strings_or_none(jobs, "name")
+        workload = as_elastic(
+            workload,
+            elastic_min_gpus,
+            models=[models[row] for row in workload.rows] if workload.rows is not None else models,
+            speed_ups=speed_ups if speed_ups is not None else measured_speed_ups(),
+        )
     origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
     if events.lake_cluster is not None:
         sizes = lake_sizes(events.lake_uri, events.lake_cluster, origin.to_pydatetime(), zone)
@@ -171,6 +199,7 @@ def simulate_log(
                 changes=changes,
                 forecast=forecast,
                 believed_pairs=believed,
+                predict=predict,
                 recorder=watch.recorder,
                 progress=reported,
             )
@@ -220,8 +249,8 @@ def learned_pairs(singles_path: Path | None, pairs_path: Path | None, seed: int)
     """Return what a pairwise packing model predicts, trained on these measurements; None: there are none."""
     if singles_path is None or pairs_path is None:
         return None
+    from live_scheduler.deciding.sharing_beliefs import believed_pairs
     from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
-    from pipeline.validation.sharing_beliefs import believed_pairs
     from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
     solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))

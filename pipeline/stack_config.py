@@ -56,6 +56,11 @@ class StackConfig:
         return self.state_dir / "airflow"
 
     @property
+    def airflow_database(self) -> Path:
+        """Airflow's metadata database."""
+        return self.airflow_home / "airflow.db"
+
+    @property
     def mlflow_dir(self) -> Path:
         """MLflow's database and artifacts."""
         return self.state_dir / "mlflow"
@@ -72,7 +77,7 @@ class StackConfig:
 
     @property
     def migrated_marker(self) -> Path:
-        """A file that exists once the metadata database is there."""
+        """A file that exists once the metadata database is there; it holds Airflow's version."""
         return self.run_dir / "migrated"
 
 
@@ -120,14 +125,16 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(config.passwords_file),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{config.airflow_url}/execution/",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{config.airflow_home / 'airflow.db'}",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{config.airflow_database}",
         "AIRFLOW__API__HOST": LOOPBACK,
         "AIRFLOW__API__PORT": str(config.airflow_port),
         "AIRFLOW__API__BASE_URL": config.airflow_url,
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__API__SECRET_KEY": _secret(config, "api_secret_key"),
         "AIRFLOW__API_AUTH__JWT_SECRET": _secret(config, "jwt_secret"),
-        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+        # DAG files that did not change need no parsing every half minute; changed ones are seen at once.
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",
         # A task that died with the machine is tried again after a minute, not after five.
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(config.airflow_home / "logs"),
@@ -176,6 +183,8 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
                 argv=(airflow, *arguments),
                 log=str(config.log_dir / f"{name}.log"),
                 waits_for=migrated,
+                # Its tasks report to the API server: one that starts before that listens has failed.
+                waits_for_port=config.airflow_port if name == "scheduler" else None,
             )
             for name, arguments in airflow_processes.items()
         ),

@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ STATUS_FILE = "status.json"
 STACK_VARIABLE = "LUCID_STACK"  # every process of a stack carries it; its value names the stack's folder
 
 GRACE_S = 8.0
-POLL_S = 0.2
+POLL_S = 0.5
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 STEADY_AFTER_S = 60.0  # a process that lived this long starts with a short pause again
@@ -41,12 +42,22 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process: its name, its command line, its log, and a file that must exist before it starts."""
+    """One process: its name, its command line and its log.
+
+    Before it starts the file `waits_for` must exist, and somebody listen on `waits_for_port` of loopback.
+    """
 
     name: str
     argv: tuple[str, ...]
     log: str
     waits_for: str | None = None
+    waits_for_port: int | None = None
+
+    def may_start(self) -> bool:
+        """Whether what it waits for is there."""
+        if self.waits_for is not None and not Path(self.waits_for).exists():
+            return False
+        return self.waits_for_port is None or _listens(self.waits_for_port)
 
 
 @dataclass
@@ -58,6 +69,12 @@ class _Managed:
     pause_s: float = FIRST_PAUSE_S
     restarts: int = 0
     last_exit: int | None = None
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(POLL_S)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def write_private(path: Path, text: str) -> None:
@@ -177,8 +194,7 @@ class Supervisor:
         """Start what is due, notice what died; say whether anything changed."""
         now_s = time.monotonic()
         if managed.process is None:
-            waits_for = managed.spec.waits_for
-            if now_s < managed.start_after_s or (waits_for and not Path(waits_for).exists()):
+            if now_s < managed.start_after_s or not managed.spec.may_start():
                 return False
             self._start(managed, now_s)
             return True

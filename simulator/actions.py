@@ -2,14 +2,21 @@
 
 from dataclasses import dataclass
 
+from cluster_logs.errors import LucidError
 from simulator.placement import Placement
 from simulator.snapshot import JobView, NodePool
+
+
+class PolicyError(LucidError):
+    """A policy asked for something impossible, or left jobs waiting for ever."""
 
 
 # Actions are made once a start, in the innermost loop: `frozen` would make that three times as dear.
 @dataclass(slots=True)
 class Start:
     """Run a queued job alone on these GPUs, in the node pool that it is queued for.
+
+    They are all that it asks for; an elastic job may do with fewer, down to its minimum.
 
     With `limit_s` the run is bounded: a job that has not ended by then is stopped, what it computed is lost
     (nothing was checkpointed), and it queues again, marked as profiled.
@@ -26,6 +33,19 @@ class Colocate:
 
     job: JobView
     partner: JobView
+
+
+@dataclass(slots=True)
+class Resize:
+    """Have a running elastic job go on with these GPUs: more, fewer, or others.
+
+    It must run alone and without a limit, and hold its minimum at least. It keeps its progress and pays the
+    policy's overhead (`RunCosts.resize_s`), in which it holds its new GPUs. GPUs that it gives up are free
+    for the actions after this one.
+    """
+
+    job: JobView
+    placement: Placement
 
 
 @dataclass(slots=True)
@@ -61,4 +81,4 @@ class Reclaim:
     node: int  # its index in the borrower
 
 
-Action = Start | Colocate | Preempt | Loan | Reclaim
+Action = Start | Colocate | Resize | Preempt | Loan | Reclaim

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from cluster_logs.errors import BadInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_GPUS_PER_NODE = 8
 
@@ -46,7 +48,7 @@ class ClusterSpec:
         return self.nodes * self.gpus_per_node
 
     @classmethod
-    def from_nodes(cls, frame: pd.DataFrame, *, gpus_per_node: int | None = None) -> "ClusterSpec":
+    def from_nodes(cls, frame: "pd.DataFrame", *, gpus_per_node: int | None = None) -> "ClusterSpec":
         """Make a cluster from a table of nodes: virtual_cluster, nodes and, optionally, gpus_per_node.
 
         `gpus_per_node` replaces the table's own. A cluster whose nodes differ in size is refused.

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Protocol
 
 from cluster_logs.errors import BadInputError
 from simulator.workload import JobProfile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAIR_COLUMNS = ("job_type_1", "speed_1", "job_type_2", "speed_2")
 
@@ -61,7 +62,7 @@ class MeasuredPairs:
 
     def __init__(
         self,
-        pairs: pd.DataFrame,
+        pairs: "pd.DataFrame",
         fall_back: ColocationModel | None = None,
         *,
         speed_max: float | None = 1.0,

@@ -26,14 +26,83 @@ from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
 from simulator.snapshot import JobView, RunState
+from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Job, JobProfile, Workload
 
-SHAPES = ("quiet", "loaded", "burst", "gangs", "churn")
+SHAPES = ("quiet", "loaded", "burst", "gangs", "churn", "elastic")
 TOLERANCE_S = 1e-6
 
 
 class ConformanceError(LucidError):
     """A policy, or the engine, broke a rule that always holds."""
+
+
+class _Work:
+    """What an elastic job has done so far, as a watcher of its GPUs reckons."""
+
+    __slots__ = ("due_s", "held", "lost_s", "paused_until_s", "preemptions", "resizes", "worked_s")
+
+    def __init__(self) -> None:
+        self.worked_s = 0.0  # at full speed
+        self.paused_until_s = -inf
+        self.due_s: float | None = None  # pause that it owes when it resumes
+        self.held = 0
+        self.resizes = 0
+        self.preemptions = 0
+        self.lost_s = 0.0
+
+
+class ElasticAudit:
+    """Reckons the work of elastic jobs from the GPUs that they hold, moment by moment, and their costs."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._costs = simulation.policy.costs
+        self._work: dict[JobView, _Work] = {}
+        for job in simulation.jobs:
+            if job.elastic is None:
+                continue
+            self._work[job] = work = _Work()
+            work.worked_s = job.job.duration_s - job.remaining_s
+            work.resizes, work.preemptions, work.lost_s = job.resizes, job.preemptions, job.lost_s
+            if job.state is RunState.RUNNING:
+                work.paused_until_s = job.run_since_s + job.elastic.pause_s
+                work.worked_s = job.job.duration_s - job.remaining_at(simulation.now_s)
+            else:
+                work.due_s = job.elastic.pause_s
+
+    def look(self, now_s: float) -> None:
+        """Note who holds what before a step."""
+        for job, work in self._work.items():
+            work.held = job.held_gpus
+
+    def compare(self, before_s: float, now_s: float) -> None:
+        """Reckon what was done in a step; raises ConformanceError when a job ends too early or too late."""
+        for job, work in list(self._work.items()):
+            if work.held:
+                passed_s = max(0.0, now_s - max(before_s, work.paused_until_s))
+                work.worked_s += passed_s * job.speed_on(work.held)
+            if job.state is RunState.COMPLETED:
+                slack_s = TOLERANCE_S * max(1.0, now_s)
+                held_on = self._costs.completion_s * job.speed_on(work.held)  # no work, but the GPUs are held
+                if not job.was_colocated and abs(work.worked_s - held_on - job.job.duration_s) > slack_s:
+                    raise ConformanceError(
+                        f"{self._simulation.name}: {job!r} ended at {now_s} s with {work.worked_s} s of work "
+                        f"done, and had {job.job.duration_s} s to do."
+                    )
+            if job.state in (RunState.COMPLETED, RunState.CANCELLED):
+                del self._work[job]
+                continue
+            if job.lost_s != work.lost_s:
+                work.worked_s, work.lost_s, work.paused_until_s, work.due_s = 0.0, job.lost_s, -inf, None
+            elif job.preemptions != work.preemptions:
+                cost_s = self._costs.preemption_of(work.held, self._simulation.cluster.gpus_per_node)
+                work.due_s = max(work.paused_until_s - now_s, cost_s)
+            if job.state is RunState.RUNNING and work.due_s is not None:
+                work.paused_until_s, work.due_s = job.start_time_s + work.due_s, None
+            if job.resizes != work.resizes:
+                work.paused_until_s = max(work.paused_until_s, now_s + self._costs.resize_s)
+            work.resizes, work.preemptions = job.resizes, job.preemptions
 
 
 class AuditedSimulation(Simulation):
@@ -47,8 +116,11 @@ class AuditedSimulation(Simulation):
     def step(self, until_s: float = inf) -> bool:
         """Take a step, then compare the books with the facts."""
         before_s = self.now_s
+        audit = self._elastic_audit()
+        audit.look(before_s)
         if not super().step(until_s):
             return False
+        audit.compare(before_s, self.now_s)
         if self.now_s < before_s:
             raise ConformanceError(f"{self.name}: time went back from {before_s} s to {self.now_s} s.")
         self._audit_gpus()
@@ -58,6 +130,12 @@ class AuditedSimulation(Simulation):
         if queued != states.count(RunState.PENDING) or running != states.count(RunState.RUNNING):
             raise ConformanceError(f"{self.name}: a job was lost at {self.now_s} s.")
         return True
+
+    def _elastic_audit(self) -> "ElasticAudit":
+        audit = getattr(self, "_audit", None)
+        if audit is None:
+            audit = self._audit = ElasticAudit(self)
+        return audit
 
     def _audit_gpus(self) -> None:
         for pool in self.pools.values():
@@ -80,7 +158,8 @@ class AuditedSimulation(Simulation):
         placement = job.placement or ()
         nodes = [node for node, _ in placement]
         fault = None
-        if sum(gpus for _, gpus in placement) != job.gpus or len(set(nodes)) != len(nodes):
+        held = sum(gpus for _, gpus in placement)
+        if not job.min_gpus <= held <= job.gpus or len(set(nodes)) != len(nodes):
             fault = f"holds {placement} for a gang of {job.gpus}"
         elif job.first_start_time_s is None or job.first_start_time_s < job.submit_time_s:
             fault = "runs before its submission"
@@ -124,6 +203,8 @@ def check_work(jobs: list[JobView], name: str) -> None:
         slack_s = TOLERANCE_S * max(1.0, ran_s)
         if abs(ran_s - job.attained_s) > slack_s:
             fault = f"held GPUs for {job.attained_s} s and ran for {ran_s} s"
+        elif job.elastic is not None:  # `ElasticAudit` has followed its work
+            continue
         elif not job.was_colocated and abs(ran_s - least_s) > slack_s:
             fault = f"ran for {ran_s} s and had {least_s} s to do"
         elif not job.stranded and ran_s - job.colocated_s > least_s + slack_s:
@@ -136,13 +217,14 @@ def check_work(jobs: list[JobView], name: str) -> None:
 def sample_workload(shape: str, seed: int, jobs: int = 120) -> tuple[Workload, ClusterSpec]:
     """Make a small workload of a shape, with profiles and noisy estimates; the same for the same seed.
 
-    In "churn" users withdraw jobs, some jobs need CPU cores only and some change their needs;
-    `sample_changes` has the nodes that come, leave and fail meanwhile.
+    In "elastic" most jobs can do with fewer GPUs than they ask for. In "churn" users withdraw jobs, some jobs
+    need CPU cores only and some change their needs. `sample_changes` has the nodes that come, leave and fail
+    meanwhile.
     """
     churn = shape == "churn"
     random = Random(f"{shape} {seed}")  # noqa: S311  (not for secrets)
     cluster = ClusterSpec({"a": 12, "b": 8, "c": 1}, 8, cpu_cores_per_node=8 if churn else 0)
-    gap_s = {"quiet": 600, "loaded": 20, "burst": 1, "gangs": 60, "churn": 40}[shape]
+    gap_s = {"quiet": 600, "loaded": 20, "burst": 1, "gangs": 60, "churn": 40, "elastic": 25}[shape]
     sizes = (8, 16, 20, 32, 40) if shape == "gangs" else (1, 1, 1, 2, 3, 4, 8, 8, 16)
     now_s = 0
     rows = []
@@ -174,6 +256,8 @@ def sample_workload(shape: str, seed: int, jobs: int = 120) -> tuple[Workload, C
         )
         if churn:
             rows[-1] = _unruly(rows[-1], random)
+        elif shape == "elastic" and random.random() < 0.7:
+            rows[-1] = _elastic(rows[-1], random)
     first_s = rows[0].submit_time_s
     return Workload(
         tuple(replace(row, submit_time_s=row.submit_time_s - first_s) for row in rows), {}
@@ -193,9 +277,21 @@ def _unruly(job: Job, random: Random) -> Job:
     return replace(job, long_cold_start=draw > 0.95)
 
 
+def _elastic(job: Job, random: Random) -> Job:
+    """Have a job scale in its own way, not always well, from none, one, some or all of its GPUs on."""
+    speeds = [0.0, 1.0]
+    while len(speeds) <= job.gpus:
+        speeds.append(speeds[-1] + random.uniform(-0.05, 1.0))
+    speed_up = SpeedUp(tuple(speeds))
+    least = random.choice((0, 1, 1, job.gpus // 2, job.gpus))
+    elasticity = Elasticity(job.duration_s * speed_up.at(job.gpus), speed_up, least)
+    late = random.random() < 0.05
+    return replace(job, elasticity=elasticity, cancel_time_s=job.submit_time_s + 900 if late else None)
+
+
 def sample_changes(shape: str, seed: int, cluster: ClusterSpec) -> tuple[ClusterChange, ...]:
     """Make what happens to the nodes under `sample_workload` of the same shape and seed."""
-    if shape != "churn":
+    if shape not in ("churn", "elastic"):
         return ()
     random = Random(f"changes {seed}")  # noqa: S311  (not for secrets)
     changes: list[ClusterChange] = []
@@ -240,7 +336,7 @@ def check_causality(
     moment_s = float(before["end_time_s"].median())
     longest_s = 2 * max(job.duration_s for job in workload.jobs) + 1_000
     turned = tuple(
-        replace(job, duration_s=longest_s - job.duration_s) if end_s > moment_s else job
+        job.lasting(longest_s - job.duration_s) if end_s > moment_s else job
         for job, end_s in zip(workload.jobs, before["end_time_s"], strict=True)
     )
     after = audited(replace(workload, jobs=turned), cluster, make(), name=name, rules=rules).jobs

@@ -1,10 +1,14 @@
 """How evenly a schedule treats users and virtual clusters."""
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cluster_logs.errors import BadInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def jain_index(values: ArrayLike) -> float:
@@ -28,7 +32,7 @@ def jain_index(values: ArrayLike) -> float:
     return min(1.0, float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())))
 
 
-def progress_rates(slowdowns: NDArray[np.float64], groups: pd.Series) -> NDArray[np.float64]:
+def progress_rates(slowdowns: NDArray[np.float64], groups: "pd.Series[Any]") -> NDArray[np.float64]:
     """Return each group's mean progress rate, in (0, 1], by the order of names; without a name: left out.
 
     A job's progress rate is the inverse of its slowdown: run time alone over time in the system ("normalised
@@ -36,5 +40,7 @@ def progress_rates(slowdowns: NDArray[np.float64], groups: pd.Series) -> NDArray
     28(3), 2008). Jain's index is meant for such a quantity: bounded, and better when higher. An index of mean
     slowdowns would hang on the one user with the shortest job in the longest queue.
     """
+    import pandas as pd
+
     means = pd.Series(1.0 / slowdowns).groupby(groups.to_numpy(dtype=object), sort=True, dropna=True).mean()
     return np.asarray(means, dtype=np.float64)

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.metrics import mean
+from simulator.elastic.metrics import finite_errors_pct
+from simulator.metrics import mean, percentile
 from simulator.result import SimulationResult
 from simulator.snapshot import RunState
 from simulator.watching.usage import Usage
@@ -21,6 +22,8 @@ QUEUING_CDF_FILE = "queuing_cdf.png"
 QUEUING_FILE = "queuing_delay_by_virtual_cluster.png"
 USAGE_FILE = "usage.png"
 WAITS_FILE = "waits.png"
+PREDICTION_FILE = "pred_err_cdf.png"
+TRADE_OFF_FILE = "jct_against_pred_err.png"
 SHOWN_VIRTUAL_CLUSTERS = 8  # as in Figure 9: those with the longest queuing, and "all"
 POINTS = 1_000  # of a line; more than a picture has columns
 DAY_S, HOUR_S = 86_400.0, 3_600.0
@@ -39,7 +42,7 @@ def draw_figures(
 
     With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
     line of all GPUs. With `waits` (`simulator.watching.waiting.mean_waits` by policy) also what jobs waited
-    for.
+    for. Results with predictions have their error drawn, too.
     """
     if not any(len(result.jobs) for result in results.values()):
         return []
@@ -49,6 +52,10 @@ def draw_figures(
         QUEUING_CDF_FILE: queuing_cdf(results),
         QUEUING_FILE: queuing_delay_by_virtual_cluster(results),
     }
+    foretold = {name: result for name, result in results.items() if "predicted_end_time_s" in result.jobs}
+    if foretold:
+        drawn[PREDICTION_FILE] = pred_err_cdf(foretold)
+        drawn[TRADE_OFF_FILE] = jct_against_pred_err(foretold)
     if usage:
         drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes)
     if waits:
@@ -77,6 +84,36 @@ def queuing_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     figure = _cdf(waited, "queuing delay (s)")
     figure.axes[0].set_xscale("symlog", linthresh=1.0)
     figure.axes[0].set_xlim(left=0)
+    return figure
+
+
+def pred_err_cdf(results: Mapping[str, SimulationResult]) -> Figure:
+    """Draw the share of jobs (%) whose end was at most so far from what was foretold (Pred_err, %)."""
+    errors = {name: finite_errors_pct(result.jobs) for name, result in results.items()}
+    figure = _cdf(errors, "prediction error (% of the predicted completion time)")
+    figure.axes[0].set_xscale("symlog", linthresh=1.0)
+    figure.axes[0].set_xlim(left=0)
+    return figure
+
+
+def jct_against_pred_err(results: Mapping[str, SimulationResult]) -> Figure:
+    """Draw what predictability costs: a point a policy, mean JCT (h) against mean and P99 Pred_err (%)."""
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    drawn = figure.subplots(1, 2)
+    for axes, label in zip(drawn, ("mean", "P99"), strict=True):
+        for name, result in results.items():
+            errors = finite_errors_pct(result.jobs)
+            error = mean(errors) if label == "mean" else percentile(errors, 99)
+            hours = mean(result.jobs["jct_s"].dropna().to_numpy()) / HOUR_S
+            axes.scatter([hours], [error], label=name)
+            axes.annotate(name, (hours, error), xytext=(4, 4), textcoords="offset points", fontsize="small")
+        axes.set_xscale("log")
+        axes.set_yscale("symlog", linthresh=1.0)
+        axes.set_ylim(bottom=-0.05)
+        axes.set_xlabel("mean JCT (h)")
+        axes.set_ylabel(f"{label} prediction error (%)")
+        axes.grid(visible=True, alpha=0.3)
+        axes.margins(x=0.2, y=0.15)
     return figure
 
 

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from sys import intern
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from cluster_logs.errors import BadInputError
-from cluster_logs.job_table import JobState
+from cluster_logs.job_states import JobState
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+def require(frame: "pd.DataFrame", columns: Sequence[str]) -> None:
     """Raise BadInputError when a column is missing."""
     missing = [column for column in columns if column not in frame.columns]
     if missing:
@@ -26,8 +29,10 @@ def aware(instant: datetime) -> datetime:
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
-def instants_of(column: pd.Series) -> pd.Series:
+def instants_of(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Read times (UTC): instants, ISO 8601 text (naive: UTC), or numbers of seconds."""
+    import pandas as pd
+
     try:
         if pd.api.types.is_numeric_dtype(column):
             return pd.to_datetime(column, unit="s", utc=True)
@@ -59,7 +64,7 @@ def estimates_of(values: np.ndarray | None, rows: np.ndarray) -> list[float | No
     return numbers_or_none(beliefs)
 
 
-def strings_or_none(frame: pd.DataFrame, column: str) -> list[str | None]:
+def strings_or_none(frame: "pd.DataFrame", column: str) -> list[str | None]:
     """Return one text a row; None where there is none, or no such column."""
     if column not in frame.columns:
         return [None] * len(frame)
@@ -69,21 +74,23 @@ def strings_or_none(frame: pd.DataFrame, column: str) -> list[str | None]:
     return [None if value is None else intern(str(value)) for value in known]
 
 
-def floats(frame: pd.DataFrame, column: str) -> np.ndarray:
+def floats(frame: "pd.DataFrame", column: str) -> np.ndarray:
     """Return one number a row; NaN where there is none, or no such column."""
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
+    import pandas as pd
+
     return pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
 
 
-def flags(frame: pd.DataFrame, column: str) -> np.ndarray:
+def flags(frame: "pd.DataFrame", column: str) -> np.ndarray:
     """Return one truth value a row; False where there is none, or no such column."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
     return frame[column].fillna(False).astype(bool).to_numpy()
 
 
-def waited_until_cancelled_s(frame: pd.DataFrame, submitted_us: np.ndarray) -> np.ndarray:
+def waited_until_cancelled_s(frame: "pd.DataFrame", submitted_us: np.ndarray) -> np.ndarray:
     """Return for how long a job waited (s) that was cancelled before it started; NaN for all others."""
     waited_s = np.full(len(frame), np.nan)
     if not {"state", "start_time", "end_time"} <= set(frame.columns):

@@ -1,10 +1,12 @@
 """A queue that stays sorted by the policy's priority, whatever its length."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +49,10 @@ class JobQueue:
         """Iterate over (priority, arrival, job)."""
         return chain.from_iterable(self._blocks)
 
+    def by_arrival(self) -> "list[JobView]":
+        """Return the jobs in the order in which they came."""
+        return [entry[2] for entry in sorted(self.entries(), key=itemgetter(1))]
+
     @property
     def first(self) -> "JobView":
         """The job with the lowest priority value; raises IndexError when the queue is empty."""
@@ -69,6 +75,36 @@ class JobQueue:
             part._insert(entry)
         if self._newcomers is not None:
             self._newcomers.append(job)
+
+    def reorder(self, jobs: "list[JobView]", newcomers: "Iterable[JobView]", gpus: int) -> None:
+        """Hold these jobs in this order, and no others; who has left was removed before.
+
+        For a live queue, in which every estimate moves between two decisions; without newcomers, `exchange`
+        does. A job's priority is its place. `newcomers` are in no queue yet, `gpus` is what all ask for
+        together.
+        """
+        if self._newcomers is not None:
+            self._newcomers += newcomers
+        places = range(len(jobs))
+        entries: list[Entry] = list(zip(places, places, jobs, strict=True))
+        for job, entry in zip(jobs, entries, strict=True):
+            job.queue_entry = entry
+        self._by_gpus = None
+        self._blocks = _blocks(entries)
+        self._length = len(entries)
+        self.gpus = gpus
+
+    def exchange(self, places: Sequence[int], jobs: "Sequence[JobView]") -> None:
+        """At these places, counted from 0, put these jobs: the same that stand there now, in another order.
+
+        Each takes the priority and the arrival of who stood at its place.
+        """
+        entries = list(self.entries())
+        for place, job in zip(places, jobs, strict=True):
+            priority, arrival, _ = entries[place]
+            job.queue_entry = entries[place] = (priority, arrival, job)
+        self._by_gpus = None
+        self._blocks = _blocks(entries)
 
     def remove(self, job: "JobView") -> None:
         """Take a job out; raises ValueError when it is not queued here."""
@@ -96,9 +132,10 @@ class JobQueue:
         not look at each.
         """
         if self._by_gpus is None:
-            self._by_gpus = {}
+            parts: defaultdict[int, list[Entry]] = defaultdict(list)
             for entry in self.entries():
-                self._by_gpus.setdefault(entry[2].gpus, JobQueue())._insert(entry)
+                parts[entry[2].gpus].append(entry)
+            self._by_gpus = {gpus: JobQueue._of(gpus, part) for gpus, part in parts.items()}
         return self._by_gpus
 
     def walk(self) -> "QueueWalk":
@@ -114,6 +151,15 @@ class JobQueue:
         if newcomers or self._newcomers is None:
             self._newcomers = []
         return newcomers
+
+    @classmethod
+    def _of(cls, gpus: int, entries: list[Entry]) -> "JobQueue":
+        """Return a part of a queue, of entries in order whose jobs all ask for so many GPUs."""
+        part = cls()
+        part._blocks = _blocks(entries)
+        part._length = len(entries)
+        part.gpus = gpus * len(entries)
+        return part
 
     def _insert(self, entry: Entry) -> None:
         self._length += 1
@@ -158,6 +204,10 @@ class JobQueue:
             else:
                 high = middle
         return low
+
+
+def _blocks(entries: list[Entry]) -> list[list[Entry]]:
+    return [entries[at : at + BLOCK] for at in range(0, len(entries), BLOCK)] or [[]]
 
 
 class QueueWalk:

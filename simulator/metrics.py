@@ -1,13 +1,15 @@
 """Figures of merit of a simulated schedule, each defined once and with its source (docs/concepts.md)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from simulator.fairness import jain_index, progress_rates
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +66,7 @@ def starved(queuing_delay_s: ArrayLike, duration_s: ArrayLike) -> NDArray[np.boo
     return waits
 
 
-def schedule_summary(jobs: pd.DataFrame, *, total_gpus: float, held_gpu_s: float) -> dict[str, Any]:
+def schedule_summary(jobs: "pd.DataFrame", *, total_gpus: float, held_gpu_s: float) -> dict[str, Any]:
     """Summarise a table of jobs that left the cluster (`simulator.result.JOB_COLUMNS`).
 
     JCT, slowdown and what depends on a job's run time are of the jobs that completed; queuing and starvation
@@ -123,7 +125,7 @@ def _spread(name: str, values: np.ndarray) -> dict[str, float]:
     }
 
 
-def _fairness(slowdown: Floats, groups: pd.Series) -> float | None:
+def _fairness(slowdown: Floats, groups: "pd.Series[Any]") -> float | None:
     """Jain's index over groups; None where the log names none."""
     rates = progress_rates(slowdown, groups)
     return jain_index(rates) if len(rates) else None
@@ -134,7 +136,7 @@ def _percent(flags: np.ndarray) -> float:
     return 100 * float(flags.mean()) if len(flags) else 0.0
 
 
-def _by_size(completed: pd.DataFrame) -> dict[str, float]:
+def _by_size(completed: "pd.DataFrame") -> dict[str, float]:
     """Large jobs (more than 8 GPUs) against small ones, as in Lucid's Table 5."""
     large = completed["gpus"].to_numpy() > SMALL_JOB_MAX_GPUS
     figures: dict[str, float] = {"large_jobs": int(large.sum())}
@@ -157,7 +159,7 @@ def _short_jobs(queuing: np.ndarray, duration: np.ndarray) -> dict[str, float]:
     }
 
 
-def by_group(jobs: pd.DataFrame, column: str) -> list[Mapping[str, Any]]:
+def by_group(jobs: "pd.DataFrame", column: str) -> list[Mapping[str, Any]]:
     """Summarise by `virtual_cluster` or `user`, in the order of names; rows without a name are one group."""
     names = jobs[column].astype("object").where(jobs[column].notna(), "(unknown)")
     return [

@@ -15,7 +15,7 @@ class Repair:
     """A failed node comes back."""
 
     at_s: float
-    home: NodePool
+    home: str  # the pool that the node belongs to
     node: int
     reason: str
 
@@ -56,11 +56,11 @@ class NodeBooks:
 
     def __init__(self, pools: Mapping[str, NodePool], given: ClusterSpec, prepared: ClusterSpec) -> None:
         self._pools = pools
-        self._set_aside = {
+        self.set_aside = {
             name: nodes - prepared.virtual_clusters[name] for name, nodes in given.virtual_clusters.items()
         }
         self.resized: set[str] = set()  # virtual clusters whose size has changed
-        self._failures = 0
+        self.failures = 0  # so far
         self._gpus = prepared.total_gpus
         self._changed_s = 0.0
         self._gpu_s = 0.0
@@ -78,11 +78,11 @@ class NodeBooks:
         """Apply a change; raises UnknownNameError for a virtual cluster that does not exist."""
         if isinstance(change, Repair):
             return self._repair(change, now_s)
-        if change.virtual_cluster not in self._set_aside:
-            raise UnknownNameError("virtual cluster", change.virtual_cluster, self._set_aside)
+        if change.virtual_cluster not in self.set_aside:
+            raise UnknownNameError("virtual cluster", change.virtual_cluster, self.set_aside)
         pool = self._pools[change.virtual_cluster]
         if isinstance(change, SizeChange):
-            nodes = max(0, change.nodes - self._set_aside[pool.name])
+            nodes = max(0, change.nodes - self.set_aside[pool.name])
             self.resized.add(pool.name)
             affected = [pool]
             if cpu_pool(pool.name) in self._pools:
@@ -102,7 +102,7 @@ class NodeBooks:
         for _ in range(nodes - len(own)):
             pool.free.add_node()
             pool.total_gpus += pool.free.gpus_per_node
-        if pool.name in self._set_aside:
+        if pool.name in self.set_aside:
             self._count(pool.total_gpus - before, now_s)
 
     def _count(self, gpus: int, now_s: float) -> None:
@@ -112,17 +112,17 @@ class NodeBooks:
 
     def _fail(self, failure: NodeFailure, pool: NodePool, now_s: float) -> Affected:
         own = pool.own_nodes()
-        if failure.node >= len(own) + self._set_aside[pool.name]:
+        if failure.node >= len(own) + self.set_aside[pool.name]:
             raise BadInputError(
                 f"Node {failure.node} of {pool.name!r} fails at {failure.at_s} s, and it has "
-                f"{len(own) + self._set_aside[pool.name]} nodes.",
+                f"{len(own) + self.set_aside[pool.name]} nodes.",
                 remedy="Nodes are counted from 0.",
             )
         if failure.node >= len(own):
             return Affected()
         node = own[failure.node]
-        self._failures += 1
-        reason = f"{FAILED} {self._failures}"
+        self.failures += 1
+        reason = f"{FAILED} {self.failures}"
         places = self._places(pool, node)
         killed = tuple(
             job
@@ -134,15 +134,16 @@ class NodeBooks:
         for place, at in places:
             place.close(at, reason)
         self._count(pool.total_gpus - before, now_s)
-        repair = Repair(failure.at_s + failure.down_s, pool, node, reason)
+        repair = Repair(failure.at_s + failure.down_s, pool.name, node, reason)
         return Affected(tuple(place for place, _ in places), killed, repair)
 
     def _repair(self, repair: Repair, now_s: float) -> Affected:
-        before = repair.home.total_gpus
-        places = self._places(repair.home, repair.node)
+        home = self._pools[repair.home]
+        before = home.total_gpus
+        places = self._places(home, repair.node)
         for place, at in places:
             place.reopen(at, repair.reason)
-        self._count(repair.home.total_gpus - before, now_s)
+        self._count(home.total_gpus - before, now_s)
         return Affected(tuple(place for place, _ in places))
 
     def _places(self, home: NodePool, node: int) -> list[tuple[NodePool, int]]:

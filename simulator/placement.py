@@ -22,6 +22,14 @@ Placement = tuple[tuple[int, int], ...]
 Remainder = Literal["fullest", "freest"]
 
 
+def exchanged(before: Placement, after: Placement) -> tuple[Placement, Placement]:
+    """Return the GPUs that are given up and those that are newly taken, going from one place to another."""
+    held, wanted = dict(before), dict(after)
+    given = tuple((node, n - wanted.get(node, 0)) for node, n in before if n > wanted.get(node, 0))
+    taken = tuple((node, n - held.get(node, 0)) for node, n in after if n > held.get(node, 0))
+    return given, taken
+
+
 class FreeGpus:
     """The free GPUs of a set of equal nodes."""
 

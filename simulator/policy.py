@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Start
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from simulator.workload import Workload
 
 
+class RankByColumns(Protocol):
+    """Ranks jobs by their GPUs, estimated run times (s) and submissions (s): of one job, or of many at once.
+
+    Returns what to sort by, the most significant first.
+    """
+
+    def __call__(self, gpus: Any, estimate_s: Any, submit_time_s: Any) -> tuple[Any, ...]:
+        """Numbers in, numbers out; arrays in, arrays out."""
+
+
 @dataclass(frozen=True)
 class RunCosts:
     """Seconds that a policy's mechanisms cost a job. The GPUs are held meanwhile."""
@@ -32,6 +42,7 @@ class RunCosts:
     preemption_multi_node_s: float | None = None  # of a larger job; None: the same
     completion_s: float = 0.0  # between the end of the work and the release of the GPUs
     preemption_single_gpu_s: float | None = None  # of a job on one GPU; None: as on one node
+    resize_s: float = 0.0  # checkpoint and restore when an elastic job gets other GPUs while it runs
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -50,15 +61,17 @@ class RunCosts:
 class Policy(ABC):
     """A scheduling policy. `priority` and `decide` are all that a simple one needs.
 
-    Class attributes declare what it needs: `oracle` (it reads true durations), `needs_estimates`. One that
-    serves each queue strictly from the front says so (`in_order`): it is not asked when a job queues behind
-    others, since that changes nothing. `round_s` makes decisions fall on multiples of that many seconds only;
-    None decides at every event.
+    Attributes declare what it needs: `oracle` (it reads true durations), `needs_estimates`. One that serves
+    each queue strictly from the front says so (`in_order`): it is not asked when a job queues behind others,
+    since that changes nothing. `arrivals_never_delay`: what is submitted later never changes when an earlier
+    job runs. `round_s` makes decisions fall on multiples of that many seconds only; None decides at every
+    event.
     """
 
-    oracle: ClassVar[bool] = False
-    needs_estimates: ClassVar[bool] = False
+    oracle: bool = False
+    needs_estimates: bool = False
     in_order: ClassVar[bool] = False
+    arrivals_never_delay: bool = False
     round_s: float | None = None
     costs: RunCosts = RunCosts()
 
@@ -77,6 +90,22 @@ class Policy(ABC):
     def priority(self, job: JobView) -> Any:
         """Rank a job when it starts to wait: lower is served earlier; ties go by who waits longest."""
 
+    def rank_by_columns(self, pool: str) -> "RankByColumns | None":
+        """Return what ranks all jobs of a pool at once; None: they are ranked one by one, by `priority`.
+
+        A live scheduler ranks whole queues anew at every decision. What comes out orders the jobs as
+        `priority` does.
+        """
+        return None
+
+    def turns(self, pool: NodePool) -> "Mapping[JobView, Any] | None":
+        """Rank the jobs that waited in a pool at the last decision by whose turn is next, lower first.
+
+        For an order that depends on what others hold, which no job's own `priority` can say; None: the queue
+        is in order. A live scheduler serves those who do not start now in this order.
+        """
+        return None
+
     @abstractmethod
     def decide(self, snapshot: Snapshot) -> Sequence[Action]:
         """Say what to do now, in the pools of `snapshot.changed`. Actions are applied in order."""
@@ -84,6 +113,19 @@ class Policy(ABC):
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """When `decide` could answer differently in a pool although nothing happens there; None: never."""
         return None
+
+    def history(self) -> Any:
+        """Return what it remembers that no snapshot shows (what users have used, say); None: nothing.
+
+        It may name jobs and pools; whoever takes it makes a copy, with those of another simulation.
+        """
+        return None
+
+    def resume(self, pools: Mapping[str, NodePool], history: Any) -> None:  # noqa: B027  (most need not)
+        """Take note that the cluster is in use from the start, with what another of its kind remembered.
+
+        Called once, after `prepare`. `history` is None where nobody knows, else it is this policy's to keep.
+        """
 
     def stage_before(
         self, workload: "Workload", cluster: ClusterSpec, rules: "Rules"

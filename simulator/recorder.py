@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Literal, Protocol
 
+from simulator.placement import Placement
 from simulator.snapshot import JobView, NodePool
 
 StopReason = Literal["completed", "preempted", "evicted", "limit", "failed", "cancelled"]
@@ -20,6 +21,9 @@ class Recorder(Protocol):
 
     def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
         """A job begins to run, alone or on its partner's GPUs."""
+
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """A running job goes on with other GPUs than `before`; it shows the new ones."""
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
         """A job's run ends; a job that was cancelled while it waited had none."""

@@ -19,6 +19,8 @@ JOB_FILE_COLUMNS = [
     "jct_s",
     "preemptions",
 ]
+# With predictions, and for elastic jobs.
+PREDICTION_COLUMNS = ["predicted_end_time_s", "fair_time_s", "resizes"]
 MORE_JOB_FILE_COLUMNS = ["user", "duration_s", "estimated_duration_s", "colocated", "profiled", "state"]
 
 
@@ -35,7 +37,10 @@ def write_results(
     summaries = []
     for name, result in results.items():
         path = out_dir / f"jobs_{name}.csv"
-        result.jobs[JOB_FILE_COLUMNS + MORE_JOB_FILE_COLUMNS].to_csv(path, index=False, lineterminator="\n")
+        foretold = [column for column in PREDICTION_COLUMNS if column in result.jobs]
+        result.jobs[[*JOB_FILE_COLUMNS, *foretold, *MORE_JOB_FILE_COLUMNS]].to_csv(
+            path, index=False, lineterminator="\n"
+        )
         written.append(path)
         ended = result.jobs[result.jobs["end_time_s"].notna()]
         summaries.append(

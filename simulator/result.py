@@ -1,12 +1,16 @@
 """What a simulation returns: one row a job, and a summary."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+import numpy as np
 
+from simulator.metrics import Floats, mean, schedule_summary
 from simulator.snapshot import JobView
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 JOB_COLUMNS: Mapping[str, str] = {
     "job_id": "as in the source",
@@ -29,6 +33,7 @@ JOB_COLUMNS: Mapping[str, str] = {
     "lost_s": "run time thrown away: a profiling run that did not finish the job",
     "profiled": "whether it ran on the profiler",
     "ended_in_profiling": "whether it never reached the main cluster",
+    "resizes": "times that its GPUs changed while it ran",
 }
 
 
@@ -36,13 +41,15 @@ JOB_COLUMNS: Mapping[str, str] = {
 class SimulationResult:
     """The outcome of one policy on one workload. Rows are in the workload's order for every policy."""
 
-    jobs: pd.DataFrame  # the columns of JOB_COLUMNS
+    jobs: "pd.DataFrame"  # the columns of JOB_COLUMNS
     summary: Mapping[str, Any]
-    origin: pd.Timestamp | None = None  # the instant of second 0 (UTC)
+    origin: "pd.Timestamp | None" = None  # the instant of second 0 (UTC)
 
 
-def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> pd.DataFrame:
+def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> "pd.DataFrame":
     """Make the table of jobs that left the cluster, completed or cancelled."""
+    import pandas as pd
+
     return pd.DataFrame(
         {
             "job_id": [view.job.job_id for view in jobs],
@@ -67,9 +74,45 @@ def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> pd.
             "lost_s": _floats(view.lost_s for view in jobs),
             "profiled": pd.array([view.profiled for view in jobs], dtype="bool"),
             "ended_in_profiling": pd.array([view.index in ended_in_profiling for view in jobs], dtype="bool"),
+            "resizes": pd.array([view.resizes for view in jobs], dtype="int64"),
         }
     )
 
 
-def _floats(values: Any) -> pd.Series:
-    return pd.Series(list(values), dtype="float64")
+def schedule_of(
+    jobs: Sequence[JobView],
+    *,
+    held: Collection[JobView],
+    ended_in_profiling: frozenset[int],
+    mean_gpus: Callable[[float], float],
+) -> tuple["pd.DataFrame", dict[str, Any]]:
+    """Return the table of all jobs, and the figures of merit of the schedule.
+
+    `held` are jobs that their virtual cluster has outgrown: they never ended. `mean_gpus` tells how many GPUs
+    the cluster has had on average until a moment (s).
+    """
+    table = job_rows(jobs, ended_in_profiling)
+    # Colocated jobs hold their GPUs together: each second of the pair counts once.
+    held_gpu_s = sum(view.job.gpus * (view.attained_s - view.colocated_s / 2) for view in jobs)
+    ended = np.array([view.end_time_s is not None for view in jobs], dtype=bool)
+    on_cpus = np.array([not view.job.gpus for view in jobs], dtype=bool)
+    replayed = table if ended.all() and not on_cpus.any() else table[ended & ~on_cpus]
+    elastic = [view.elastic for view in jobs if view.elastic is not None]
+    held_gpu_s -= sum(run.spared_gpu_s for run in elastic)
+    until_s = float(replayed["end_time_s"].max()) if len(replayed) else 0.0
+    figures = schedule_summary(replayed, total_gpus=mean_gpus(until_s), held_gpu_s=held_gpu_s)
+    # These are counted with all GPUs that a job asks for.
+    figures["overhead_gpu_s"] -= sum(run.spared_overhead_gpu_s for run in elastic)
+    figures["lost_gpu_s"] -= sum(run.spared_lost_gpu_s for run in elastic)
+    return table, {
+        **figures,
+        "resizes": sum(run.resizes for run in elastic),
+        "outgrown_jobs": sum(view.job.gpus > 0 for view in held),
+        "cpu_jobs": int(on_cpus.sum()),
+        "cpu_jobs_mean_queuing_delay_s": mean(table["queuing_delay_s"].to_numpy()[on_cpus]),
+        "node_failures_suffered": sum(view.failures for view in jobs),
+    }
+
+
+def _floats(values: Iterable[float | None]) -> Floats:
+    return np.array(list(values), dtype=np.float64)  # NaN for None

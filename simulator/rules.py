@@ -29,6 +29,8 @@ class Rules:
     - `full_speed_models`: a pair with one of these models runs at full speed, whatever was measured.
     - `labelled_scores`: sharing scores are the labels of the published table, not a model's predictions.
     - `negative_estimates`: policies order by estimates below 0 as they are; without, they are refused.
+    - `fractional`: elastic policies share the GPUs of a virtual cluster in fractions, as one pool without
+      nodes (`simulator.elastic`); others cannot run.
     - `policy_settings`: settings by policy.
     - `faults`: the names of the artifact's faults that are in it.
     """
@@ -41,6 +43,7 @@ class Rules:
     full_speed_models: tuple[str, ...] = ()
     labelled_scores: bool = False
     negative_estimates: bool = False
+    fractional: bool = False
     policy_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
@@ -227,10 +230,27 @@ HELIOS_SIMULATOR = Artifact(
 LUCID_ARTIFACT = LUCID_SIMULATOR.rules()
 HELIOS_ARTIFACT = HELIOS_SIMULATOR.rules()
 
+# The PCS artifact's simulator: a pool of GPUs, no nodes, and nothing costs a running job time. What it does
+# otherwise than the paper says is in docs/predictability.md.
+PCS_SIMULATOR = Artifact(
+    Rules("pcs-artifact", fractional=True),
+    (
+        Fault(
+            "forgetful_predictions",
+            "Themis foretells ends as if what is left of each job were all of it, which makes fair times too "
+            "short, and as if no lease ended before the first job does.",
+            {"themis": {"forgetful": True}},
+        ),
+    ),
+)
+PCS_ARTIFACT = PCS_SIMULATOR.rules()
+
 ARTIFACTS: Mapping[str, Artifact] = {
-    artifact.name: artifact for artifact in (LUCID_SIMULATOR, HELIOS_SIMULATOR)
+    artifact.name: artifact for artifact in (LUCID_SIMULATOR, HELIOS_SIMULATOR, PCS_SIMULATOR)
 }
-RULES: Mapping[str, Rules] = {rules.name: rules for rules in (DEFAULT, LUCID_ARTIFACT, HELIOS_ARTIFACT)}
+RULES: Mapping[str, Rules] = {
+    rules.name: rules for rules in (DEFAULT, LUCID_ARTIFACT, HELIOS_ARTIFACT, PCS_ARTIFACT)
+}
 
 
 def load_rules(name: str) -> Rules:

@@ -6,10 +6,14 @@ aside. Policies read; only the engine (or a live scheduler) writes. To try out p
 """
 
 from collections.abc import Collection, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
+from typing import Any
 
 from simulator.colocation import BelievedPairs
+from simulator.elastic_run import ElasticRun
 from simulator.forecast import Throughput, ThroughputForecast
 from simulator.job_queue import JobQueue
 from simulator.placement import FreeGpus, Placement
@@ -38,7 +42,9 @@ class JobView:
     __slots__ = (
         "attained_s",
         "colocated_s",
+        "elastic",
         "end_time_s",
+        "estimated_duration_s",
         "failures",
         "first_start_time_s",
         "gpus",
@@ -50,6 +56,7 @@ class JobView:
         "partner",
         "placement",
         "pool",
+        "predicted_end_time_s",
         "preemptions",
         "profile",
         "profiled",
@@ -72,12 +79,17 @@ class JobView:
     def __init__(self, job: Job, index: int) -> None:
         self.job = job
         self.index = index  # position in the workload
-        self.gpus = job.gpus or job.cpus  # what its pool serves: GPUs, or CPU cores for a CPU job
+        # Its demand of what its pool serves: GPUs, or CPU cores for a CPU job. An elastic job may hold less.
+        self.gpus = job.gpus or job.cpus
+        self.elastic = None if job.elasticity is None else ElasticRun()
+        # What a policy believes now; a live scheduler estimates a waiting job anew at each decision.
+        self.estimated_duration_s = job.estimated_duration_s
         # What is measured of it, as a value; a policy decides from when on it may know it.
         self.profile: JobProfile | None = job.profile
         self.unstable = False  # its utilisation has been seen to change
         self.submit_time_s = job.submit_time_s
-        self.remaining_s = job.duration_s  # at full speed, overheads included, as of run_since_s
+        # At full speed (on all of `gpus`, alone), as of run_since_s; a rigid job's overheads are included.
+        self.remaining_s = job.duration_s
         self.attained_s = 0.0  # seconds for which it held its GPUs, as of run_since_s
         self.run_since_s = 0.0
         self.speed = 1.0
@@ -93,6 +105,7 @@ class JobView:
         self.queuing_delay_s = 0.0
         self.first_start_time_s: float | None = None
         self.end_time_s: float | None = None
+        self.predicted_end_time_s: float | None = None  # as foretold when it was submitted
         self.preemptions = 0
         self.failures = 0  # times that its node failed under it
         self.profiled = False
@@ -106,25 +119,76 @@ class JobView:
     def __repr__(self) -> str:
         return f"<{self.job.job_id} {self.gpus} GPUs {self.state.value}>"
 
+    def copy(self) -> "JobView":
+        """Return a copy that is in no queue; its partner is still the partner of the original."""
+        other = JobView.__new__(JobView)
+        for put, value in zip(_setters, _everything_of(self), strict=True):
+            put(other, value)
+        other.queue_entry = None
+        if self.elastic is not None:
+            other.elastic = self.elastic.copy()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "JobView":
+        """Return the job itself once it has ended, when nothing happens to it any more; else a copy.
+
+        Policies remember jobs that have ended, and what a policy remembers is copied for each prediction.
+        """
+        if self.state in (RunState.COMPLETED, RunState.CANCELLED):
+            return self
+        other = memo[id(self)] = self.copy()
+        other.partner = deepcopy(self.partner, memo)
+        return other
+
     @property
     def estimate_s(self) -> float:
         """The estimated duration. Policies that need one declare `needs_estimates`; the engine checks."""
-        estimate = self.job.estimated_duration_s
+        estimate = self.estimated_duration_s
         if estimate is None:
             raise ValueError(f"job {self.job.job_id!r} has no estimated duration")
         return estimate
 
+    @property
+    def held_gpus(self) -> int:
+        """GPUs (or cores) that it holds now; those of a pair are held by both."""
+        return sum([gpus for _, gpus in self.placement or ()])
+
+    @property
+    def min_gpus(self) -> int:
+        """The least that it runs on: its demand, unless it is elastic; one GPU at least."""
+        elasticity = self.job.elasticity
+        return self.gpus if elasticity is None else max(1, elasticity.min_gpus)
+
+    @property
+    def resizes(self) -> int:
+        """Times that its GPUs changed while it ran."""
+        return 0 if self.elastic is None else self.elastic.resizes
+
+    def speed_on(self, gpus: int) -> float:
+        """Return its speed, alone, on so many GPUs; 1 on all that it asks for."""
+        elasticity = self.job.elasticity
+        if elasticity is None or gpus == self.gpus:
+            return 1.0
+        return elasticity.speed_up.at(gpus) / elasticity.speed_up.at(self.gpus)
+
     def remaining_at(self, now_s: float) -> float:
-        """The true remaining run time at full speed (s), overheads included. Only an oracle reads it."""
+        """The true remaining run time at full speed (s). Only an oracle reads it."""
         if self.state is not RunState.RUNNING:
             return self.remaining_s
-        return max(0.0, self.remaining_s - (now_s - self.run_since_s) * self.speed)
+        elapsed_s = now_s - self.run_since_s
+        if self.elastic is not None:
+            elapsed_s -= self.elastic.paused_of(elapsed_s)
+        return max(0.0, self.remaining_s - elapsed_s * self.speed)
 
     def attained_at(self, now_s: float) -> float:
         """Seconds for which it has held its GPUs so far, overheads included."""
         if self.state is not RunState.RUNNING:
             return self.attained_s
         return self.attained_s + (now_s - self.run_since_s)
+
+
+_everything_of = attrgetter(*JobView.__slots__)
+_setters = [getattr(JobView, name).__set__ for name in JobView.__slots__]
 
 
 class NodePool:
@@ -159,6 +223,10 @@ class NodePool:
         """Return the GPUs of its own nodes, lent and failed ones included; those that left are not."""
         left = sum(GONE in self._closed.get(node, ()) for node in self.own_nodes())
         return (len(self.own_nodes()) - left) * self.free.gpus_per_node
+
+    def closed_nodes(self) -> dict[int, frozenset[str]]:
+        """Return the nodes that are off the offer, and why."""
+        return {node: frozenset(reasons) for node, reasons in self._closed.items() if reasons}
 
     def close(self, node: int, reason: str) -> None:
         """Take a node off the offer; it stays off until every reason is gone. Its jobs run on."""

@@ -2,7 +2,8 @@
 
 A workload is made from a job table (`cluster_logs.job_table.JOB_SCHEMA`) or from a `reference-csv`. Rows that
 cannot be replayed are left out by a rule that has a name, and counted in `Workload.skipped`: the jobs and the
-skipped rows together are the rows that came in. Times are seconds from the first job that is replayed.
+skipped rows together are the rows that came in. Times are seconds from the first job that is replayed, or
+from an origin that is given.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 from sys import intern
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
@@ -29,6 +30,11 @@ from simulator.job_columns import (
     waited_until_cancelled_s,
 )
 from simulator.job_family import job_templates
+from simulator.speed_up import Elasticity, SpeedUp
+from simulator.speed_up_table import elasticities, run_times_s
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Why a row is left out; the names are the keys of `Workload.skipped`.
 CPU_JOB = "cpu_job"  # it asks for no GPU, so it never waits for one
@@ -43,6 +49,9 @@ SKIP_RULES = (
     BIGGER_THAN_VIRTUAL_CLUSTER,
     UNKNOWN_VIRTUAL_CLUSTER,
 )
+
+
+DURATION_TOLERANCE = 1e-6  # by which a run time may differ from what a job's speed-up curve says, relative
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,8 @@ class Job:
     A CPU job has no GPUs and some `cpus`. `template` says what recurs: jobs with equal templates run the same
     program. At `cancel_time_s` its user withdraws the job, pending or running. After `phase[0]` seconds of
     progress its needs become `phase[1]`: its utilisation is not stable. `long_cold_start`: it needs longer
-    before it shows what it consumes (Lucid, section 3.2).
+    before it shows what it consumes (Lucid, section 3.2). With an `elasticity` it can do with fewer GPUs than
+    `gpus`, on which it takes `duration_s`; None: it runs on all of them or not at all.
     """
 
     job_id: str
@@ -98,6 +108,14 @@ class Job:
     cancel_time_s: float | None = None
     phase: tuple[float, JobProfile] | None = None
     long_cold_start: bool = False
+    elasticity: Elasticity | None = None
+
+    def lasting(self, duration_s: float) -> "Job":
+        """Return the same job with another true run time (s), as elastic as it was."""
+        elasticity = self.elasticity
+        if elasticity is not None:
+            elasticity = replace(elasticity, service_s=duration_s * elasticity.speed_up.at(self.gpus))
+        return replace(self, duration_s=duration_s, elasticity=elasticity)
 
 
 @dataclass(frozen=True)
@@ -106,7 +124,7 @@ class Workload:
 
     jobs: tuple[Job, ...]
     skipped: Mapping[str, int]
-    origin: pd.Timestamp | None = None  # the instant of second 0 (UTC)
+    origin: "pd.Timestamp | None" = None  # the instant of second 0 (UTC)
     rows: np.ndarray | None = None  # for each job, its row in the frame that the workload was made of
 
     def __post_init__(self) -> None:
@@ -120,6 +138,8 @@ class Workload:
                 raise BadInputError(f"Job {job.job_id!r} cannot be replayed: {job}.")
             if job.duration_s < 0:
                 raise BadInputError(f"Job {job.job_id!r} has a duration of {job.duration_s} s.")
+            if job.elasticity is not None:
+                _check_elasticity(job, job.elasticity)
             now = (job.submit_time_s, job.order)
             if now < previous:
                 raise BadInputError(
@@ -134,7 +154,7 @@ class Workload:
     @classmethod
     def from_jobs(
         cls,
-        frame: pd.DataFrame,
+        frame: "pd.DataFrame",
         *,
         start: datetime | None = None,
         end: datetime | None = None,
@@ -143,6 +163,8 @@ class Workload:
         sharing_scores: np.ndarray | None = None,
         cpu_jobs: bool = False,
         withdrawn_jobs: bool = True,
+        speed_ups: Mapping[str, SpeedUp] | None = None,
+        origin: datetime | None = None,
     ) -> "Workload":
         """Make a workload from a job table.
 
@@ -157,7 +179,12 @@ class Workload:
         - jobs that were cancelled while they waited, unless `withdrawn_jobs`: these wait until the moment of
           their cancellation, and leave. How long they would have run is unknown; one that a policy starts
           earlier than the log's scheduler would run until that moment.
+
+        A row with a `single_gpu_s` is an elastic job; `speed_ups` has the curve of its `name` (default: the
+        measured ones, `simulator.speed_up_table`). `origin` is second 0; default: the first submission.
         """
+        import pandas as pd
+
         require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"))
         if estimated_duration_s is None and "estimated_duration_s" in frame.columns:
             estimated_duration_s = floats(frame, "estimated_duration_s")
@@ -182,6 +209,9 @@ class Workload:
         waited_s = waited_until_cancelled_s(frame, instants)
         withdrawn = np.isfinite(waited_s)
         duration = np.where(withdrawn, waited_s if withdrawn_jobs else np.nan, duration)
+        names = strings_or_none(frame, "name")
+        elastic = elasticities(floats(frame, "single_gpu_s"), names, speed_ups)
+        duration = run_times_s(elastic, gpus, duration)
         cpus = floats(frame, "cpus")
         needs_cpus = (gpus < 1) & (cpus >= 1) & cpu_jobs
         skipped = dict.fromkeys(SKIP_RULES, 0)
@@ -198,11 +228,13 @@ class Workload:
         given = frame["order_in_vc"].to_numpy() if stated else np.arange(len(frame))
         rows = np.flatnonzero(keep)
         rows = rows[np.lexsort((given[rows], instants[rows]))]
-        origin = pd.Timestamp(int(instants[rows[0]]), unit="us", tz="UTC") if len(rows) else None
-        seconds = (instants[rows] - (instants[rows[0]] if len(rows) else 0)) / 1e6
+        zero = pd.Timestamp(aware(origin)) if origin is not None else None
+        if zero is None and len(rows):
+            zero = pd.Timestamp(int(instants[rows[0]]), unit="us", tz="UTC")
+        seconds = (instants[rows] - (zero.value // 1_000 if zero is not None else 0)) / 1e6
         measured = _profiles(frame, rows, profiles, sharing_scores)
         users = strings_or_none(frame, "user")
-        templates = job_templates(strings_or_none(frame, "job_type"), users, strings_or_none(frame, "name"))
+        templates = job_templates(strings_or_none(frame, "job_type"), users, names)
         taken = rows.tolist()
         # Column by column: a million jobs are made in seconds.
         jobs = tuple(
@@ -220,6 +252,7 @@ class Workload:
                 template=template,
                 cancel_time_s=cancel_time_s,
                 long_cold_start=cold,
+                elasticity=elasticity,
             )
             for (
                 job_id,
@@ -235,6 +268,7 @@ class Workload:
                 template,
                 cancel_time_s,
                 cold,
+                elasticity,
             ) in zip(
                 frame["job_id"].astype(str).to_numpy(dtype=object)[rows].tolist(),
                 map(intern, frame["virtual_cluster"].astype(str).to_numpy(dtype=object)[rows].tolist()),
@@ -249,10 +283,11 @@ class Workload:
                 map(templates.__getitem__, taken),
                 numbers_or_none(np.where(withdrawn[rows], seconds + duration[rows], np.nan)),
                 flags(frame, "long_cold_start")[rows].tolist(),
+                map(elastic.__getitem__, taken),
                 strict=True,
             )
         )
-        return cls(jobs, skipped, origin, rows)
+        return cls(jobs, skipped, zero, rows)
 
     def with_estimates(self, estimated_duration_s: np.ndarray) -> "Workload":
         """Return the same jobs with other beliefs, one a job in the order of `jobs` (seconds)."""
@@ -302,6 +337,21 @@ class Workload:
         return replace(self, jobs=tuple(self.jobs[i] for i in kept), skipped=skipped, rows=rows)
 
 
+def _check_elasticity(job: Job, elasticity: Elasticity) -> None:
+    """Raise BadInputError unless the job's run time is what its curve says for all of its GPUs."""
+    if not job.gpus or elasticity.min_gpus > job.gpus:
+        raise BadInputError(
+            f"Job {job.job_id!r} asks for {job.gpus} GPUs, and is to run on {elasticity.min_gpus} or more."
+        )
+    says_s = elasticity.service_s / elasticity.speed_up.at(job.gpus)
+    if abs(says_s - job.duration_s) > DURATION_TOLERANCE * max(1.0, says_s):
+        raise BadInputError(
+            f"Job {job.job_id!r} takes {job.duration_s} s, and by its speed-up curve {says_s} s on "
+            f"all of its {job.gpus} GPUs.",
+            remedy="Let duration_s be service_s / S(gpus).",
+        )
+
+
 def _largest_from(sizes: Sequence[tuple[float, int]], since_s: float) -> int:
     """Return the most nodes that a virtual cluster has at `since_s` or later; `sizes` as (from, nodes)."""
     most = 0
@@ -313,7 +363,7 @@ def _largest_from(sizes: Sequence[tuple[float, int]], since_s: float) -> int:
 
 
 def _profiles(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     rows: np.ndarray,
     profiles: Mapping[str, JobProfile] | Sequence[JobProfile | None] | None,
     sharing_scores: np.ndarray | None,

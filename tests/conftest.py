@@ -1,4 +1,4 @@
-"""Fixtures that the tests of several packages share."""
+"""Fixtures that the tests of several packages share, and how the tests run."""
 
 import os
 import signal
@@ -6,18 +6,72 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+# Before NumPy is imported: tests run side by side already, and threads that wait for each other spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.collecting import after_the_first
+from tests.running_order import TESTS, ByServer, rank_of
+
+# The same examples in every run, however busy the machine; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", settings.get_profile("repeatable"), derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Read by MLflow when it is imported: no test sends anything anywhere.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    with after_the_first(TESTS):
+        return (yield)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer:
+    config.option.loadscopereorder = False  # the order is ours
+    return ByServer(config, log)
+
+
+class _FailuresAsTheyHappen:
+    """Names what failed at once, so that a run that is broken off has told."""
+
+    def __init__(self, terminal: Any) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message.partition("\n")[0] if crash is not None else ""
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"FAILED {report.nodeid} ({report.when}) {why}"[:300], flush=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailuresAsTheyHappen(terminal))
 
 
 def free_port() -> int:
@@ -41,31 +95,36 @@ class MlflowServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
+        # What `mlflow server` starts, without a process that imports all of it only to start another.
         environment = os.environ | {
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "DO_NOT_TRACK": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "_MLFLOW_SGI_NAME": "uvicorn",
+            "_MLFLOW_SERVER_FILE_STORE": f"sqlite:///{self.folder / 'mlflow.db'}",
+            "_MLFLOW_SERVER_ARTIFACT_ROOT": "mlflow-artifacts:/",
+            "_MLFLOW_SERVER_SERVE_ARTIFACTS": "true",
+            "_MLFLOW_SERVER_ARTIFACT_DESTINATION": str(self.folder / "artifacts"),
         }
         command = [
-            sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1",
-            "--port", str(self.port), "--workers", "1",
-            "--backend-store-uri", f"sqlite:///{self.folder / 'mlflow.db'}",
-            "--serve-artifacts", "--artifacts-destination", str(self.folder / "artifacts"),
+            sys.executable, "-m", "uvicorn", "mlflow.server.fastapi_app:app",
+            "--host", "127.0.0.1", "--port", str(self.port),
         ]  # fmt: skip
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise RuntimeError((self.folder / "server.log").read_text()[-4_000:])
-            try:
-                if httpx.get(f"{self.uri}/health", timeout=2).status_code == 200:
-                    return
-            except httpx.HTTPError:
-                pass
-            time.sleep(0.1)
+        with httpx.Client(timeout=2) as client:  # one for all asking: making one reads all certificates
+            while time.monotonic() < deadline:
+                if self.process.poll() is not None:
+                    raise RuntimeError((self.folder / "server.log").read_text()[-4_000:])
+                try:
+                    if client.get(f"{self.uri}/health").status_code == 200:
+                        return
+                except httpx.HTTPError:
+                    pass
+                time.sleep(0.1)
         raise RuntimeError(f"MLflow did not answer on {self.uri} within 120 s")
 
     def stop(self) -> None:
@@ -279,6 +338,16 @@ def forget_releases(tracking_uri: str) -> None:
     )
 
 
+def forget_new_models(tracking_uri: str, *, stock: int) -> None:
+    """Delete the versions of models that earlier tests have trained beyond the stock."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri)
+    for found in client.search_model_versions():
+        if int(found.version) > stock:
+            client.delete_model_version(found.name, found.version)
+
+
 def forget_monitoring(tracking_uri: str) -> None:
     """Delete the runs of earlier monitoring passes, which a new one would read."""
     from mlflow import MlflowClient
@@ -333,6 +402,7 @@ def stocked_server(
 def shop(stocked_server: MlflowServer, small_model_files: dict[str, list[Path]]) -> ReleaseShop:
     """A registry with models and without releases."""
     forget_releases(stocked_server.uri)
+    forget_new_models(stocked_server.uri, stock=2)
     return ReleaseShop(stocked_server, small_model_files)
 
 

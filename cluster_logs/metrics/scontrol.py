@@ -15,6 +15,7 @@ import pandas as pd
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
+from cluster_logs.host_lists import expand_hosts
 from cluster_logs.metrics.allocations import AllocationBatch, check_allocations
 from cluster_logs.metrics.gpu_samples import Refusals
 from cluster_logs.quarantine import Accounting
@@ -125,26 +126,3 @@ def _indices(gres: str) -> list[int]:
             if first.isdigit() and (not last or last.isdigit()):
                 found += range(int(first), int(last or first) + 1)
     return sorted(set(found))
-
-
-def expand_hosts(text: str) -> list[str]:
-    """The nodes of a Slurm host list: `gpu[01-03,7],login` is gpu01, gpu02, gpu03, gpu7, login."""
-    found: list[str] = []
-    for name in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", text):
-        names = [""]
-        for plain, ranges in re.findall(r"([^\[]*)(?:\[([^\]]*)\])?", name):
-            choices = [plain + choice for choice in (_choices(ranges) if ranges else [""])]
-            names = [start + choice for start in names for choice in choices]
-        found += names
-    return found
-
-
-def _choices(ranges: str) -> list[str]:
-    found: list[str] = []
-    for part in ranges.split(","):
-        first, dash, last = part.partition("-")
-        if not dash:
-            found.append(first)
-        elif first.isdigit() and last.isdigit():
-            found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return found

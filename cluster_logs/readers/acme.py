@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs, slurm_state
+from cluster_logs.readers.job_rows import JobColumns, build_jobs
 from cluster_logs.readers.sieve import Sieve
+from cluster_logs.slurm_words import slurm_state
 
 _REQUIRED = (
     "job_id",

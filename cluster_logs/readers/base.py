@@ -44,7 +44,11 @@ def _nothing(source: TextSource, options: ReadOptions) -> object:
 
 @dataclass(frozen=True)
 class Reader:
-    """A log format. `time_zone` is the clock of times that carry no offset."""
+    """A log format. `time_zone` is the clock of times that carry no offset.
+
+    With `counts_from_zero` times are seconds from the log's own beginning, which the table puts at
+    1970-01-01.
+    """
 
     name: str
     summary: str
@@ -53,6 +57,7 @@ class Reader:
     chunks: Callable[[TextSource, ReadOptions], Iterator[RawChunk]]
     normalise: Callable[[Sieve, Context], pa.Table]
     prepare: Callable[[TextSource, ReadOptions], object] = _nothing
+    counts_from_zero: bool = False
 
 
 @dataclass(frozen=True)

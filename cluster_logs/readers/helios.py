@@ -14,9 +14,10 @@ from cluster_logs import quarantine as q
 from cluster_logs.job_table import NODES_SCHEMA, THROUGHPUT_SCHEMA
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import MAX_COUNT, JobColumns, build_jobs, slurm_state
+from cluster_logs.readers.job_rows import MAX_COUNT, JobColumns, build_jobs
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.time_zones import NOT_A_TIME
+from cluster_logs.slurm_words import slurm_state
 
 TIME_ZONE = "Asia/Shanghai"
 BIN_S = 600

@@ -21,35 +21,6 @@ MAX_GPUS = 1_000_000
 MAX_COUNT = 1_000_000_000
 MAX_DURATION_S = 100 * 365.25 * 86_400
 
-# Words that Slurm, and the logs that were exported from it, use for a state.
-SLURM_STATES: Mapping[str, JobState] = {
-    "BOOT_FAIL": JobState.FAILED,
-    "CANCELLED": JobState.CANCELLED,
-    "CANCELED": JobState.CANCELLED,
-    "COMPLETED": JobState.COMPLETED,
-    "COMPLETING": JobState.RUNNING,
-    "CONFIGURING": JobState.RUNNING,
-    "DEADLINE": JobState.FAILED,
-    "FAILED": JobState.FAILED,
-    "NODE_FAIL": JobState.FAILED,
-    "OUT_OF_MEMORY": JobState.FAILED,
-    "PENDING": JobState.PENDING,
-    # This run was ended from outside; a requeued job runs again in a row of its own.
-    "PREEMPTED": JobState.CANCELLED,
-    "REQUEUED": JobState.CANCELLED,
-    "RESIZING": JobState.RUNNING,
-    "REVOKED": JobState.CANCELLED,
-    "RUNNING": JobState.RUNNING,
-    "SUSPENDED": JobState.RUNNING,
-    "TIMEOUT": JobState.FAILED,
-}
-
-
-def slurm_state(word: str) -> str | None:
-    """The state for a word such as `CANCELLED by 1000` or the cut-off `CANCELLED+`; None when unknown."""
-    words = word.split()
-    return SLURM_STATES.get(words[0].rstrip("+").upper()) if words else None
-
 
 @dataclass
 class JobColumns:
@@ -74,6 +45,7 @@ class JobColumns:
     end: IntArray | None = None
     duration_s: FloatArray | None = None
     service_s: FloatArray | None = None
+    single_gpu_s: FloatArray | None = None
     queuing_delay_s: FloatArray | None = None
     time_limit_s: FloatArray | None = None
     estimated_duration_s: FloatArray | None = None
@@ -128,6 +100,7 @@ def build_jobs(sieve: Sieve, jobs: JobColumns) -> pa.Table:
         "end_time": _times(end),
         "duration_s": duration_s,
         "service_s": service_s,
+        "single_gpu_s": jobs.single_gpu_s,
         "queuing_delay_s": waited_s,
         "time_limit_s": jobs.time_limit_s,
         "estimated_duration_s": jobs.estimated_duration_s,
@@ -179,7 +152,14 @@ def _check_times(sieve: Sieve, jobs: JobColumns, start: IntArray, end: IntArray)
     sieve.reject(started & (start < jobs.submit), q.START_BEFORE_SUBMIT, column("start_time"))
     sieve.reject(started & ended & (end < start), q.END_BEFORE_START, column("end_time"))
     sieve.reject(ended & (end < jobs.submit), q.END_BEFORE_SUBMIT, column("end_time"))
-    for name in ("duration_s", "service_s", "queuing_delay_s", "time_limit_s", "estimated_duration_s"):
+    for name in (
+        "duration_s",
+        "service_s",
+        "single_gpu_s",
+        "queuing_delay_s",
+        "time_limit_s",
+        "estimated_duration_s",
+    ):
         values: FloatArray | None = getattr(jobs, name)
         if values is not None:
             if name != "estimated_duration_s" or not jobs.signed_estimates:

@@ -82,6 +82,7 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
             end=sieve.instant("end_time"),
             duration_s=sieve.number("duration_s"),
             service_s=sieve.number("service_s"),
+            single_gpu_s=sieve.number("single_gpu_s"),
             queuing_delay_s=sieve.number("queuing_delay_s"),
             time_limit_s=sieve.number("time_limit_s"),
             estimated_duration_s=sieve.number("estimated_duration_s"),

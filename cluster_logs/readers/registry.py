@@ -9,6 +9,7 @@ from cluster_logs.readers import (
     helios,
     lake_parquet,
     nodes_file,
+    pcs_csv,
     philly_csv,
     philly_json,
     reference_csv,
@@ -32,6 +33,7 @@ READERS: Mapping[str, Reader] = {
         alibaba_v2023.READER,
         lake_parquet.READER,
         reference_csv.READER,
+        pcs_csv.READER,
         nodes_file.READER,
     )
 }

@@ -11,11 +11,18 @@ The job id is JobIDRaw where there is one: with Submit it tells the runs of a re
 each). Steps (`.batch`, `.extern`, `.0`) are skipped. Of a file with several clusters the one named by the
 caller is read. GPUs come from `gres/gpu=N` in AllocTRES, or ReqTRES for a job that was never allocated;
 `gres/gpu:TYPE=N` repeats the same GPUs and counts only where the plain entry is missing (needs
-`AccountingStorageTRES=gres/gpu`).
+`AccountingStorageTRES=gres/gpu,gres/shard`).
+
+A job that holds shares of GPUs (`gres/shard`) and no whole one counts a GPU of each of its nodes.
+
+With a Comment or AdminComment column the marks of the live scheduler are read (`cluster_logs.slurm_mark`):
+such a job belongs to its home and was submitted when its user did so; its runs that the profiler cut are
+skipped. A file whose header is separated by `UNIT_SEPARATOR` (`sacct --delimiter`) is read that way: job
+names may hold `|`.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,33 +30,16 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
-from cluster_logs.job_table import WHOLE_CLUSTER
+from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs, slurm_state
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
-from cluster_logs.readers.values import FloatArray, as_mask, is_missing
-
-DEFAULT_FIELDS = (
-    "Cluster",
-    "JobIDRaw",
-    "JobID",
-    "User",
-    "Partition",
-    "JobName",
-    "State",
-    "Submit",
-    "Start",
-    "End",
-    "ElapsedRaw",
-    "TimelimitRaw",
-    "AllocTRES",
-    "ReqTRES",
-    "NCPUS",
-    "NNodes",
-)
+from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
+from cluster_logs.slurm_mark import Stage, read_mark
+from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, elapsed_s, gpus_of_tres, slurm_state
 
 _LAYOUT = Layout(
     required=("jobidraw|jobid", "state", "submit", "start", "end", "alloctres|reqtres"),
@@ -66,6 +56,8 @@ _LAYOUT = Layout(
         "nnodes",
         "alloccpus",
         "allocnodes",
+        "comment",
+        "admincomment",
     ),
     delimiter="|",
     quotes=False,
@@ -73,40 +65,24 @@ _LAYOUT = Layout(
     header_words=frozenset({"jobid", "jobidraw"}),
 )
 
+_HEADER_BYTES = 65_536
+_SEPARATED = replace(_LAYOUT, delimiter=UNIT_SEPARATOR)
+
 _STEP = r"\."
-_ELAPSED = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+# A run that ended so is not the job's last: it waits again, and its next run has a row of its own.
+_CUT = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL"})
+# What slurmctld sets where neither the job nor its partition has a limit.
+_A_YEAR_S = 365 * 86_400.0
 _UNLIMITED = ("UNLIMITED", "PARTITION_LIMIT", "")
 
 
-def gpus_of_tres(tres: str) -> float:
-    """GPUs in a TRES list such as `cpu=64,gres/gpu:a100=8,gres/gpu=8,node=1`; 0 when it names none.
-
-    NaN when an amount is not a number.
-    """
-    plain, typed = None, 0.0
-    for entry in tres.split(","):
-        key, _, amount = entry.partition("=")
-        if key == "gres/gpu":
-            plain = _amount(amount)
-        elif key.startswith("gres/gpu:"):
-            typed += _amount(amount)
-    return typed if plain is None else plain
+def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
+    return _layout(source).read(source)
 
 
-def _amount(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
-
-
-def elapsed_s(text: str) -> float | None:
-    """Seconds of `[DD-[HH:]]MM:SS`; None for anything else."""
-    match = _ELAPSED.fullmatch(text.strip())
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+def _layout(source: TextSource) -> Layout:
+    first = next(TextSource(source.uri).blocks(_HEADER_BYTES), b"").partition(b"\n")[0]
+    return _SEPARATED if UNIT_SEPARATOR.encode() in first else _LAYOUT
 
 
 def _clusters(source: TextSource, options: ReadOptions) -> str | None:
@@ -115,7 +91,7 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
     Raises BadInputError when the file holds several clusters and none has the name that the caller gave.
     """
     found: dict[str, None] = {}
-    for chunk in _LAYOUT.read(source, only=("cluster", "jobidraw", "jobid")):
+    for chunk in _layout(source).read(source, only=("cluster", "jobidraw", "jobid")):
         if "cluster" not in chunk.columns:
             return None
         words = Sieve(chunk, source.name, "UTC").text("cluster")
@@ -136,25 +112,29 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     sieve.skip(as_mask(pc.match_substring_regex(shown_id, _STEP)), q.STEP_ROW)
     if context.facts is not None:
         sieve.skip(as_mask(pc.not_equal(sieve.text("cluster"), str(context.facts))), q.OTHER_CLUSTER)
-    start = sieve.instant("start")
-    started = start != NOT_A_TIME
-    ran_s = np.where(started, _run_time_s(sieve), np.nan)
-    partition = sieve.optional_text("partition")
+    state = sieve.mapped("state", slurm_state, pa.string())
+    start, end, submit = (sieve.instant(name) for name in ("start", "end", "submit"))
+    start = np.where(_never_started(sieve, state, start, end), NOT_A_TIME, start)
+    ran_s = np.where(start != NOT_A_TIME, _run_time_s(sieve), np.nan)
+    home = sieve.optional_text("partition")
+    for comments in ("comment", "admincomment"):
+        if comments in sieve:
+            home, submit = _as_marked(sieve, comments, home, submit)
     return build_jobs(
         sieve,
         JobColumns(
             job_id=sieve.text(id_column),
-            virtual_cluster=None if partition is None else pc.fill_null(partition, WHOLE_CLUSTER),
+            virtual_cluster=None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
             user=sieve.optional_text("user"),
             name=sieve.optional_text("jobname"),
             gpus=_gpus(sieve),
             cpus=_first_number(sieve, "ncpus", "alloccpus"),
             nodes=_first_number(sieve, "nnodes", "allocnodes"),
-            state=sieve.mapped("state", slurm_state, pa.string()),
+            state=state,
             source_state=sieve.text("state"),
-            submit=sieve.instant("submit"),
+            submit=submit,
             start=start,
-            end=sieve.instant("end"),
+            end=end,
             duration_s=ran_s,
             service_s=ran_s,
             time_limit_s=_time_limit_s(sieve),
@@ -173,15 +153,57 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     )
 
 
+def _as_marked(
+    sieve: Sieve, comments: str, partition: pa.Array | None, submit: IntArray
+) -> tuple[pa.Array | None, IntArray]:
+    """Home and submission of each run as the mark on it says; runs that the profiler cut are skipped.
+
+    A marked run that was cut at home keeps its own submission, and with it a key of its own beside the job's
+    last run.
+    """
+    marks = {text: read_mark(text) for text in pc.unique(sieve.text(comments)).to_pylist() if text}
+    if not any(marks.values()):
+        return partition, submit
+    cut = as_mask(pc.is_in(sieve.mapped("state", _bare_state, pa.string()), pa.array(sorted(_CUT))))
+    found = [marks.get(text) for text in sieve.text(comments).to_pylist()]
+    profiled = np.array([mark is not None and mark.stage is Stage.PROFILING for mark in found])
+    sieve.skip(profiled & cut, q.PROFILING_RUN)
+    said = np.array([NOT_A_TIME if mark is None else mark.submitted_s * 1_000_000 for mark in found])
+    homes = pa.array([None if mark is None else mark.home for mark in found], pa.string())
+    return (
+        homes if partition is None else pc.coalesce(homes, partition),
+        np.where((said == NOT_A_TIME) | cut, submit, np.minimum(said, submit)),
+    )
+
+
+def _bare_state(word: str) -> str:
+    return word.split()[0].rstrip("+").upper() if word.strip() else ""
+
+
+def _never_started(sieve: Sieve, state: pa.Array, start: IntArray, end: IntArray) -> Mask:
+    """Jobs that were cancelled while they waited: some versions of Slurm show their end as their start."""
+    cancelled = as_mask(pc.equal(state, JobState.CANCELLED.value))
+    if "alloctres" not in sieve:
+        return np.zeros(len(sieve), dtype=bool)
+    never: Mask = cancelled & (start == end) & is_missing(sieve.text("alloctres"))
+    return never
+
+
 def _gpus(sieve: Sieve) -> FloatArray:
-    allocated = sieve.text("alloctres") if "alloctres" in sieve else None
-    asked = sieve.text("reqtres") if "reqtres" in sieve else allocated
-    if allocated is None:
-        return _numbers(sieve, "reqtres", gpus_of_tres)
-    gpus = _numbers(sieve, "alloctres", gpus_of_tres)
-    if asked is allocated:
-        return gpus
-    return np.where(is_missing(allocated), _numbers(sieve, "reqtres", gpus_of_tres), gpus)
+    column = "alloctres" if "alloctres" in sieve else "reqtres"
+    gpus, shares = _held(sieve, column)
+    if column == "alloctres" and "reqtres" in sieve:
+        waits = is_missing(sieve.text(column))
+        asked, shares_asked = _held(sieve, "reqtres")
+        gpus, shares = np.where(waits, asked, gpus), np.where(waits, shares_asked, shares)
+    nodes = _first_number(sieve, "nnodes", "allocnodes")
+    return gpus if nodes is None else np.where((gpus == 0) & shares, np.maximum(nodes, 1.0), gpus)
+
+
+def _held(sieve: Sieve, column: str) -> tuple[FloatArray, Mask]:
+    """GPUs of each row, and whether it holds shares of GPUs."""
+    shares = as_mask(pc.match_substring(sieve.text(column), "gres/shard"))
+    return _numbers(sieve, column, gpus_of_tres), shares
 
 
 def _run_time_s(sieve: Sieve) -> FloatArray:
@@ -209,7 +231,7 @@ def _time_limit_s(sieve: Sieve) -> FloatArray | None:
     unlimited = as_mask(pc.is_in(pc.utf8_upper(sieve.text(column)), pa.array(_UNLIMITED)))
     unreadable = np.isnan(limits) & ~unlimited & ~is_missing(sieve.text(column))
     sieve.reject(unreadable, q.UNREADABLE_NUMBER, column)
-    return limits
+    return np.where(limits == _A_YEAR_S, np.nan, limits)
 
 
 def _numbers(sieve: Sieve, column: str, translate: Callable[[str], float | None]) -> FloatArray:
@@ -226,7 +248,7 @@ READER = Reader(
     summary="Slurm accounting (sacct --parsable2)",
     table="jobs",
     time_zone="UTC",
-    chunks=_LAYOUT,
+    chunks=_chunks,
     normalise=_normalise,
     prepare=_clusters,
 )

@@ -27,11 +27,16 @@ _CONNECTION = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _UNREACHABLE = re.compile(
     r"unable to contact slurm controller|connection (refused|timed out|reset)|socket timed out"
-    r"|zero bytes were transmitted|transport endpoint|backup controller|persistent connection"
+    r"|zero bytes were transmitted|unexpected message received|transport endpoint|backup controller"
+    r"|persistent connection"
     r"|(connection|authentication|communication) (failure|error)|temporarily un|try again later"
     r"|munge.* failed|controller not responding|slurm_persist_conn",
     re.IGNORECASE,
 )
+# Of one job. Where slurmctld answers even so, it is about to ask accounting for the job's number, and changes
+# nothing of the job until slurmdbd has answered. Slurm 22.05 says the former, after two seconds; and one that
+# was killed meanwhile waits for that number for good. A slurmctld that is away makes scontrol say it too.
+_NOT_YET = re.compile(r"unexpected message received for job|db index is being set", re.IGNORECASE)
 _NO_SUCH_JOB = "Invalid job id specified"
 _NO_ACCOUNTING = "accounting storage is disabled"
 
@@ -147,7 +152,7 @@ def submit(request: JobRequest) -> int:
     # Slurm reads #SBATCH lines up to the first command only, so an argument cannot smuggle one in.
     script = f"#!/bin/sh\nset -eu\nexec {shlex.join(request.argv)}\n"
     try:
-        text = _call(command, stdin=script, environment=inherited | dict(request.environment))
+        text = call(command, stdin=script, environment=inherited | dict(request.environment))
     except BadInputError as error:
         if "invalid partition" not in str(error).lower():
             raise
@@ -176,7 +181,7 @@ def submit_once(request: JobRequest) -> int:
 
 def living_jobs(name: str) -> list[int]:
     """Return the ids of this user's jobs of a name that wait or run, the oldest first."""
-    text = _call([*_QUEUE_COMMAND, "--me", f"--name={name}"])
+    text = call([*_QUEUE_COMMAND, "--me", f"--name={name}"])
     return sorted(status.job_id for status in _queue_rows(text) if not status.phase.ended)
 
 
@@ -186,7 +191,7 @@ def job_status(job_id: int) -> JobStatus:
     Raises NotFoundError when neither knows it, ServiceUnavailableError when one did not answer.
     """
     try:
-        rows = _queue_rows(_call([*_QUEUE_COMMAND, f"--jobs={job_id}"]))
+        rows = _queue_rows(call([*_QUEUE_COMMAND, f"--jobs={job_id}"]))
     except BadInputError as error:
         if _NO_SUCH_JOB not in str(error):
             raise
@@ -203,7 +208,7 @@ def job_status(job_id: int) -> JobStatus:
 def cancel(job_id: int) -> None:
     """Cancel a job; one that has ended, or never was, is none to cancel and no error."""
     try:
-        _call(["scancel", str(job_id)])
+        call(["scancel", str(job_id)])
     except BadInputError as error:
         if not any(words in str(error) for words in (_NO_SUCH_JOB, "already complet")):
             raise
@@ -211,7 +216,7 @@ def cancel(job_id: int) -> None:
 
 def partitions() -> list[str]:
     """Return the names of the partitions that this user can see, sorted."""
-    return sorted(set(_call(["sinfo", "--noheader", "--format=%R"]).split()))
+    return sorted(set(call(["sinfo", "--noheader", "--format=%R"]).split()))
 
 
 _QUEUE_COMMAND = (
@@ -247,7 +252,7 @@ def _queue_rows(text: str) -> list[JobStatus]:
 def _accounted(job_id: int) -> list[JobStatus]:
     command = ["sacct", "--allocations", "--parsable2", "--noheader", f"--jobs={job_id}"]
     try:
-        text = _call([*command, f"--format={','.join(_ACCOUNTING_FIELDS)}"])
+        text = call([*command, f"--format={','.join(_ACCOUNTING_FIELDS)}"])
     except BadInputError as error:
         if _NO_ACCOUNTING in str(error):
             return []
@@ -274,23 +279,33 @@ def _literal_path(path: str) -> str:
     return "%j".join(part.replace("%", "%%") for part in path.split("%j"))
 
 
-def _call(
-    command: Sequence[str], *, stdin: str | None = None, environment: Mapping[str, str] | None = None
+def call(
+    command: Sequence[str],
+    *,
+    stdin: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    limit_s: float = CALL_LIMIT_S,
 ) -> str:
-    """Run one of Slurm's commands and return its standard output."""
+    """Run one of Slurm's commands and return its standard output.
+
+    Its variables are `environment` (default: this process', without those that steer Slurm's programs) and
+    `settings` on top. Errors as the module says.
+    """
     if environment is None:
-        environment = {key: value for key, value in os.environ.items() if not _steers_slurm(key)}
+        environment = plain_environment()
     connection = {key: os.environ[key] for key in _CONNECTION if key in os.environ}
     program = command[0]
     try:
         result = subprocess.run(
             list(command),
             input=stdin if stdin is not None else "",
-            env={**environment, **connection},
+            env={**environment, **connection, **(settings or {})},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="backslashreplace",  # what users call their jobs need not be text
             check=False,
-            timeout=CALL_LIMIT_S,
+            timeout=limit_s,
             restore_signals=True,
         )
     except FileNotFoundError as error:
@@ -299,7 +314,7 @@ def _call(
             remedy="Install Slurm's client programs (Debian: slurm-client), or add their folder to PATH.",
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise ServiceUnavailableError(f"{program} did not answer within {CALL_LIMIT_S:g} s.") from error
+        raise ServiceUnavailableError(f"{program} did not answer within {limit_s:g} s.") from error
     if result.returncode == 0:
         return result.stdout
     said = " ".join((result.stderr.strip() or result.stdout.strip()).split())
@@ -307,9 +322,38 @@ def _call(
         raise ServiceUnavailableError(
             f"{program} was ended by signal {signal.Signals(-result.returncode).name}."
         )
-    if _UNREACHABLE.search(said):
+    if no_answer(said):
         raise ServiceUnavailableError(f"Slurm did not answer {program}: {said}.")
     raise BadInputError(f"Slurm refused {program}: {said or f'exit code {result.returncode}'}.")
+
+
+def plain_environment() -> dict[str, str]:
+    """Return this process' variables, without those that would steer Slurm's programs."""
+    return {key: value for key, value in os.environ.items() if key in _CONNECTION or not _steers_slurm(key)}
+
+
+def no_answer(said: str) -> bool:
+    """Return whether a program said that slurmctld or slurmdbd could not be reached.
+
+    Where what it said leaves that open, slurmctld is asked.
+    """
+    if not_yet(said):
+        return not _controller_answers()
+    return _UNREACHABLE.search(said) is not None
+
+
+def not_yet(said: str) -> bool:
+    """Return whether a program said that slurmctld, if it answers at all, cannot change that one job now."""
+    return _NOT_YET.search(said) is not None
+
+
+def _controller_answers() -> bool:
+    try:
+        return " is UP" in call(["scontrol", "ping"])
+    except BadInputError as error:  # one of several is down
+        return " is UP" in str(error)
+    except ServiceUnavailableError:
+        return False
 
 
 def _steers_slurm(variable: str) -> bool:

@@ -53,7 +53,7 @@ def choose_buckets(
     buckets = learn_buckets(trial["name"].iloc[:cut].dropna().astype(str))
     if len(buckets.exemplars) >= len(families):
         return BucketChoice(None, {"kept": False, "why": "no two names are similar"})
-    small = replace(boosting, bags=2, max_rounds=_TRIAL_ROUNDS, sample_rows=None)
+    small = replace(boosting, bags=2, max_rounds=min(boosting.max_rounds, _TRIAL_ROUNDS), sample_rows=None)
     plain = _trial_error(trial, cut, settings, small, None)
     bucketed = _trial_error(trial, cut, settings, small, buckets)
     gain = 1.0 - bucketed / plain if plain > 0 else 0.0

@@ -169,6 +169,18 @@ class DurationFeatureState:
         flight = self.flights.get(job_id)
         self.end(job_id, self.keys_of(job) if flight is None else flight.keys, end, duration)
 
+    def observe_withdrawal(self, job_id: str) -> None:
+        """A job will not run (again) and is in flight no longer; unknown ids are ignored."""
+        flight = self.flights.pop(job_id, None)
+        if flight is None:
+            return
+        self._started.pop(job_id, None)
+        for tracked, key, table in zip(self.tracks_flights, flight.keys, self.tables, strict=True):
+            if tracked and key is not None and key in table:
+                table[key].running.pop(job_id, None)
+        if self._watchers:
+            self._note(flight.keys, self.tracks_flights)
+
     # -- the same on keys that are known already (replay of a log)
     # --------------------------------------------------
 

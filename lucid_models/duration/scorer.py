@@ -80,6 +80,18 @@ class DurationScorer:
         self.floor_s, self.ceiling_s = MIN_DURATION_S, ceiling_s
         self.training = dict(training or {})
 
+    def with_state(self, state: DurationFeatureState) -> "DurationScorer":
+        """The same model on other statistics of the same layout (a copy that lives on, for instance)."""
+        return DurationScorer(
+            state,
+            self.log_head,
+            self.mean_head,
+            self.mean_scale_s,
+            self.residuals,
+            self.ceiling_s,
+            self.training,
+        )
+
     def estimate(
         self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
     ) -> list[DurationEstimate]:

@@ -159,6 +159,7 @@ def _leave_models_out(
     within = np.zeros(len(rows), dtype=np.bool_)
     inner_error: dict[str, float] = {}
     level = level_of_cost(target.under_cost(rules))
+    without: dict[frozenset[str], Predict] = {}  # two models: the same, whichever of them is the new one
     for name in sorted(set(rows.models)):
         new = rows.of_model(name)
         known = rows.only(~new)
@@ -167,7 +168,10 @@ def _leave_models_out(
         for other in sorted(set(known.models)):
             left = known.of_model(other)
             test = known.only(left)
-            told = contender.fit(known.only(~left), target)(test)
+            both = frozenset((name, other))
+            if both not in without:
+                without[both] = contender.fit(known.only(~left), target)
+            told = without[both](test)
             truth = target.measured(test)
             missed[left] = target.to_scale(truth) - target.to_scale(told)
             absolute[left] = np.abs(truth - told)

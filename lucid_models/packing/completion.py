@@ -34,15 +34,16 @@ def complete_pairs(solo: "pd.DataFrame", pairs: "pd.DataFrame", settings: Packin
 
     profiles = solo.drop_duplicates("job_type").set_index("job_type")
     known = pairs[pairs["job_type_1"].isin(profiles.index) & pairs["job_type_2"].isin(profiles.index)]
-    names = sorted({*known["job_type_1"].astype(str), *known["job_type_2"].astype(str)})
+    columns = [known[f"job_type_{side}"].to_numpy(dtype=str).tolist() for side in (1, 2)]
+    names = sorted({*columns[0], *columns[1]})
     measured = {
-        tuple(sorted((str(first), str(second))))
-        for first, second in zip(known["job_type_1"], known["job_type_2"], strict=True)
+        (first, second) if first <= second else (second, first)
+        for first, second in zip(*columns, strict=True)
     }
-    missing = [pair for pair in combinations_with_replacement(names, 2) if pair not in measured]
-    whole = len(measured) + len(missing)
+    whole = len(names) * (len(names) + 1) // 2
     if len(measured) < LEAST_PAIRS or len(measured) >= ENOUGH_MEASURED * whole:
         return pairs
+    missing = [pair for pair in combinations_with_replacement(names, 2) if pair not in measured]
     try:
         scorer, _ = fit_mean_speed(read_pair_table(solo, known), settings)
     except BadInputError:

@@ -114,7 +114,11 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
         run.log_params(
             {f"{kind}_version": pin.version for kind, pin in manifest.models.items()}
             | {f"setting_{key}": value for key, value in manifest.settings.items()}
-            | {"training_until": manifest.training.until, "cluster": manifest.cluster}
+            | {
+                "training_until": manifest.training.until,
+                "cluster": manifest.cluster,
+                "policy": manifest.policy,
+            }
         )
         return registry.create_version(
             RELEASE_NAME,
@@ -122,6 +126,7 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
             run.run_id,
             {
                 "cluster": manifest.cluster,
+                "policy": manifest.policy,
                 "content_sha256": content,
                 "manifest_sha256": manifest.sha256(),
                 "simulated_profiles": str(manifest.provenance.simulated_profiles).lower(),
@@ -139,4 +144,7 @@ def _describe(manifest: ReleaseManifest) -> str:
     if manifest.provenance.synthetic_logs:
         notes += " **The logs are synthetic.**"
     until = manifest.training.until
-    return f"Release for cluster `{manifest.cluster}`: {pins}; trained until {until}.{notes}"
+    return (
+        f"Release for cluster `{manifest.cluster}`, policy `{manifest.policy}`: {pins}; trained until "
+        f"{until}.{notes}"
+    )

@@ -30,6 +30,7 @@ from lucid_models.releases.building import (
 )
 from lucid_models.releases.files import ReleaseScorers, load_release_scorers
 from lucid_models.releases.manifest import (
+    DEFAULT_POLICY,
     RELEASE_NAME,
     ModelPin,
     Provenance,
@@ -88,9 +89,13 @@ def build_release(
     settings: Mapping[str, Any] | None = None,
     training_until: datetime | None = None,
     datasets: Mapping[str, str] | None = None,
+    policy: str = DEFAULT_POLICY,
+    choice: Mapping[str, Any] | None = None,
 ) -> ReleaseInfo:
     """Pin one version of each model (default: the newest for the cluster) and make the release the
     challenger.
+
+    `policy` is what the release runs, `settings` are its settings, `choice` how they were chosen.
 
     `training_until`: the gate will replay what comes after it, so a model that learned later is refused. The
     model files are copied into the release, checked and loaded before anything is registered. `datasets`: the
@@ -129,6 +134,8 @@ def build_release(
                 chosen[kind].tags.get("synthetic_logs") == "true" for kind in ("throughput", "duration")
             ),
         ),
+        policy=policy,
+        choice=None if choice is None else plain_settings(choice),
     )
     load_release_scorers(manifest, files)
     version = register_release(registry, manifest, files)

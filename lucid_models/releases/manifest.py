@@ -1,11 +1,15 @@
 """The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
 
-    {"format_version": 1, "name": "lucid-release", "created": "2020-09-01T00:00:00+00:00", "cluster": "venus",
+    {"format_version": 2, "name": "lucid-release", "created": "2020-09-01T00:00:00+00:00", "cluster": "venus",
      "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...",
                             "bytes": 812},
                 "throughput": {...}, "duration": {...}},
-     "settings": {...}, "training": {"until": ISO time or null, "datasets": {name: digest}},
+     "policy": "lucid", "settings": {...}, "choice": {...} or null,
+     "training": {"until": ISO time or null, "datasets": {name: digest}},
      "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
+
+`policy` is what the release runs, `settings` are its settings, and `choice` says how they were chosen where a
+person picked them from a search (which search and point, what was preferred, what was expected).
 
 Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
 scheduler that ignored a field could run something else than what was proven.
@@ -13,7 +17,7 @@ scheduler that ignored a field could run something else than what was proven.
 How to break the format: raise `FORMAT_VERSION` by one and keep a reader for every older version in
 `_UPGRADES` (version n -> function from the document of version n to that of version n + 1), with a test on a
 saved manifest of that version. Any change of the fields is a new version. A newer version is refused by
-older schedulers.
+older schedulers. Version 1 had no `policy` (always lucid) and no `choice`.
 
 This module needs the standard library only: the light client reads manifests with it.
 """
@@ -28,15 +32,28 @@ from typing import Any
 
 from cluster_logs.errors import ReleaseRefusedError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 RELEASE_NAME = "lucid-release"
+DEFAULT_POLICY = "lucid"
 MODEL_KINDS = ("packing", "throughput", "duration")
 MANIFEST_FILE = "manifest.json"
 MAX_MANIFEST_BYTES = 1024 * 1024
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_FIELDS = (
+    *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
+    *("training", "provenance"),
+)
+_POLICY = re.compile(r"[a-z][a-z0-9_]{0,49}")
+
+
+def _with_policy(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 to 2: every release ran Lucid."""
+    return {**document, "format_version": 2, "policy": DEFAULT_POLICY, "choice": None}
+
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_policy}
 
 
 class ManifestVersionError(ReleaseRefusedError):
@@ -76,7 +93,10 @@ class Provenance:
 
 @dataclass(frozen=True)
 class ReleaseManifest:
-    """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse."""
+    """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse.
+
+    `settings` are those of `policy`, by the names of its `Settings`, besides `allow_simulated_profiles`.
+    """
 
     name: str
     created: str
@@ -85,6 +105,8 @@ class ReleaseManifest:
     settings: Mapping[str, Any]
     training: Training
     provenance: Provenance
+    policy: str = DEFAULT_POLICY
+    choice: Mapping[str, Any] | None = None
 
     def to_data(self) -> dict[str, Any]:
         """The manifest as a JSON object."""
@@ -94,7 +116,9 @@ class ReleaseManifest:
             "created": self.created,
             "cluster": self.cluster,
             "models": {kind: dict(vars(self.models[kind])) for kind in MODEL_KINDS},
+            "policy": self.policy,
             "settings": dict(self.settings),
+            "choice": None if self.choice is None else dict(self.choice),
             "training": {
                 "until": self.training.until,
                 "datasets": dict(sorted(self.training.datasets.items())),
@@ -160,11 +184,7 @@ def _upgrade(document: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
-    top = _object(
-        document,
-        ("format_version", "name", "created", "cluster", "models", "settings", "training", "provenance"),
-        source,
-    )
+    top = _object(document, _FIELDS, source)
     models = _object(top["models"], MODEL_KINDS, f"{source}: models")
     training = _object(top["training"], ("until", "datasets"), f"{source}: training")
     provenance = _object(top["provenance"], ("simulated_profiles", "synthetic_logs"), f"{source}: provenance")
@@ -173,6 +193,10 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         raise _wrong(source, "training.datasets", datasets, "an object of digests")
     if not isinstance(top["settings"], dict):
         raise _wrong(source, "settings", top["settings"], "an object")
+    if not isinstance(top["policy"], str) or not _POLICY.fullmatch(top["policy"]):
+        raise _wrong(source, "policy", top["policy"], "the name of a policy, such as lucid")
+    if not isinstance(top["choice"], dict | None):
+        raise _wrong(source, "choice", top["choice"], "an object or null")
     for flag in ("simulated_profiles", "synthetic_logs"):
         if not isinstance(provenance[flag], bool):
             raise _wrong(source, f"provenance.{flag}", provenance[flag], "true or false")
@@ -191,6 +215,8 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
             datasets=datasets,
         ),
         provenance=Provenance(provenance["simulated_profiles"], provenance["synthetic_logs"]),
+        policy=top["policy"],
+        choice=top["choice"],
     )
 
 

@@ -28,7 +28,9 @@ class ReleaseInfo:
     cluster: str
     created: str
     models: Mapping[str, Mapping[str, Any]]
+    policy: str
     settings: Mapping[str, Any]
+    choice: Mapping[str, Any] | None
     training: Mapping[str, Any]
     provenance: Mapping[str, bool]
     verdict: Mapping[str, Any] | None
@@ -122,7 +124,9 @@ def describe_release(
             kind: {"name": pin.name, "version": pin.version, "digest": pin.sha256}
             for kind, pin in manifest.models.items()
         },
+        policy=manifest.policy,
         settings=manifest.settings,
+        choice=manifest.choice,
         training={"until": manifest.training.until, "datasets": manifest.training.datasets},
         provenance=vars(manifest.provenance),
         verdict=verdict,

@@ -105,7 +105,7 @@ def _load(onnx: Any, source: Path) -> Any:
             f"{source} holds {size} bytes; an ONNX file holds at most {MAX_FILE_BYTES}.",
             remedy="Export the weights as external data; they are not needed here.",
         )
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
 
     try:
         model = onnx.load_model(source, load_external_data=False)

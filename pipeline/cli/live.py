@@ -5,10 +5,15 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli import live_answers, live_kueue, live_restore, live_slurm
 from pipeline.cli.options import TrackingOption, existing_file
 from pipeline.cli.output import JsonFlag, plain, print_table, show
 
 app = typer.Typer(help="Use a release beside a live scheduler.", no_args_is_help=True)
+live_slurm.register(app)
+live_answers.register(app)
+live_kueue.register(app)
+live_restore.register(app)
 
 
 @app.callback()

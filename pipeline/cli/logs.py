@@ -5,16 +5,23 @@ from typing import Annotated
 
 import typer
 
+from cluster_logs.errors import BadInputError
 from pipeline.cli.options import ClusterOption, GpusPerNodeOption, LakeOption, lake_or_default, parse_time
 from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
 
 
 def ingest(
     source_format: Annotated[
-        str, typer.Option("--format", metavar="F", help="The log's format, e.g. philly-csv.")
+        str,
+        typer.Option(
+            "--format", metavar="F", help="The log's format, e.g. philly-csv; slurm: this machine's Slurm."
+        ),
     ],
-    source: Annotated[str, typer.Option("--input", metavar="FILE", help="File or URI; may end in .gz.")],
     cluster: ClusterOption,
+    source: Annotated[
+        str | None,
+        typer.Option("--input", metavar="FILE", help="File or URI; may end in .gz. None for slurm."),
+    ] = None,
     lake: LakeOption = None,
     time_zone: Annotated[
         str | None, typer.Option(metavar="ZONE", help="Zone of naive times; default: the format's own.")
@@ -35,13 +42,36 @@ def ingest(
 ) -> None:
     """Read a cluster's log into the lake.
 
-    Every row is kept, quarantined with a reason, or skipped by a named rule.
+    Every row is kept, quarantined with a reason, or skipped by a named rule. The format slurm is the live
+    accounting (sacct) with the nodes (sinfo); its window holds what waited or ran in it: by default since the
+    newest job in the lake, with a day of overlap, or the last 30 days.
     """
     from cluster_logs.ingest import ingest_log
     from cluster_logs.lake import Lake
     from cluster_logs.readers.nodes_file import read_nodes_file
+    from pipeline.ingestion import SLURM, ingest_cluster
 
     lake_uri = lake_or_default(lake)
+    if (source_format == SLURM) == (source is not None):
+        raise BadInputError(
+            f"Format {source_format!r} {'reads no file' if source else 'needs a file'}.",
+            remedy="Leave --input out." if source else "Give it with --input.",
+        )
+    if source is None:
+        with progress_reporter() as progress:
+            facts = ingest_cluster(
+                source_format=source_format,
+                input_uri=None,
+                cluster=cluster,
+                lake_uri=lake_uri,
+                nodes_uri=str(nodes) if nodes else None,
+                gpus_per_node=gpus_per_node,
+                start=start,
+                end=end,
+                progress=progress,
+            )
+        show(facts, as_json=as_json, people=lambda: print_facts(facts, title="Ingested Slurm's accounting"))
+        return
     sizes = read_nodes_file(str(nodes), gpus_per_node=gpus_per_node) if nodes else None
     with progress_reporter() as progress:
         report = ingest_log(

@@ -15,6 +15,7 @@ from pipeline.cli import (
     logs,
     metrics,
     monitor,
+    pareto,
     predict_profile,
     profile,
     release,
@@ -45,6 +46,7 @@ predict_profile.register(app)
 simulate.register(app)
 sweep.register(app)
 tune.register(app)
+app.add_typer(pareto.app, name="pareto")
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")

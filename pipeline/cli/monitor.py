@@ -1,7 +1,7 @@
 """`lucid monitor`: whether the live release still fits the cluster."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from pipeline.cli.options import (
     tracking_or_default,
 )
 from pipeline.cli.output import JsonFlag, print_facts, print_table, progress_reporter, show
+
+if TYPE_CHECKING:
+    from pipeline.update_engine.live import LiveHealth
 
 
 def monitor(
@@ -34,6 +37,16 @@ def monitor(
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the page goes; default .lucid/monitoring.")
+    ] = None,
+    live: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|URL",
+            help="A live scheduler's state folder or address; default: .lucid/live/CLUSTER, if there is one.",
+        ),
+    ] = None,
+    live_token_file: Annotated[
+        Path | None, typer.Option("--live-token-file", metavar="FILE", help="The token for a URL.")
     ] = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
@@ -62,6 +75,9 @@ def monitor(
             alias=alias,
             settings=monitor_settings(values),
             as_of=read_as_of(as_of),
+            live=live,
+            live_dir=places.state_dir() / "live",
+            live_token_file=live_token_file,
             progress=progress,
         )
     report = done.report
@@ -85,12 +101,30 @@ def monitor(
                 "error_of_log10": overall.mae_log10 if overall else None,
                 "at_validation": report.duration.validation.get("mae_log10"),
                 "naive_rival": overall.naive_mae_log10 if overall else None,
+                **_live_facts(report.live),
                 "page": str(page),
             },
             title="" if rows else f"No finding on {report.cluster}",
         )
 
     show(document, as_json=as_json, people=people)
+
+
+def _live_facts(live: "LiveHealth | None") -> dict[str, object]:
+    if live is None:
+        return {}
+    past, errors = live.hindsight, live.errors
+    promises = live.promises
+    told = None if promises is None else promises.watched
+    expected = (promises.expected or {}).get("mean_pred_err_pct") if promises else None
+    return {
+        "live_prediction_error_pct": told.mean_pct if told else None,
+        "live_prediction_error_p99_pct": told.p99_pct if told else None,
+        "promised_by_the_gate_pct": expected,
+        "live_error_of_log10": errors.mae_log10 if errors else None,
+        "live_regret_against_fifo_s": past.against_backfill.point_s if past else None,
+        "live_note": live.note or None,
+    }
 
 
 def register(app: typer.Typer) -> None:

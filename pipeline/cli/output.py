@@ -4,14 +4,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cluster_logs.progress import Progress, reporting
 from pipeline.plain_values import plain as plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -44,7 +45,9 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def _people() -> Console:
+def _people() -> "Console":
+    from rich.console import Console
+
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_ELSEWHERE)
@@ -55,6 +58,8 @@ def print_table(
     rows: Sequence[Mapping[str, Any]], *, title: str | None = None, columns: Sequence[str] | None = None
 ) -> None:
     """Print rows as a table; the first row names the columns unless `columns` does."""
+    from rich.table import Table
+
     names = list(columns or (rows[0].keys() if rows else ()))
     table = Table(title=title, title_justify="left")
     for name in names:
@@ -72,6 +77,8 @@ def print_table(
 
 def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
     """Print one fact a line."""
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column(overflow="fold")

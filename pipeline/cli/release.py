@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cluster_logs.errors import BadInputError, NotFoundError
+from lucid_models.releases.manifest import DEFAULT_POLICY
 from pipeline.cli.options import (
     AsOfOption,
     ClusterOption,
@@ -34,6 +35,8 @@ POLICY_COLUMNS = (
     "utilisation_pct",
     "preemptions",
     "colocated_jobs",
+    "mean_pred_err_pct",
+    "p99_pred_err_pct",
 )
 
 
@@ -46,7 +49,9 @@ def _present(release: object, as_json: bool) -> None:
                 f"{kind}: {pin['name']} version {pin['version']}, sha256 {pin['digest'][:12]}"
                 for kind, pin in facts["models"].items()
             ],
+            "policy": facts["policy"],
             "settings": facts["settings"],
+            **({"choice": facts["choice"]} if facts["choice"] else {}),
             "provenance": facts["provenance"],
             "says": (facts["verdict"] or {}).get("sentence"),
         }
@@ -61,6 +66,7 @@ def _row(release: dict[str, Any]) -> dict[str, Any]:
         "version": release["version"],
         "aliases": release["aliases"],
         "cluster": release["cluster"],
+        "policy": release["policy"],
         "created": release["created"],
         "models": [f"{kind} {pin['version']}" for kind, pin in release["models"].items()],
         "trained_until": (release["training"] or {}).get("until"),
@@ -79,12 +85,13 @@ def build(
     duration: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting of the Lucid policy; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated."),
     ] = None,
+    policy: Annotated[str, typer.Option(help="What the release runs.")] = DEFAULT_POLICY,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pin model versions, digests and settings in a new release; it becomes the challenger."""
+    """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.lifecycle import build_release
     from pipeline.release_settings import pinned_settings
     from pipeline.windows import read_as_of, training_window_end
@@ -98,8 +105,61 @@ def build(
         tracking_uri=tracking_or_default(tracking_uri),
         cluster=cluster,
         versions=versions or None,
-        settings=pinned_settings(_settings(setting or [])),
+        policy=policy,
+        settings=pinned_settings(_settings(setting or []), policy),
         training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
+    )
+    _present(release, as_json)
+
+
+@app.command()
+def pick(
+    front_id: Annotated[str, typer.Argument(metavar="ID", help="A point of a Pareto front, such as c7.")],
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    study: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The search's folder or URI; default: see --run.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="Its run in MLflow; default: the cluster's newest.")
+    ] = None,
+    price: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="PCT",
+            help="What predictability may cost in mean JCT at the gate; default: what the point costs beside "
+            "the front's shortest, and 10.",
+        ),
+    ] = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Build a release of a front's point, with the models of the cluster's present release."""
+    from pipeline.pareto.presented import read_front
+    from pipeline.pareto.report import newest_front
+    from pipeline.release_choice import build_picked_release
+    from pipeline.windows import read_as_of
+
+    if study is not None and run is not None:
+        raise BadInputError("Two fronts are named.", remedy="Give --study or --run.")
+    tracking = tracking_or_default(tracking_uri)
+    if study is not None:
+        front, run_id = read_front(study), None
+    else:
+        front, run_id = newest_front(tracking, cluster=cluster, run_id=run)
+    release = build_picked_release(
+        front=front,
+        front_id=front_id,
+        run_id=run_id,
+        tracking_uri=tracking,
+        lake_uri=lake_or_default(lake),
+        cluster=cluster,
+        hold_out_days=hold_out_days,
+        as_of=read_as_of(as_of),
+        jct_price_pct=price,
     )
     _present(release, as_json)
 

@@ -15,16 +15,12 @@ from pipeline.cli.options import (
     parse_time,
 )
 from pipeline.cli.output import JsonFlag, print_facts, print_table, progress_reporter, show
+from pipeline.cli.variadic import variadic
 
 if TYPE_CHECKING:
     import pandas as pd
 
 app = typer.Typer(help="A paper's evaluation as one command.", no_args_is_help=True)
-
-
-@app.callback()
-def papers() -> None:
-    """Keep the paper's name a part of the command while there is only one."""
 
 
 @app.command("lucid")
@@ -134,6 +130,97 @@ def reproduce_lucid(
         print_table(rows_of(table.shown), title=table.title)
         print_table(rows_of(claims.shown.replace("**no**", "no")), title=claims.title)
         print_facts({"written": str(out / REPORT_HTML)})
+
+    show(document, as_json=as_json, people=people)
+
+
+@app.command("pcs", cls=variadic("--jobs", "--evaluations"))
+def reproduce_pcs(
+    jobs: Annotated[
+        list[Path], typer.Option(metavar="FILE ...", help="Traces of elastic jobs; costs: of the first.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Receives report.md, report.html and a CSV a table.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="Write this page, figures in images/ beside it.")
+    ] = None,
+    source_format: Annotated[
+        str, typer.Option("--format", metavar="F", help="The traces' format.")
+    ] = "pcs-csv",
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of the pool that each trace is replayed on.")] = 64,
+    evaluations: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N ...",
+            min=1,
+            help="Configurations that a search tries; one N a trace.",
+        ),
+    ] = None,
+    jobs_per_sample: Annotated[int, typer.Option(min=2, help="Arrivals in each sample of a search.")] = 2_000,
+    parameter_evaluations: Annotated[
+        int, typer.Option(min=2, help="Configurations of each space that Figure 9c compares.")
+    ] = 100,
+    foretold_max: Annotated[
+        int, typer.Option(min=1, help="Jobs of a trace that Themis foretells, at most.")
+    ] = 2_500,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keeps replays and searches; default: .lucid/reproduce_pcs."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that search.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of samples and searches.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the evaluation of PCS' paper (OSDI '24, section 5) on traces of elastic jobs.
+
+    Figures 3, 5, 7 and 9 from runs of our own, with the published numbers beside them where the trace is one
+    of the paper's. Searches and replays are kept, so that a second run only does what is new.
+    """
+    from pipeline import settings
+    from pipeline.reproduction.pcs.evaluation import Asked, evaluate_pcs
+    from pipeline.reproduction.report import write_page, write_report
+
+    if out is None and write is None:
+        raise BadInputError("The report has no place.", remedy="Give --out DIR, or --write PAGE.")
+    paths = [existing_file(path, "--jobs") for path in jobs]
+    asked = Asked(
+        folder or settings.state_dir() / "reproduce_pcs",
+        gpus=gpus,
+        source_format=source_format,
+        evaluations=tuple(evaluations or (370,)),
+        jobs_per_sample=jobs_per_sample,
+        parameter_evaluations=parameter_evaluations,
+        foretold_max=foretold_max,
+        workers=workers,
+        seed=seed,
+    )
+    command = f"lucid reproduce pcs --jobs {' '.join(path.name for path in paths)} --gpus {gpus}"
+    if evaluations:
+        command += f" --evaluations {' '.join(map(str, evaluations))}"
+    for option, given, default in (
+        ("--jobs-per-sample", jobs_per_sample, 2_000),
+        ("--parameter-evaluations", parameter_evaluations, 100),
+        ("--foretold-max", foretold_max, 2_500),
+        ("--seed", seed, 0),
+    ):
+        command += f" {option} {given}" if given != default else ""
+    with progress_reporter() as progress:
+        report = evaluate_pcs(paths, asked, command=command, progress=progress)
+    files = write_report(report, out) if out is not None else []
+    if write is not None:
+        files += write_page(report, write)
+    compared = report.sections[0]
+    document = {
+        "title": report.title,
+        "files": [str(path) for path in files],
+        "policies": rows_of(compared.tidy),
+        "front": rows_of(report.sections[1].tidy),
+    }
+
+    def people() -> None:
+        print_table(rows_of(compared.shown), title=compared.title)
+        print_facts({"written": ", ".join(str(path) for path in files if path.suffix in (".md", ".html"))})
 
     show(document, as_json=as_json, people=people)
 

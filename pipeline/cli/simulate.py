@@ -41,6 +41,17 @@ SHOWN_COLUMNS = (
     "jobs_per_cpu_s",
 )
 
+PREDICTION_COLUMNS = (
+    "policy",
+    "predicted_jobs",
+    "mean_pred_err_pct",
+    "p90_pred_err_pct",
+    "p99_pred_err_pct",
+    "later_than_predicted_pct",
+    "mean_unfairness",
+    "unfair_jobs_pct",
+)
+
 
 def simulate(
     jobs: Annotated[Path, typer.Option(metavar="FILE", help="The log to replay.")],
@@ -75,12 +86,27 @@ def simulate(
         str,
         typer.Option(
             help="default, or a reference simulator's: lucid-artifact, helios-artifact, or without some of "
-            "its faults, as in lucid-artifact-without:lost_partner,free_profiling (all: without any)."
+            "its faults, as in lucid-artifact-without:lost_partner,free_profiling (all: without any); "
+            "pcs-artifact: elastic policies share GPUs in fractions."
         ),
     ] = "default",
     setting: Annotated[
         list[str] | None,
         typer.Option(metavar="POLICY.NAME=VALUE", help="A policy's setting; may be repeated."),
+    ] = None,
+    predict: Annotated[
+        bool,
+        typer.Option("--predict", help="Foretell each job's end at its submission, and say how far it was."),
+    ] = False,
+    speed_ups: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="CSV model,gpus,time_us: how elastic jobs scale; else as measured."
+        ),
+    ] = None,
+    elastic: Annotated[
+        int | None,
+        typer.Option(metavar="MIN", help="Treat rigid jobs as elastic: content with MIN GPUs or more."),
     ] = None,
     singles: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Solo profiles, for the Lucid policy.")
@@ -157,6 +183,9 @@ def simulate(
             policies=names_of(policy),
             settings=parse_settings(setting or []),
             rules=rules,
+            predict=predict,
+            speed_ups_path=existing_file(speed_ups, "--speed-ups") if speed_ups else None,
+            elastic_min_gpus=elastic,
             singles_path=existing_file(singles, "--singles") if singles else None,
             pairs_path=existing_file(pairs, "--pairs") if pairs else None,
             seed=seed,
@@ -185,6 +214,9 @@ def simulate(
 
     def people() -> None:
         print_table(plain(report.summaries), title=f"{jobs.name} replayed", columns=SHOWN_COLUMNS)
+        if predict:
+            title = "How far jobs' ends were from what was foretold"
+            print_table(plain(report.summaries), title=title, columns=PREDICTION_COLUMNS)
         print_facts({"written": str(out)})
         if any("mean_waits_s" in summary for summary in report.summaries):
             rows = [

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from cluster_logs.errors import UnknownNameError
 from cluster_logs.progress import Progress
 from pipeline.reproduction.claims import NOT_MEASURED, NOT_REACHED, REACHED
-from pipeline.reproduction.evaluation import Evaluation, evaluate
-from pipeline.reproduction.report import png, to_markdown
+from pipeline.reproduction.evaluation import evaluate
+from pipeline.reproduction.report import write_page
 from pipeline.reproduction.sections import markdown_table
 from pipeline.reproduction.sharing import Measurements, read_measurements
 from pipeline.reproduction.trace import Trace, read_trace, synthesize_trace
@@ -140,20 +140,6 @@ PAGES: Mapping[str, Page] = {
 }
 
 
-def write_page(name: str, evaluation: Evaluation, out_dir: Path) -> Path:
-    """Write a page and its figures; figures that it no longer has are removed."""
-    images = out_dir / "images"
-    images.mkdir(parents=True, exist_ok=True)
-    for old in images.glob(f"{name}.*.png"):
-        old.unlink()
-    for section in evaluation.report.sections:
-        if section.figure is not None:
-            (images / f"{name}.{section.key}.png").write_bytes(png(section.figure))
-    page = out_dir / f"{name}.md"
-    page.write_text(to_markdown(evaluation.report, f"images/{name}.", tables=False), encoding="utf-8")
-    return page
-
-
 def write_documents(
     out_dir: Path,
     pages: Sequence[str],
@@ -179,7 +165,7 @@ def write_documents(
             command += f" --singles ${REFERENCE}/{_SINGLES} --pairs ${REFERENCE}/{_PAIRS}"
         trace = replace(trace, remarks=(*trace.remarks, *PAGES[name].remarks))
         evaluation = evaluate(trace, measured, workers=workers, command=command, progress=progress)
-        written.append(write_page(name, evaluation, out_dir))
+        written += write_page(evaluation.report, out_dir / f"{name}.md")[:1]
         say(f"{name}: {len(evaluation.outcomes)} simulations, {written[-1]}")
     written.append(write_index(out_dir))
     return written

@@ -7,6 +7,7 @@ is what sampling ever finer converges to.
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from simulator.placement import Placement
 from simulator.recorder import StopReason
 from simulator.snapshot import JobView, NodePool
 from simulator.stages.profiler import PROFILER
@@ -69,6 +70,9 @@ class ActivityRecorder:
             self._add(job.partner, None, now_s)
             self._since[job.partner.index] = now_s
         self._since[job.index] = now_s
+
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """The policies that are observed do not resize jobs."""
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
         """Its GPUs are idle, or its partner's alone."""

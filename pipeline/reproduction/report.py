@@ -96,3 +96,18 @@ def write_report(report: Report, out_dir: Path) -> list[Path]:
         written.append(out_dir / name)
         written[-1].write_text(content, encoding="utf-8")
     return written
+
+
+def write_page(report: Report, page: Path) -> list[Path]:
+    """Write a page of the documentation: Markdown, figures in images/ beside it; old figures of it go."""
+    images = page.parent / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    for old in images.glob(f"{page.stem}.*.png"):
+        old.unlink()
+    written = [page]
+    for section in report.sections:
+        if section.figure is not None:
+            written.append(images / f"{page.stem}.{section.key}.png")
+            written[-1].write_bytes(png(section.figure))
+    page.write_text(to_markdown(report, f"images/{page.stem}.", tables=False), encoding="utf-8")
+    return written

@@ -22,7 +22,7 @@ from pipeline.reproduction.sharing import (
 )
 from pipeline.reproduction.trace import Trace
 from simulator.colocation import MeasuredPairs
-from simulator.policies.registry import policy_class, policy_names
+from simulator.policies.registry import policy_class, rigid_policy_names
 from simulator.workload import Workload
 
 LUCID, CLARITY = "lucid", "clarity"  # the paper's policy, and our own
@@ -128,7 +128,7 @@ def make_study(
 
     Raises UnknownNameError for a policy that does not exist.
     """
-    chosen = list(dict.fromkeys(policies)) if policies else policy_names()
+    chosen = list(dict.fromkeys(policies)) if policies else rigid_policy_names()
     for policy in chosen:
         policy_class(policy)
     scores = SharingScores(measured, PackingSettings(seed=seed))

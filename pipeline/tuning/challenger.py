@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
 from lucid_models.packing.tree import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
-from lucid_models.releases.manifest import RELEASE_NAME
+from lucid_models.releases.manifest import DEFAULT_POLICY, RELEASE_NAME
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
+from pipeline.current_release import find_current_release
 from pipeline.profile_store import read_profile_set
 from pipeline.release_settings import pinned_settings
 from pipeline.tuning.proposal import Proposal
@@ -41,29 +42,19 @@ class CurrentRelease:
 def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
     """The release to tune: the champion if it is this cluster's, else the cluster's newest.
 
-    Raises NotFoundError when the cluster has none.
+    Raises NotFoundError when the cluster has none, BadInputError when it runs another policy than Lucid.
     """
-    release = _find(tracking_uri, cluster)
+    release = find_current_release(tracking_uri, cluster, purpose="to tune")
+    if release.policy != DEFAULT_POLICY:
+        raise BadInputError(
+            f"Release {release.version} of cluster {cluster!r} runs {release.policy}, not Lucid: there is "
+            "nothing of Lucid's to tune.",
+            remedy="Search its own front (`lucid pareto`), or publish a release that runs Lucid.",
+        )
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
     models = load_release_models(tracking_uri=tracking_uri, version=release.version)
     until = learned_until(models.manifest)
     return CurrentRelease(release.version, settings, models.packing.settings, until)
-
-
-def _find(tracking_uri: str, cluster: str) -> ReleaseInfo:
-    try:
-        champion = show_release(tracking_uri=tracking_uri)
-        if champion.cluster == cluster:
-            return champion
-    except NotFoundError:
-        pass
-    for version in Registry(tracking_uri).versions(RELEASE_NAME):
-        if version.tags.get("cluster") == cluster:
-            return show_release(tracking_uri=tracking_uri, version=version.version)
-    raise NotFoundError(
-        f"There is no release of cluster {cluster!r} to tune on {tracking_uri}.",
-        remedy="Build one: `lucid release build`, or the DAG retrain_models.",
-    )
 
 
 def plan_around(

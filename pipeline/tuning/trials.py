@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import LucidError, ServiceUnavailableError
+from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.packing.tree import PackingSettings
 from pipeline.plain_values import plain
@@ -19,10 +20,10 @@ from pipeline.tuning.space import Thresholds, Values, policy_part, thresholds_of
 from pipeline.tuning.windows import TuningWindows
 from pipeline.validation.contenders import Contender, replay_contender, sharing_scores
 from pipeline.validation.replay_inputs import JobTypes
-from pipeline.validation.sharing_beliefs import believed_pairs
 from simulator.colocation import MeasuredPairs
 from simulator.gate.metrics import quantile
 from simulator.metrics import mean
+from simulator.placement import Placement
 from simulator.recorder import StopReason
 from simulator.result import SimulationResult
 from simulator.snapshot import JobView, NodePool
@@ -46,6 +47,9 @@ class ProfilingQueue:
         """A wait is over."""
         if pool.name == PROFILER and job.submit_time_s >= self._start_s:
             self.waits_s.append(now_s - job.queued_since_s)
+
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """Nobody waits less for it."""
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
         """Whoever leaves the queue without a run is not counted."""

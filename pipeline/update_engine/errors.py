@@ -146,8 +146,8 @@ def duration_health(
             "truth": truth,
             "p50": p50,
             "p90": p90,
-            "error": _log_error(p50, truth),
-            "naive_error": _log_error(rivals[naive], truth),
+            "error": log_error(p50, truth),
+            "naive_error": log_error(rivals[naive], truth),
         }
     )[judged]
     days = (table["submit_s"].to_numpy() // DAY_S).astype(np.int64)
@@ -168,9 +168,9 @@ def duration_health(
         _by_day(days, error, naive_error),
         naive,
         validation,
-        None if at_validation is None or not enough else _change(error, expected, days, settings),
-        _change(error, naive_error, days, settings) if enough else None,
-        _change(covered, target, days, settings) if enough else None,
+        None if at_validation is None or not enough else change_over_days(error, expected, days, settings),
+        change_over_days(error, naive_error, days, settings) if enough else None,
+        change_over_days(covered, target, days, settings) if enough else None,
         len(fresh),
         int(unusable.sum()),
         ""
@@ -251,7 +251,7 @@ def _series_health(
         float(error.mean()),
         float(naive.mean()),
         *before,
-        _change(error, naive, days, settings) if enough else None,
+        change_over_days(error, naive, days, settings) if enough else None,
         _by_day(days, error, naive),
         int(unusable.sum()),
         "" if enough else f"too few to decide: {len(np.unique(days))} days",
@@ -272,8 +272,8 @@ def _group(name: str, table: pd.DataFrame) -> GroupErrors:
     )
 
 
-def _change(new: Floats, old: Floats, days: NDArray[np.int64], settings: MonitorSettings) -> Change:
-    """The mean of new - old, with an interval over days: jobs of one day are alike and count as one block."""
+def change_over_days(new: Floats, old: Floats, days: NDArray[np.int64], settings: MonitorSettings) -> Change:
+    """Return the mean of new - old, with an interval over days: jobs of one day are alike, and one block."""
     blocks = np.unique(days, return_inverse=True)[1]
     found: Interval = paired_mean_change(
         new, old, blocks, confidence_pct=settings.confidence_pct, method="percentile"
@@ -293,7 +293,8 @@ def _by_day(days: NDArray[np.int64], error: Floats, naive: Floats) -> tuple[Erro
     )
 
 
-def _log_error(seconds: Floats, truth: Floats) -> Floats:
+def log_error(seconds: Floats, truth: Floats) -> Floats:
+    """Return the absolute errors of log10 run time, shape (jobs,); both sides count as at least a second."""
     known = np.where(np.isnan(truth), 1.0, truth)
     error: Floats = np.abs(np.log10(np.maximum(seconds, 1.0)) - np.log10(np.maximum(known, 1.0)))
     return error

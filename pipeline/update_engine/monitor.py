@@ -34,6 +34,8 @@ from pipeline.update_engine.errors import (
     throughput_health,
 )
 from pipeline.update_engine.findings import duration_findings, packing_findings, throughput_findings
+from pipeline.update_engine.live import LiveHealth, live_findings, live_health, live_source
+from pipeline.update_engine.live_promises import gate_promises, promise_findings
 from pipeline.update_engine.rules import Finding, Level, MonitorSettings, by_urgency, decide
 
 REPORT_FILE, PAGE_FILE = "report.json", "index.html"
@@ -41,7 +43,10 @@ REPORT_FILE, PAGE_FILE = "report.json", "index.html"
 
 @dataclass(frozen=True)
 class WatchedRelease:
-    """A release with what its models scored at validation (metrics by name) and what packing learned from."""
+    """A release with what its models scored at validation (metrics by name) and what packing learned from.
+
+    `promised` are the prediction errors that the gate saw (`live_promises.gate_promises`).
+    """
 
     version: int
     alias: str | None
@@ -50,6 +55,7 @@ class WatchedRelease:
     trained_until: datetime
     validation: Mapping[str, Mapping[str, float]]
     packing_digest: str
+    promised: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ class MonitorReport:
     throughput: tuple[SeriesHealth, ...]
     packing: PackingHealth
     settings: MonitorSettings
+    live: LiveHealth | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -115,6 +122,7 @@ def load_watched_release(
         datetime.fromisoformat(until),
         {kind: registry.run_metrics(pinned.run_id) for kind, pinned in versions.items()},
         versions["packing"].tags.get("dataset_digest", ""),
+        gate_promises(found.verdict),
     )
 
 
@@ -125,12 +133,17 @@ def monitor_release(
     cluster: str,
     settings: MonitorSettings | None = None,
     as_of: datetime | None = None,
+    live: str | None = None,
+    live_dir: Path | None = None,
+    live_token_file: Path | None = None,
     progress: Progress = silent,
 ) -> MonitorReport:
     """Make one pass over a loaded release; nothing is recorded.
 
-    `as_of` ends the log earlier, or later than its last job: then what did not come in is missing. Raises
-    NotFoundError when the lake lacks the cluster or the release's training window.
+    `live` is the state folder or the address of a live scheduler that uses the release (default: the
+    cluster's folder in `live_dir`, if there is one). `as_of` ends the log earlier, or later than its last
+    job: then what did not come in is missing. Raises NotFoundError when the lake lacks the cluster or the
+    release's training window.
     """
     from lucid_models.training import MAX_JOBS
 
@@ -159,6 +172,18 @@ def monitor_release(
         release.packing_digest,
         release.validation["packing"],
     )
+    source = live_source(live, live_dir, cluster)
+    lived = None
+    if source is not None:
+        lived = live_health(
+            source,
+            release=release,
+            lake_uri=lake_uri,
+            cluster=cluster,
+            window=window,
+            settings=chosen,
+            token_file=live_token_file,
+        )
     progress(3, 4, "deciding")
     findings = by_urgency(
         [
@@ -167,6 +192,8 @@ def monitor_release(
             *duration_findings(duration, chosen),
             *throughput_findings(throughput, chosen),
             *packing_findings(packing, chosen),
+            *live_findings(lived, chosen),
+            *promise_findings(None if lived is None else lived.promises, chosen),
         ]
     )
     progress(4, 4, "decided")
@@ -183,6 +210,7 @@ def monitor_release(
         throughput,
         packing,
         chosen,
+        lived,
     )
 
 

@@ -3,16 +3,17 @@
 Every text of the log (users, virtual clusters, names) is escaped; the page runs no script and loads nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from lucid_models.drift import Drift
 from pipeline.update_engine import charts
 from pipeline.update_engine.drift import largest_move
-from pipeline.update_engine.errors import Change, DurationHealth, SeriesHealth
+from pipeline.update_engine.errors import DurationHealth, SeriesHealth
+from pipeline.update_engine.live_page import live_part
 from pipeline.update_engine.monitor import MonitorReport
+from pipeline.update_engine.page_parts import facts, figures, first_upper, interval, number, span, table
 from pipeline.update_engine.rules import Level
 
 DECISIONS: Mapping[Level, str] = {
@@ -47,6 +48,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
             _duration(report.duration),
             _throughput(report.throughput),
             _packing(report),
+            live_part(report.live),
             _history(history),
             _settings(report),
         ]
@@ -94,11 +96,11 @@ def _about(report: MonitorReport) -> str:
     window = report.window
     alias = f" ({report.release_alias})" if report.release_alias else ""
     return (
-        _facts(
+        facts(
             {
                 "release": f"{report.release_version}{alias}",
-                "learned from": _span(window.trained_from, window.trained_until),
-                "judged window": _span(window.start, window.end),
+                "learned from": span(window.trained_from, window.trained_until),
+                "judged window": span(window.start, window.end),
                 "jobs submitted in it": f"{report.data.jobs:,}",
             }
         )
@@ -109,10 +111,10 @@ def _about(report: MonitorReport) -> str:
 def _data(report: MonitorReport) -> str:
     health = report.data
     days = [day.day for day in health.days]
-    facts = {
+    known = {
         "days without a job": ", ".join(health.missing_days) or "none",
-        "longest silence": f"{_number(health.longest_silence_h, 1)} h (training: "
-        f"{_number(health.usual_silence_h, 1)} h)",
+        "longest silence": f"{number(health.longest_silence_h, 1)} h (training: "
+        f"{number(health.usual_silence_h, 1)} h)",
         "the log ends before the window by": f"{health.behind_h:.1f} h",
         "throughput bins missing": "no table"
         if health.bins is None
@@ -121,7 +123,7 @@ def _data(report: MonitorReport) -> str:
         "ends that are overdue": f"{health.overdue_ends:,}",
     }
     chart = charts.columns([day[5:] for day in days], [float(d.jobs) for d in health.days], "jobs a day")
-    return f"<h2>Data</h2>{_facts(facts)}<p>Jobs submitted a day</p>{chart}"
+    return f"<h2>Data</h2>{facts(known)}<p>Jobs submitted a day</p>{chart}"
 
 
 def _drift(drifts: Sequence[Drift]) -> str:
@@ -140,7 +142,7 @@ def _drift(drifts: Sequence[Drift]) -> str:
             unseen = f"{drift.unseen_share:.1%}" + ("" if usual is None else f" (usually {usual:.1%})")
         rows.append(
             f"<tr><td>{name}</td><td class='n'>{drift.psi:.3f}</td>"
-            f"<td class='n'>{_number(drift.usual_psi, 3)}</td><td>{unseen}</td><td>{shown}</td></tr>"
+            f"<td class='n'>{number(drift.usual_psi, 3)}</td><td>{unseen}</td><td>{shown}</td></tr>"
         )
     return (
         "<h2>Drift</h2><p>Population stability index of the window against the training window. "
@@ -153,7 +155,7 @@ def _drift(drifts: Sequence[Drift]) -> str:
 def _duration(health: DurationHealth) -> str:
     parts = ["<h2>Run time estimates</h2>"]
     if health.note:
-        parts.append(f'<p class="note">{escape(_first_upper(health.note))}.</p>')
+        parts.append(f'<p class="note">{escape(first_upper(health.note))}.</p>')
     overall, validation = health.overall, health.validation
     if overall is None:
         return "".join(parts)
@@ -164,14 +166,14 @@ def _duration(health: DurationHealth) -> str:
         ("jobs within P50", overall.coverage_p50, None, None),
     ]
     parts.append(
-        _table(
+        table(
             ("", "now", "at validation", f"naive ({health.naive}), now"),
-            [(name, *(_number(value, 3) for value in values)) for name, *values in rows],
+            [(name, *(number(value, 3) for value in values)) for name, *values in rows],
         )
     )
     parts.append(f"<p>{overall.jobs:,} jobs that ended in the window and were submitted after training. ")
-    parts.append(_interval("Against validation", health.against_validation))
-    parts.append(_interval("Against the naive rival", health.against_naive) + "</p>")
+    parts.append(interval("Against validation", health.against_validation))
+    parts.append(interval("Against the naive rival", health.against_naive) + "</p>")
     expected = validation.get("mae_log10")
     parts.append(
         charts.lines(
@@ -186,21 +188,18 @@ def _duration(health: DurationHealth) -> str:
     )
     if health.virtual_clusters:
         parts.append(
-            _table(
+            table(
                 ("virtual cluster", "jobs", "error", "naive", "tau", "within P50", "within P90"),
                 [
                     (
                         group.name,
                         f"{group.jobs:,}",
-                        *(
-                            _number(value, 3)
-                            for value in (
-                                group.mae_log10,
-                                group.naive_mae_log10,
-                                group.kendall_tau,
-                                group.coverage_p50,
-                                group.coverage_p90,
-                            )
+                        *figures(
+                            group.mae_log10,
+                            group.naive_mae_log10,
+                            group.kendall_tau,
+                            group.coverage_p50,
+                            group.coverage_p90,
                         ),
                     )
                     for group in health.virtual_clusters
@@ -215,10 +214,10 @@ def _throughput(series: Sequence[SeriesHealth]) -> str:
         (
             health.series,
             f"{health.bins:,}",
-            _number(health.mae, 2),
-            _number(health.naive_mae, 2),
-            _number(health.validation_mae, 2),
-            _number(health.validation_naive_mae, 2),
+            number(health.mae, 2),
+            number(health.naive_mae, 2),
+            number(health.validation_mae, 2),
+            number(health.validation_naive_mae, 2),
             health.note,
         )
         for health in series
@@ -236,73 +235,33 @@ def _throughput(series: Sequence[SeriesHealth]) -> str:
     )
     return (
         "<h2>Throughput forecasts</h2><p>For the whole cluster: the model knows no virtual clusters.</p>"
-        f"{_table(head, rows)}{drawn}"
+        f"{table(head, rows)}{drawn}"
     )
 
 
 def _packing(report: MonitorReport) -> str:
     health = report.packing
     if health.accuracy is None:
-        return f'<h2>Packing</h2><p class="note">{escape(_first_upper(health.note))}.</p>'
-    facts = {
+        return f'<h2>Packing</h2><p class="note">{escape(first_upper(health.note))}.</p>'
+    known = {
         "configurations": f"{health.configurations}",
         "labelled rightly": f"{health.accuracy:.0%}",
-        "at validation, leave-one-out": _number(health.validation_accuracy, 2),
+        "at validation, leave-one-out": number(health.validation_accuracy, 2),
         "Tiny called Jumbo or the reverse": f"{health.severe_errors or 0.0:.0%}",
     }
-    return f'<h2>Packing</h2>{_facts(facts)}<p class="note">{escape(_first_upper(health.note))}.</p>'
+    return f'<h2>Packing</h2>{facts(known)}<p class="note">{escape(first_upper(health.note))}.</p>'
 
 
 def _history(history: Sequence[Mapping[str, Any]]) -> str:
     if not history:
         return ""
     rows = [
-        (str(row["as_of"]), str(row["release"]), str(row["decision"]), _number(row.get("mae_log10"), 3))
+        (str(row["as_of"]), str(row["release"]), str(row["decision"]), number(row.get("mae_log10"), 3))
         for row in history
     ]
-    return f"<h2>Earlier passes</h2>{_table(('as of', 'release', 'decision', 'error of log10'), rows)}"
+    return f"<h2>Earlier passes</h2>{table(('as of', 'release', 'decision', 'error of log10'), rows)}"
 
 
 def _settings(report: MonitorReport) -> str:
-    facts = {name.replace("_", " "): f"{value:g}" for name, value in vars(report.settings).items()}
-    return f"<details><summary>Thresholds</summary>{_facts(facts)}</details>"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=n' if place and _is_number(cell) else ''}>{escape(cell)}</td>"
-            for place, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>{cells}</table>"
-
-
-def _facts(facts: Mapping[str, str]) -> str:
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items())
-    return f"<table>{rows}</table>"
-
-
-def _interval(what: str, change: Change | None) -> str:
-    if change is None or change.low is None or change.high is None:
-        return ""
-    return f"{what}: {change.point:+.3f} ({change.low:+.3f} to {change.high:+.3f}, {change.days} days). "
-
-
-def _span(start: datetime, end: datetime) -> str:
-    return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def _is_number(text: str) -> bool:
-    return text[:1].isdigit() or text == "–"
-
-
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    known = {name.replace("_", " "): f"{value:g}" for name, value in vars(report.settings).items()}
+    return f"<details><summary>Thresholds</summary>{facts(known)}</details>"

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from cluster_logs.lake import check_cluster_name
 from cluster_logs.progress import Progress, silent
 from lucid_models.registry import FoundRun, Registry
+from pipeline.update_engine.live import LiveHealth
 from pipeline.update_engine.monitor import (
     PAGE_FILE,
     REPORT_FILE,
@@ -68,12 +69,16 @@ def make_pass(
     as_of: datetime | None = None,
     may_request: bool = False,
     pass_id: str = "",
+    live: str | None = None,
+    live_dir: Path | None = None,
+    live_token_file: Path | None = None,
     progress: Progress = silent,
 ) -> MonitoringPass:
     """Watch the release behind `alias` (its cluster by default), and record what was found.
 
     `may_request`: a decision to retrain becomes a request, unless one was made less than `cooldown_hours` of
-    log ago. `pass_id` names a pass that may be tried again: its own earlier request does not count.
+    log ago. `pass_id` names a pass that may be tried again: its own earlier request does not count. `live`,
+    `live_dir` and `live_token_file` as in `monitor_release`.
 
     Raises NotFoundError when there is no such release or the lake lacks its training window, BadInputError
     when it serves another cluster, ServiceUnavailableError when MLflow does not answer.
@@ -82,7 +87,15 @@ def make_pass(
     release = load_watched_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias)
     name = check_cluster_name(release.models.manifest.cluster)
     report = monitor_release(
-        release, lake_uri=lake_uri, cluster=name, settings=chosen, as_of=as_of, progress=progress
+        release,
+        lake_uri=lake_uri,
+        cluster=name,
+        settings=chosen,
+        as_of=as_of,
+        live=live,
+        live_dir=live_dir,
+        live_token_file=live_token_file,
+        progress=progress,
     )
     registry = Registry(tracking_uri)
     earlier = registry.find_runs(EXPERIMENT, {"cluster": name}, most=SHOWN_PASSES)
@@ -130,11 +143,35 @@ def metrics_of(report: MonitorReport) -> Iterator[tuple[str, float]]:
         place = f"throughput/{series.series}"
         yield from _known({f"{place}/mae": series.mae, f"{place}/naive_mae": series.naive_mae})
     yield from _known({"packing/accuracy": report.packing.accuracy})
+    yield from _live_metrics(report.live)
     data = report.data
     yield "data/jobs", float(data.jobs)
     yield "data/missing_days", float(len(data.missing_days))
     yield "data/quarantine_share", data.quarantine_share
     yield from _known({"data/longest_silence_h": data.longest_silence_h})
+
+
+def _live_metrics(live: LiveHealth | None) -> Iterator[tuple[str, float]]:
+    if live is None:
+        return
+    groups = [("live", live.errors)]
+    groups += [(f"live/virtual_cluster/{metric_part(group.name)}", group) for group in live.virtual_clusters]
+    for place, group in groups:
+        if group is not None:
+            names = ("jobs", "mae_log10", "naive_mae_log10", "kendall_tau", "coverage_p50")
+            yield from _known({f"{place}/{name}": getattr(group, name) for name in names})
+    past = live.hindsight
+    if past is not None:
+        yield "live/mean_jct_s", past.measured.mean_jct_s
+        yield "live/regret_against_backfill_s", past.against_backfill.point_s
+        yield "live/regret_against_true_durations_s", past.against_true_durations.point_s
+    for told in live.promises.groups if live.promises is not None else ():
+        whose = f"live/predictions/{metric_part(told.policy)}/release_{told.release_version or 0}"
+        if told.virtual_cluster:
+            whose += f"/virtual_cluster/{metric_part(told.virtual_cluster)}"
+        yield from ((f"{whose}/{name}", float(value)) for name, value in asdict(told.errors).items())
+    if live.agreement is not None:
+        yield from _known({"live/agreement": live.agreement.share})
 
 
 def metric_part(text: str) -> str:

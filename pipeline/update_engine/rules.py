@@ -41,6 +41,7 @@ class MonitorSettings:
     - `confidence_pct`: of the intervals (bootstrap over days) that say "clearly".
     - `least_jobs`, `least_days`: fewer judged jobs, or days, decide nothing about errors.
     - `least_jobs_of_a_group`: of a virtual cluster, to be shown by itself.
+    - `regret_pct`: by how much of its mean JCT the live order may lose to first come, first served.
     - `missing_share`: share of throughput bins, or of the rows of the log's files, that may be missing or in
       quarantine.
     - `silence_factor`: a silence must be so many times longer than the training window's longest.
@@ -61,6 +62,7 @@ class MonitorSettings:
     least_jobs: int = 200
     least_days: int = 4
     least_jobs_of_a_group: int = 50
+    regret_pct: float = 5.0
     missing_share: float = 0.05
     silence_factor: float = 2.0
     cooldown_hours: float = 72.0
@@ -81,6 +83,7 @@ class MonitorSettings:
             "least_jobs": (10, 10**9),
             "least_days": (2, 366),
             "least_jobs_of_a_group": (10, 10**9),
+            "regret_pct": (0, 1000),
             "missing_share": (0, 1),
             "silence_factor": (1, 1000),
             "cooldown_hours": (0, 24 * 366),
@@ -106,7 +109,7 @@ def monitor_settings(chosen: Mapping[str, Any]) -> MonitorSettings:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a person should know: `area` is data, drift, duration, throughput or packing."""
+    """One thing that a person should know: `area` is data, drift, duration, throughput, packing or live."""
 
     level: Level
     area: str

@@ -1,6 +1,6 @@
 """The policies that a validation replays, each with what it believes about run times and sharing."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cluster_logs.errors import BadInputError
+from live_scheduler.deciding.sharing_beliefs import PairModel, believed_pairs
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s, user_name_s
 from lucid_models.packing.tree import PackingSettings
@@ -17,9 +18,9 @@ from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.forecast_beliefs import Forecaster
 from pipeline.validation.replay_inputs import ReplayInputs
-from pipeline.validation.sharing_beliefs import PairModel, believed_pairs
 from simulator.cluster import ClusterSpec
 from simulator.colocation import BelievedPairs, ColocationModel
+from simulator.elastic.elastic_policy import Sizes
 from simulator.forecast import ThroughputForecast
 from simulator.recorder import Recorder
 from simulator.replay import simulate
@@ -88,7 +89,7 @@ def rival_contenders(inputs: ReplayInputs) -> list[Contender]:
     ]
 
 
-def lucid_contender(
+def release_contender(
     name: str,
     release: LoadedRelease,
     inputs: ReplayInputs,
@@ -96,7 +97,7 @@ def lucid_contender(
     jobs: pd.DataFrame,
     forecast: ThroughputForecast | None = None,
 ) -> Contender:
-    """Lucid with a release's estimates, sharing scores, throughput forecast and settings.
+    """The policy that a release runs, with its estimates, sharing scores, throughput forecast and settings.
 
     `jobs` are all jobs of the lake until the window's end. Each job of the window is estimated from what had
     ended by its submission; jobs of the warm-up, which the model may have learned from, go by `rolling_s`.
@@ -114,7 +115,7 @@ def lucid_contender(
     settings = {key: value for key, value in release.manifest.settings.items() if key != ALLOW_SIMULATED}
     scores = sharing_scores(release.packing, inputs)
     pairs = believed_pairs(release.packing)
-    return Contender(name, "lucid", estimates, scores, settings, forecast, pairs)
+    return Contender(name, release.manifest.policy, estimates, scores, settings, forecast, pairs)
 
 
 def learned_until(manifest: ReleaseManifest) -> datetime | None:
@@ -165,8 +166,13 @@ def replay_contender(
     colocation: ColocationModel,
     progress: Any = None,
     recorder: Recorder | None = None,
+    predict: Collection[str] = (),
+    predict_by: Sizes = "estimated",
 ) -> SimulationResult:
-    """Simulate one contender on the warm-up and the window; `recorder` watches."""
+    """Simulate one contender on the warm-up and the window; `recorder` watches.
+
+    `predict`: the ids of the jobs whose ends are foretold at their submission.
+    """
     workload = Workload.from_jobs(
         inputs.replayed,
         estimated_duration_s=contender.estimated_duration_s,
@@ -183,6 +189,8 @@ def replay_contender(
         changes=inputs.changes,
         forecast=contender.forecast,
         believed_pairs=contender.believed_pairs,
+        predict=predict,
+        predict_by=predict_by,
         recorder=recorder,
         progress=progress,
     )

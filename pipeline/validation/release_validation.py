@@ -1,8 +1,10 @@
 """Prove a release: replay the held-out window, let the gate judge, and write the verdict beside the release.
 
 The window lies after everything that the challenger has learned from. Challenger and champion schedule with
-the Lucid policy, each with its own estimates, sharing scores and settings; their rivals are FIFO, SJF (which
-reads true run times), QSSF, a user-history estimate, and Tiresias. Validating a release on the same lake
+the policy that each runs, by its own estimates, sharing scores and settings; their rivals are FIFO, SJF
+(which reads true run times), QSSF, a user-history estimate, and Tiresias. A release that was chosen for
+predictability is judged by it: the ends of its jobs, and of the champion's, are foretold as the policies play
+out, by what each believes. Validating a release on the same lake
 again gives the same verdict; only the measured decision latency differs, and `Verdict.digest` leaves that
 out.
 """
@@ -24,13 +26,15 @@ from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.validation import validate_table
 from lucid_models.known_profiles import with_known_profiles
+from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
+from pipeline.front_choice import amount
 from pipeline.release_settings import GateSettings
 from pipeline.run_manifest import frame_sha256, run_manifest
 from pipeline.validation.contenders import (
     Contender,
     LoadedRelease,
     learned_until,
-    lucid_contender,
+    release_contender,
     replay_contender,
     rival_contenders,
 )
@@ -165,6 +169,7 @@ def prove(
     assumptions: Sequence[str] = (),
 ) -> Verdict:
     """As `validate_release`, with releases already loaded and nothing recorded."""
+    settings = settings.preferring(challenger.models.manifest.choice)
     window = _window(challenger, lake_uri, cluster, hold_out_days, settings, as_of)
     progress(0, None, "reading the window")
     inputs = read_inputs(
@@ -174,6 +179,8 @@ def prove(
     jobs = with_known_profiles(lake.read_jobs(cluster, end=window.end), lake.read_job_metrics(cluster))
     throughput = read_window_throughput(lake_uri, cluster, window.warm_up_start, window.end)
     said = [*assumptions, *inputs.assumptions, *_assumptions(challenger, champion, window, is_champion)]
+    if settings.rules.judges_predictions:
+        said.append(_how_foretold(inputs, settings.rules))
     if throughput is None:
         said.append("The lake holds no throughput of the window: no forecast took part.")
     rules = settings.rules
@@ -184,7 +191,7 @@ def prove(
     beliefs = {one.name: _beliefs(one) for one in contenders}
     models = check_models(challenger.models, inputs, beliefs, forecasts.get("challenger"), rules)
     measured = _measured_window(inputs)
-    results = _replay(contenders, inputs, progress)
+    results = _replay(contenders, inputs, rules, progress)
     progress(len(contenders), len(contenders), "timing decisions")
     latency = None
     if estimates.usable:
@@ -262,17 +269,17 @@ def _contenders(
     judged = inputs.judged
     contenders: list[Contender] = []
 
-    def lucid(name: str, release: LoadedRelease) -> Contender:
+    def running(name: str, release: LoadedRelease) -> Contender:
         forecast = _load_to_come(forecasts.get(name), inputs)
-        return lucid_contender(name, release, inputs, rolling, jobs, forecast)
+        return release_contender(name, release, inputs, rolling, jobs, forecast)
 
-    first = lucid("challenger", challenger.models)
+    first = running("challenger", challenger.models)
     estimates = _check(_beliefs(first)[judged])
     if estimates.usable and _known_scores(first):
         contenders.append(first)
     reference = None
     if champion is not None:
-        second = lucid("champion", champion.models)
+        second = running("champion", champion.models)
         if check_estimates(_beliefs(second)[judged]).usable and _known_scores(second):
             contenders.append(second)
             reference = "champion"
@@ -322,8 +329,9 @@ def _beliefs(contender: Contender) -> NDArray[np.float64]:
 
 
 def _replay(
-    contenders: list[Contender], inputs: ReplayInputs, progress: Progress
+    contenders: list[Contender], inputs: ReplayInputs, rules: GateRules, progress: Progress
 ) -> dict[str, SimulationResult]:
+    foretold = _foretold_jobs(inputs, rules)
     colocation = MeasuredPairs(inputs.measured.pairs)
     results = {}
     for index, contender in enumerate(contenders):
@@ -334,8 +342,27 @@ def _replay(
         ) -> None:
             progress(index, len(contenders), f"replaying {contender.name}: {done:,} of {total or 0:,} jobs")
 
-        results[contender.name] = replay_contender(contender, inputs, inputs.cluster, colocation, within)
+        results[contender.name] = replay_contender(
+            contender,
+            inputs,
+            inputs.cluster,
+            colocation,
+            within,
+            # Of releases alone: nobody else's ends are compared.
+            predict=foretold if contender.name in ("challenger", "champion") else (),
+            predict_by=rules.foretold_by,
+        )
     return results
+
+
+def _foretold_jobs(inputs: ReplayInputs, rules: GateRules) -> frozenset[str]:
+    """The ids of the window's jobs whose ends are foretold: all, or as many as the rules say at random."""
+    if not rules.judges_predictions:
+        return frozenset()
+    ids = inputs.replayed.loc[inputs.judged, "job_id"].astype(str).to_numpy(dtype=object)
+    if len(ids) > rules.foretold_jobs:
+        ids = np.random.default_rng(rules.seed).choice(ids, rules.foretold_jobs, replace=False)
+    return frozenset(ids.tolist())
 
 
 def _measured_window(inputs: ReplayInputs) -> MeasuredWindow:
@@ -363,12 +390,38 @@ def _assumptions(
                 f"The champion (release {champion.version}) may have learned from a part of the window, "
                 "which favours it."
             )
+    for candidate in (challenger, champion):
+        if candidate is not None and candidate.models.manifest.policy != DEFAULT_POLICY:
+            manifest = candidate.models.manifest
+            said.append(
+                f"Release {candidate.version} runs {manifest.policy}, by its models' estimates of run times, "
+                f"not by the true ones{_as_chosen(manifest)}."
+            )
     provenance = challenger.models.manifest.provenance
     if provenance.simulated_profiles:
         said.append("The packing model learned from profiles of the simulated GPU.")
     if provenance.synthetic_logs:
         said.append("The log is synthetic.")
     return said
+
+
+def _how_foretold(inputs: ReplayInputs, rules: GateRules) -> str:
+    jobs, judged = len(_foretold_jobs(inputs, rules)), int(inputs.judged.sum())
+    by = (
+        "the run times that each release estimates: their errors are in the errors of prediction"
+        if rules.foretold_by == "estimated"
+        else "true run times, which nobody knows beforehand: what is uncertain is when a job gets its GPUs"
+    )
+    return f"The ends of {jobs:,} of {judged:,} jobs were foretold at their submission, by {by}."
+
+
+def _as_chosen(manifest: ReleaseManifest) -> str:
+    if manifest.choice is None:
+        return ""
+    expected = ", ".join(
+        f"{name} {amount(value)}" for name, value in manifest.choice.get("expected", {}).items()
+    )
+    return f"; it is point {manifest.choice.get('point')} of a front, on which were expected {expected}"
 
 
 def _subject(
@@ -381,7 +434,9 @@ def _subject(
     return {
         "cluster": cluster,
         "release": challenger.version,
+        "policy": challenger.models.manifest.policy,
         "champion_release": champion.version if champion else None,
+        "champion_policy": champion.models.manifest.policy if champion else None,
         "learned_until": _iso(learned_until(challenger.models.manifest)),
         "window_start": _iso(window.start),
         "window_end": _iso(window.end),

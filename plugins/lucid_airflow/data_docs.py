@@ -1,5 +1,5 @@
-"""Serves Great Expectations' Data Docs under /lucid/data-docs, and the monitoring pages under
-/lucid/monitoring, to people who are logged in to Airflow.
+"""Serves Great Expectations' Data Docs under /lucid/data-docs, the monitoring pages under /lucid/monitoring
+and the Pareto fronts under /lucid/fronts, to people who are logged in to Airflow.
 
 Airflow mounts a plugin's app without authentication, so this one asks for the user itself. Everything is
 imported at the first request: the plugin is loaded by every task, and only the API server needs this.
@@ -47,5 +47,9 @@ def _build() -> Any:
     @app.get("/monitoring/{path:path}", dependencies=[Depends(get_user)])
     def read_monitoring(path: str) -> FileResponse:
         return file_below(settings.monitoring_dir(), path, "run monitor_live first")
+
+    @app.get("/fronts/{path:path}", dependencies=[Depends(get_user)])
+    def read_front(path: str) -> FileResponse:
+        return file_below(settings.fronts_dir(), path, "run search_pareto_front first")
 
     return app

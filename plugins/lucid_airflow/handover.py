@@ -1,6 +1,7 @@
 """What travels with an asset event from one DAG to the next: names, URIs and small numbers, never data."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from cluster_logs.errors import BadInputError
@@ -26,6 +27,18 @@ def announce(context: Any, extra: Mapping[str, Any]) -> None:
     """Give every outlet's event of the running task this extra."""
     for outlet in context["task"].outlets:
         context["outlet_events"][outlet].extra = dict(extra)
+
+
+def data_interval(context: Any) -> tuple[datetime | None, datetime | None]:
+    """Return the interval that a run by the clock is about; None and None for a run by hand.
+
+    Airflow gives a run by hand the interval before, too, which nobody asked for.
+    """
+    run = context["dag_run"]
+    start, end = run.data_interval_start, run.data_interval_end
+    if getattr(run, "run_type", None) == "manual" or not start or not end or start >= end:
+        return None, None
+    return start, end
 
 
 def required(values: Mapping[str, Any], name: str, *, asset_name: str) -> Any:

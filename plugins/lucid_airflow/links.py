@@ -1,4 +1,5 @@
-"""Buttons on a task's page: MLflow's run, model and verdict, the Data Docs, the page of a monitoring pass.
+"""Buttons on a task's page: MLflow's run, model and verdict, the Data Docs, the page of a monitoring pass or
+of a Pareto front.
 
 MLflow cannot be framed, so we link.
 """
@@ -42,6 +43,17 @@ class MonitoringLink(BaseOperatorLink):
         """Return the address, or an empty string when no page was written."""
         path = getattr(operator, "monitoring_path", None)
         return f"/lucid/monitoring/{path}" if path else ""
+
+
+class FrontLink(BaseOperatorLink):
+    """The interactive page of a Pareto front; served by this plugin to who is logged in."""
+
+    name = "Front"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address, or an empty string when no page was written."""
+        path = getattr(operator, "front_path", None)
+        return f"/lucid/fronts/{path}" if path else ""
 
 
 def model_version_path(name: str, version: int) -> str:

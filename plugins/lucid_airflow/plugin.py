@@ -6,7 +6,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from lucid_airflow import settings
 from lucid_airflow.data_docs import DataDocsApp
-from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink
+from lucid_airflow.links import DataDocsLink, FrontLink, MlflowLink, MonitoringLink
 
 
 def _mlflow_views() -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def _mlflow_views() -> list[dict[str, Any]]:
 
 
 class LucidPlugin(AirflowPlugin):
-    """Links to MLflow, the Data Docs and the monitoring pages."""
+    """Links to MLflow, the Data Docs, the monitoring pages and the Pareto fronts."""
 
     name = "lucid"
     external_views: ClassVar[list[dict[str, Any]]] = [
@@ -40,4 +40,9 @@ class LucidPlugin(AirflowPlugin):
     fastapi_apps: ClassVar[list[dict[str, Any]]] = [
         {"app": DataDocsApp(), "url_prefix": "/lucid", "name": "Lucid pages"}
     ]
-    operator_extra_links: ClassVar[list[Any]] = [MlflowLink(), DataDocsLink(), MonitoringLink()]
+    operator_extra_links: ClassVar[list[Any]] = [
+        MlflowLink(),
+        DataDocsLink(),
+        MonitoringLink(),
+        FrontLink(),
+    ]

@@ -5,10 +5,12 @@
 | lake's root URI | LUCID_LAKE_URI | lucid_lake_uri |
 | MLflow's address for tasks | LUCID_TRACKING_URI | lucid_tracking_uri |
 | MLflow's address for browsers | LUCID_MLFLOW_UI_URL (default: the tracking URI) | |
-| state folder (Data Docs, monitoring pages) | LUCID_STATE_DIR | |
+| state folder (Data Docs, monitoring pages, Pareto fronts) | LUCID_STATE_DIR | |
 | when `monitor_live` runs by itself | LUCID_MONITOR_SCHEDULE (default: @daily; `none`: by hand only) | |
 | thresholds of `monitor_live` | LUCID_MONITOR_SETTINGS (a JSON object) | |
 | where the log ends for it | LUCID_MONITOR_AS_OF (default: its last job; `now`: also what did not come) | |
+| live scheduler that it looks at | LUCID_LIVE (state folder or URL; default: in the state folder) | |
+| its token, for a URL | LUCID_LIVE_TOKEN_FILE | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | must a person approve a publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
@@ -70,16 +72,32 @@ def monitoring_dir() -> Path:
     return state_dir() / "monitoring"
 
 
+def fronts_dir() -> Path:
+    """Return the folder of the Pareto fronts' pages, one subfolder a cluster."""
+    return state_dir() / "fronts"
+
+
+def live_dir() -> Path:
+    """Return the folder of the live schedulers' state, one subfolder a cluster."""
+    return state_dir() / "live"
+
+
+def live_scheduler() -> tuple[str | None, Path | None]:
+    """Return the state folder or the address of the live scheduler to look at, and its token's file."""
+    token = os.environ.get("LUCID_LIVE_TOKEN_FILE", "").strip()
+    return os.environ.get("LUCID_LIVE", "").strip() or None, Path(token) if token else None
+
+
 def monitor_schedule() -> str | None:
     """Return when `monitor_live` runs by itself, None for never. Reads no database."""
-    return _schedule("LUCID_MONITOR_SCHEDULE", "@daily")
+    return schedule("LUCID_MONITOR_SCHEDULE", "@daily")
 
 
 def retrain_schedule(assets: Any) -> Any:
     """Return when `retrain_models` runs: with its assets, and by the clock if that is set. Reads no
     database.
     """
-    clock = _schedule("LUCID_RETRAIN_SCHEDULE", None)
+    clock = schedule("LUCID_RETRAIN_SCHEDULE", None)
     if clock is None:
         return assets
     from airflow.sdk import AssetOrTimeSchedule, CronTriggerTimetable
@@ -124,7 +142,8 @@ def gpu_devices() -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _schedule(variable: str, default: str | None) -> str | None:
+def schedule(variable: str, default: str | None) -> str | None:
+    """Return when something runs by the clock as a variable says; `none` is never. Reads no database."""
     text = os.environ.get(variable, "").strip()
     return default if not text else (None if text.lower() == "none" else text)
 

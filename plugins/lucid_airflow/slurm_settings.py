@@ -1,7 +1,9 @@
-"""Where measurements are submitted to: the environment of Airflow's processes says.
+"""The Slurm beside Airflow: the environment of Airflow's processes says.
 
 | what | environment |
 | --- | --- |
+| cluster (its name in the lake) whose accounting is read | LUCID_SLURM_CLUSTER (unset: none) |
+| when it is read | LUCID_INGEST_SCHEDULE (default: @hourly with a cluster; `none`: by hand only) |
 | partition to measure in | LUCID_SLURM_PARTITION (unset: no Slurm is configured) |
 | how | LUCID_SLURM_SETTINGS, a JSON object of `live_scheduler.slurm.measurement_job.SlurmSite`'s fields |
 | the cluster | SLURM_CONF, and Slurm's programs on PATH, for workers and triggerers alike |
@@ -20,6 +22,24 @@ from lucid_airflow import settings
 def slurm_partition() -> str | None:
     """Return the partition to measure in, or None when no Slurm is configured. Reads no database."""
     return os.environ.get("LUCID_SLURM_PARTITION", "").strip() or None
+
+
+def slurm_cluster() -> str | None:
+    """Return the cluster that `ingest_logs` reads the accounting of, or None. Reads no database."""
+    return os.environ.get("LUCID_SLURM_CLUSTER", "").strip() or None
+
+
+def ingest_schedule() -> Any:
+    """Return when `ingest_logs` runs by itself, None for never; a run is about the time since the last one.
+
+    Reads no database.
+    """
+    clock = settings.schedule("LUCID_INGEST_SCHEDULE", "@hourly" if slurm_cluster() else None)
+    if clock is None:
+        return None
+    from airflow.sdk import CronDataIntervalTimetable
+
+    return CronDataIntervalTimetable(clock, timezone="UTC")
 
 
 def slurm_site() -> Any:

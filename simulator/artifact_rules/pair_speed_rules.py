@@ -1,10 +1,13 @@
 """How a rule set changes the speeds of two jobs that share their GPUs."""
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.rules import Rules
 from simulator.workload import JobProfile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class PairsInOrder:
@@ -14,7 +17,7 @@ class PairsInOrder:
     first of them. `MeasuredPairs` gives both the mean.
     """
 
-    def __init__(self, pairs: pd.DataFrame) -> None:
+    def __init__(self, pairs: "pd.DataFrame") -> None:
         self._pairs = MeasuredPairs(pairs, speed_max=None)
         alike = pairs[pairs["job_type_1"] == pairs["job_type_2"]]
         columns = ("job_type_1", "speed_1", "speed_2")

@@ -5,13 +5,13 @@ It compares simulated results and knows neither models nor the registry. All pol
 The challenger is judged against the *reference*: the champion, or FIFO where there is no champion yet. Two
 things must hold.
 
-1. *Not worse on the objective* (mean JCT by default). The upper bound of the paired bootstrap interval of the
-   change (`simulator/gate/bootstrap.py`) may be at most the margin: non-inferiority, because a retrained
-   model as good as the last one is worth publishing (it has seen newer jobs), and one that may be worse is
-   not.
+1. *Not worse on the objective* (mean JCT by default; `simulator/gate/objective.py`). The upper bound of the
+   paired bootstrap interval of the change (`simulator/gate/bootstrap.py`) may be at most the margin:
+   non-inferiority, because a retrained model as good as the last one is worth publishing (it has seen newer
+   jobs), and one that may be worse is not.
 2. *No constraint broken* (`simulator/gate/constraints.py`, `simulator/gate/model_errors.py`): tail waiting,
    starvation, fairness, utilisation, decision latency, usable estimates, models that are not worse than naive
-   baselines. With a champion the challenger must also not be worse than FIFO, so
+   baselines, the price of predictability. With a champion the challenger must also not be worse than FIFO, so
    that a chain of releases, each a little worse than the last and within the margin, cannot creep below the
    simplest policy there is.
 
@@ -21,17 +21,8 @@ A constraint that cannot be measured says so and is listed; it does not count as
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cluster_logs.errors import BadInputError, UnknownNameError
-from simulator.gate.bootstrap import (
-    RELIABLE_BLOCKS,
-    PairedChange,
-    block_numbers,
-    paired_mean_change,
-    paired_quantile_change,
-)
+from simulator.gate.bootstrap import RELIABLE_BLOCKS, PairedChange, block_numbers
 from simulator.gate.constraints import (
     decision_latency,
     every_job_ends,
@@ -41,18 +32,24 @@ from simulator.gate.constraints import (
     tail_waiting,
     usable_estimates,
     utilisation,
-    within_margin,
 )
 from simulator.gate.metrics import (
     EstimateCheck,
     MeasuredWindow,
-    PolicyFigures,
     ReplayResult,
     align,
     policy_row,
     window_of,
 )
-from simulator.gate.rules import ANCHOR, OBJECTIVES, GateRules
+from simulator.gate.objective import (
+    MEAN_JCT,
+    PRICE,
+    change_of,
+    no_objective,
+    objective_row,
+    price_in_mean_jct,
+)
+from simulator.gate.rules import ANCHOR, GateRules
 from simulator.gate.verdict import Constraint, Row, Verdict
 
 IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
@@ -111,25 +108,34 @@ def judge(
         rows.append(row)
     judged = figures.get(challenger)
     constraints = [usable_estimates(estimates), *models]
-    objective = _no_objective(rules, "the challenger's predictions are unusable, so it was not replayed")
+    counts = rules.objective_against(reference)
+    objective = no_objective(counts, "the challenger's predictions are unusable, so it was not replayed")
     comparisons: list[Row] = []
     if judged is not None:
         constraints.append(every_job_ends(judged))
     if judged is not None and judged.finished.all():
         changes = {
-            name: _change(judged, figures[name], blocks, rules)
+            name: change
             for name in sorted(figures)
-            if name != challenger
+            if name != challenger and (change := change_of(counts, judged, figures[name], blocks, rules))
         }
-        objective = _objective(changes[reference], reference, rules)
-        if reference != ANCHOR and ANCHOR in changes:
-            constraints.append(not_worse_than_fifo(changes[ANCHOR], rules))
+        if reference in changes:
+            objective = objective_row(counts, changes[reference], reference, rules)
+        else:
+            objective = no_objective(counts, f"no job's end was foretold under both it and {reference}")
+        if reference != ANCHOR and ANCHOR in figures:
+            beside_fifo = change_of(rules.objective_against(ANCHOR), judged, figures[ANCHOR], blocks, rules)
+            if beside_fifo is not None:
+                constraints.append(not_worse_than_fifo(beside_fifo, rules))
+        cost = change_of(MEAN_JCT, judged, figures[reference], blocks, rules)
+        if counts != MEAN_JCT and rules.judges_predictions and reference in changes and cost is not None:
+            constraints.append(price_in_mean_jct(changes[reference], cost, reference, rules))
         constraints += tail_waiting(judged, figures[reference], rules)
         constraints += fairness(judged, figures[reference], shared, rules)
         constraints.append(utilisation(judged, figures[reference], shared, measured, rules))
         comparisons = [_comparison(name, change) for name, change in changes.items()]
     elif judged is not None:
-        objective = _no_objective(rules, "not every job ended under the challenger")
+        objective = no_objective(counts, "not every job ended under the challenger")
     constraints.append(decision_latency(decision_latency_ms, rules))
     approved = bool(objective["passed"]) and all(c.passed is not False for c in constraints)
     verdict = Verdict(
@@ -141,7 +147,7 @@ def judge(
         constraints=tuple(constraints),
         comparisons=tuple(comparisons),
         policies=tuple(rows),
-        assumptions=(*assumptions, *_own_assumptions(champion, reference, objective, rows)),
+        assumptions=(*assumptions, *_own_assumptions(rules, champion, reference, objective, rows)),
         rules=rules.to_dict(),
         subject=dict(subject or {}),
     )
@@ -152,7 +158,7 @@ def refuse(
     broken: Constraint, *, challenger: str, rules: GateRules, subject: Mapping[str, Any] | None = None
 ) -> Verdict:
     """The verdict on a challenger that could not be replayed at all, with the constraint that says why."""
-    objective = _no_objective(rules, "the challenger could not be replayed")
+    objective = no_objective(rules.objective, "the challenger could not be replayed")
     verdict = Verdict(
         approved=False,
         sentence="",
@@ -167,75 +173,6 @@ def refuse(
         subject=dict(subject or {}),
     )
     return _with_sentence(verdict)
-
-
-def _change(
-    judged: PolicyFigures, other: PolicyFigures, blocks: NDArray[np.int64], rules: GateRules
-) -> PairedChange:
-    column, share = OBJECTIVES[rules.objective]
-    new, old = getattr(judged, column), getattr(other, column)
-    if share is None:
-        return paired_mean_change(
-            new,
-            old,
-            blocks,
-            confidence_pct=rules.confidence_pct,
-            resamples=rules.resamples,
-            seed=rules.seed,
-            method=rules.interval,
-        )
-    return paired_quantile_change(
-        new,
-        old,
-        blocks,
-        share,
-        confidence_pct=rules.confidence_pct,
-        resamples=rules.resamples,
-        seed=rules.seed,
-    )
-
-
-def _objective(change: PairedChange, reference: str, rules: GateRules) -> Row:
-    seconds, per_cent = change.difference, change.relative_pct
-    passed = within_margin(change, reference, rules)
-    margin_pct, floor_s = rules.margin(reference)
-    margin = f"+{margin_pct:g} % or +{floor_s:g} s"
-    if seconds.high is None or seconds.blocks < rules.min_blocks:
-        reason = (
-            f"{seconds.blocks} block(s) of one day and one virtual cluster are too little evidence "
-            f"(at least {rules.min_blocks}): hold out more days"
-        )
-    elif passed:
-        reason = f"the upper bound of the change is within the margin of {margin}"
-    else:
-        reason = f"the upper bound of the change is beyond the margin of {margin}"
-    return {
-        "name": rules.objective,
-        "unit": "s",
-        "reference_policy": reference,
-        "challenger": change.challenger,
-        "reference": change.reference,
-        "change_s": seconds.point,
-        "change_low_s": seconds.low,
-        "change_high_s": seconds.high,
-        "change_pct": per_cent.point if per_cent else None,
-        "change_low_pct": per_cent.low if per_cent else None,
-        "change_high_pct": per_cent.high if per_cent else None,
-        "confidence_pct": rules.confidence_pct,
-        "method": seconds.method,
-        "resamples": rules.resamples,
-        "blocks": seconds.blocks,
-        "interval_reliable": seconds.reliable,
-        "interval_note": seconds.note,
-        "margin_pct": margin_pct,
-        "margin_floor_s": floor_s,
-        "passed": passed,
-        "reason": reason,
-    }
-
-
-def _no_objective(rules: GateRules, reason: str) -> Row:
-    return {"name": rules.objective, "unit": "s", "passed": False, "reason": reason}
 
 
 def _comparison(name: str, change: PairedChange) -> Row:
@@ -257,11 +194,16 @@ def _comparison(name: str, change: PairedChange) -> Row:
 
 
 def _own_assumptions(
-    champion: str | None, reference: str, objective: Row, verdict_rows: Sequence[Row]
+    rules: GateRules, champion: str | None, reference: str, objective: Row, verdict_rows: Sequence[Row]
 ) -> list[str]:
     said = []
     if champion is None:
         said.append("There is no champion yet: the reference is FIFO.")
+    if rules.judges_predictions and reference == ANCHOR:
+        said.append(
+            "Nobody is more predictable than FIFO: against it mean JCT counts, not "
+            f"{_spoken(rules.objective)}."
+        )
     if objective.get("interval_note"):
         said.append(
             f"The objective's interval is {objective['interval_note']} (reliable from {RELIABLE_BLOCKS})."
@@ -283,6 +225,11 @@ _SPOKEN = {
     "p99_queuing_delay_s": "P99 queuing delay",
     "p999_queuing_delay_s": "P99.9 queuing delay",
     "p999_queuing_delay": "P99.9 queuing delay",
+    "mean_pred_err_pct": "mean prediction error",
+    "p50_pred_err_pct": "median prediction error",
+    "p90_pred_err_pct": "P90 prediction error",
+    "p99_pred_err_pct": "P99 prediction error",
+    PRICE: "its price in mean JCT",
     "champion": "the champion",
     "fifo": "FIFO",
     "sjf": "SJF",
@@ -300,6 +247,17 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(_spoken(name) for name in names)
 
 
+def _price_paid(verdict: Verdict) -> list[str]:
+    """What predictability costs, where it is the objective."""
+    price = next((c for c in verdict.constraints if c.name == PRICE), None)
+    if price is None or not price.challenger or not price.reference:
+        return []
+    change_pct = 100.0 * (price.challenger / price.reference - 1)
+    return [
+        f"mean JCT goes from {number(price.reference)} to {number(price.challenger)} s ({change_pct:+.1f} %);"
+    ]
+
+
 def _with_sentence(verdict: Verdict) -> Verdict:
     """The verdict with its one plain sentence."""
     objective = verdict.objective
@@ -312,13 +270,16 @@ def _with_sentence(verdict: Verdict) -> Verdict:
                 f", {objective['confidence_pct']:g} % interval {objective['change_low_pct']:+.1f} "
                 f"to {objective['change_high_pct']:+.1f} %"
             )
-        size = f"{change:+.1f} %" if change is not None else f"{objective['change_s']:+.1f} s"
+        unit = objective["unit"]
+        amount = objective["change_s"] if unit == "s" else objective["change_points"]
+        size = f"{change:+.1f} %" if change is not None else f"{amount:+.1f} {unit}"
         doubt = "" if objective["interval_reliable"] else ", unreliable"
         parts.append(
-            f"{_spoken(str(objective['name']))} is {number(objective['challenger'])} s against "
+            f"{_spoken(str(objective['name']))} is {number(objective['challenger'])} {unit} against "
             f"{_spoken(verdict.reference)}'s "
-            f"{number(objective['reference'])} s ({size}{bounds}{doubt}), and {objective['reason']};"
+            f"{number(objective['reference'])} {unit} ({size}{bounds}{doubt}), and {objective['reason']};"
         )
+        parts += _price_paid(verdict)
     else:
         parts.append(f"{_spoken(str(objective['name']))} was not judged because {objective['reason']};")
     if verdict.failed:

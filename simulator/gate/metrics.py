@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cluster_logs.errors import BadInputError
+from simulator.elastic.metrics import prediction_error_pct
 from simulator.metrics import bounded_slowdown
 
 _NEEDED = (
@@ -86,6 +87,8 @@ class PolicyFigures:
     finished: NDArray[np.bool_]
     preemptions: int | None
     colocated_jobs: int | None
+    pred_err_pct: Floats
+    """Prediction error at submission (PCS, section 2); NaN where the job's end was not foretold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,18 @@ def _figures(table: pd.DataFrame) -> PolicyFigures:
         finished=np.isfinite(end) & np.isfinite(jct) & np.isfinite(wait) & np.isfinite(start),
         preemptions=int(table["preemptions"].sum()) if "preemptions" in table else None,
         colocated_jobs=int(table["colocated"].astype(bool).sum()) if "colocated" in table else None,
+        pred_err_pct=_prediction_errors(table, jct),
     )
+
+
+def _prediction_errors(table: pd.DataFrame, jct: Floats) -> Floats:
+    if "predicted_end_time_s" not in table:
+        return np.full(jct.size, np.nan)
+    foretold = table["predicted_end_time_s"].to_numpy(np.float64) - table["submit_time_s"].to_numpy(
+        np.float64
+    )
+    error = prediction_error_pct(foretold, jct)
+    return np.where(np.isfinite(error), error, np.nan)
 
 
 def _true_duration_s(tables: Mapping[str, pd.DataFrame]) -> Floats:
@@ -239,6 +253,7 @@ def policy_row(
     some = bool(done.any())
     work = delivered_gpu_h(figures, shared, window)
     capacity = window.gpus * (window.end_s - window.start_s) / 3600.0 if window.gpus else None
+    error = figures.pred_err_pct[np.isfinite(figures.pred_err_pct)]
     return {
         "policy": name,
         "jobs": int(done.size),
@@ -254,4 +269,7 @@ def policy_row(
         "utilisation_pct": 100.0 * work / capacity if capacity else None,
         "preemptions": figures.preemptions,
         "colocated_jobs": figures.colocated_jobs,
+        "predicted_jobs": int(error.size) if error.size else None,
+        "mean_pred_err_pct": float(error.mean()) if error.size else None,
+        "p99_pred_err_pct": quantile(error, 0.99) if error.size else None,
     }

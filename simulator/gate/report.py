@@ -23,6 +23,9 @@ COLUMNS: Mapping[str, str] = {
     "utilisation_pct": "work done (% of GPU-hours)",
     "preemptions": "preemptions",
     "colocated_jobs": "colocated jobs",
+    "predicted_jobs": "ends foretold",
+    "mean_pred_err_pct": "mean prediction error (%)",
+    "p99_pred_err_pct": "P99 prediction error (%)",
 }
 _CLUSTERS_SHOWN = 16
 
@@ -85,7 +88,7 @@ def verdict_page(verdict: Verdict) -> str:
         for c in verdict.constraints
     ]
     compared = [
-        f"| {row['policy']} | {row['outcome']} | {_change(row)} |"
+        f"| {row['policy']} | {row['outcome']} | {_change(row, str(verdict.objective['unit']))} |"
         for row in sorted(verdict.comparisons, key=lambda r: (r["outcome"] != "worse", str(r["policy"])))
     ]
     rules = ", ".join(f"{name} {value}" for name, value in verdict.rules.items())
@@ -180,9 +183,9 @@ def _figure(value: float | None, unit: str) -> str:
     return "" if value is None else f"{number(value)} {unit}"
 
 
-def _change(row: Mapping[str, Any]) -> str:
+def _change(row: Mapping[str, Any], unit: str) -> str:
     if row["change_pct"] is None:
-        return f"{number(row['challenger'])} s against {number(row['other'])} s"
+        return f"{number(row['challenger'])} {unit} against {number(row['other'])} {unit}"
     if row["change_low_pct"] is None:
         return f"{row['change_pct']:+.1f} %"
     return f"{row['change_pct']:+.1f} % ({row['change_low_pct']:+.1f} to {row['change_high_pct']:+.1f} %)"

@@ -19,8 +19,17 @@ OBJECTIVES: dict[str, tuple[str, float | None]] = {
     "p99_queuing_delay_s": ("queuing_delay_s", 0.99),
     "p999_queuing_delay_s": ("queuing_delay_s", 0.999),
 }
+# The same of prediction errors (per cent), for policies whose completion times are foretold at submission.
+PREDICTABILITY: dict[str, tuple[str, float | None]] = {
+    "mean_pred_err_pct": ("pred_err_pct", None),
+    "p50_pred_err_pct": ("pred_err_pct", 0.5),
+    "p90_pred_err_pct": ("pred_err_pct", 0.9),
+    "p99_pred_err_pct": ("pred_err_pct", 0.99),
+}
+FIGURES = {**OBJECTIVES, **PREDICTABILITY}
 ANCHOR = "fifo"  # every cluster can run it: reference of a first release, lower bar of every later one
 INTERVALS = ("bca", "percentile")
+FORETOLD_BY = ("estimated", "true")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,16 @@ class GateRules:
     """The same against FIFO. It is wider, because FIFO does not measure jobs: on an idle cluster, where no
     order can gain anything, Lucid's profiler costs a job up to its time limit (200 s)."""
     fifo_margin_floor_s: float = 300.0
+    margin_points: float = 1.0
+    """In place of the seconds where the objective is a prediction error, in percentage points."""
+    jct_price_pct: float = 0.0
+    """What a clear gain in predictability may cost, as the upper bound of the change of mean JCT. The
+    operator's preference; 0: no more than the margin."""
+    foretold_jobs: int = 1_000
+    """So many jobs of the window, drawn at random, have their ends foretold: a simulation each."""
+    foretold_by: Literal["estimated", "true"] = "estimated"
+    """By the release's estimates of run times, as its users are told, or by the true ones: what is uncertain
+    then is only when a job gets its GPUs."""
     confidence_pct: float = 95.0
     resamples: int = 2_000
     seed: int = 0
@@ -71,8 +90,10 @@ class GateRules:
     decision_jobs: int = 2_048
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise UnknownNameError("objective", self.objective, OBJECTIVES)
+        if self.objective not in FIGURES:
+            raise UnknownNameError("objective", self.objective, FIGURES)
+        if self.foretold_by not in FORETOLD_BY:
+            raise UnknownNameError("run times to foretell by", self.foretold_by, FORETOLD_BY)
         if self.interval not in INTERVALS:
             raise UnknownNameError("interval", self.interval, INTERVALS)
         for name, low, high in _RANGES:
@@ -85,8 +106,19 @@ class GateRules:
                     f"The gate's {name} is {value!r}.", remedy=f"Use {kind} from {low:g} to {high:g}."
                 )
 
-    def margin(self, reference: str) -> tuple[float, float]:
-        """The objective's margin against a policy: per cent and seconds."""
+    @property
+    def judges_predictions(self) -> bool:
+        """Whether completion times have to be foretold to judge."""
+        return self.objective in PREDICTABILITY
+
+    def objective_against(self, reference: str) -> str:
+        """The figure that counts against a policy: nobody is more predictable than FIFO."""
+        return "mean_jct_s" if reference == ANCHOR and self.judges_predictions else self.objective
+
+    def margin(self, reference: str, name: str) -> tuple[float, float]:
+        """A figure's margin against a policy: per cent, and seconds or percentage points."""
+        if name in PREDICTABILITY:
+            return self.margin_pct, self.margin_points
         if reference == ANCHOR:
             return self.fifo_margin_pct, self.fifo_margin_floor_s
         return self.margin_pct, self.margin_floor_s
@@ -110,6 +142,9 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("margin_floor_s", 0, 1e9),
     ("fifo_margin_pct", 0, 100),
     ("fifo_margin_floor_s", 0, 1e9),
+    ("margin_points", 0, 100),
+    ("jct_price_pct", 0, 10_000),
+    ("foretold_jobs", 1, 1_000_000),
     ("confidence_pct", 50, 99.99),
     ("resamples", 100, 1_000_000),
     ("seed", 0, 2**32 - 1),
@@ -130,4 +165,4 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("decision_latency_limit_ms", 0.001, 1e6),
     ("decision_jobs", 1, 1_000_000),
 )
-_WHOLE = {"resamples", "seed", "min_blocks", "fairness_min_jobs", "decision_jobs"}
+_WHOLE = {"foretold_jobs", "resamples", "seed", "min_blocks", "fairness_min_jobs", "decision_jobs"}

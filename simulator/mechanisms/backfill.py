@@ -14,7 +14,7 @@ it is taken at its word, and the head may start later than was reserved for it.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
 from typing import Any
@@ -33,6 +33,9 @@ SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
 
 # (job, believed run time that it outlived, how often it did so before) -> a longer belief
 Prolong = Callable[[JobView, float, int], float]
+
+# job id -> for how long it is believed to run, and how often it outlived what was believed before
+Beliefs = dict[str, tuple[float, int]]
 
 # groups -> their ranks; the lowest is served first
 Rank = Callable[[Iterable[Hashable]], Mapping[Hashable, float]]
@@ -78,6 +81,9 @@ class Runs:
         self._prolong = prolong
         self._of: dict[JobView, Run] = {}
         self._by_end: list[tuple[tuple[float, int], Run]] = []  # the keys differ
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._of.values())
 
     def add(self, run: Run) -> None:
         """Take note of a run that has begun; it replaces what was known of the job."""
@@ -228,7 +234,7 @@ class Backfill:
         group_of: Callable[[JobView], Hashable] | None = None,
         order: Callable[[], DemandQueue] = BySubmission,
     ) -> None:
-        self._believe_s = lambda job: max(SHORTEST_BELIEF_S, believe_s(job))
+        self._believe_s: Callable[[JobView], float] = lambda job: max(SHORTEST_BELIEF_S, believe_s(job))
         self._prolong = prolong
         self._group_of = group_of
         self._order = order
@@ -240,6 +246,27 @@ class Backfill:
             waiting = WaitingJobs(self._believe_s, self._group_of, self._order)
             book = self._books[pool] = Book(waiting, Runs(self._prolong))
         return book
+
+    def beliefs(self) -> Beliefs:
+        """Return how long each job that runs or waits is believed to run."""
+        found: Beliefs = {}
+        for book in self._books.values():
+            found |= {job.job.job_id: (belief_s, 0) for job, belief_s in book.waiting.beliefs()}
+            for run in (*book.runs, *book.begun):
+                if _lasts(run):
+                    found[run.job.job.job_id] = (run.belief_s, run.outlived)
+        return found
+
+    def resume(self, pools: Mapping[str, NodePool], beliefs: Beliefs) -> None:
+        """Take note of what runs and waits from the start; who is not named in `beliefs` is believed anew."""
+        for name, pool in pools.items():
+            book = self._book(name)
+            for job in pool.running:
+                belief_s, outlived = beliefs.get(job.job.job_id) or (self._believe_s(job), 0)
+                book.runs.add(Run(job, job.start_time_s, job.placement or (), belief_s, outlived))
+            for job in pool.queue:
+                if job.job.job_id in beliefs:
+                    book.waiting.add(job, beliefs[job.job.job_id][0])
 
     def ended(self, job: JobView) -> None:
         """Take note of a job that has completed; `decide` finds out by itself, at a cost."""

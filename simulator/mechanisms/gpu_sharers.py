@@ -17,7 +17,7 @@ class GpuSharers:
 
     def __init__(self, memory_mib_of: Callable[[JobView], float | None]) -> None:
         """Take the rule for the memory (MiB a GPU) that a job is held to need; None: it runs alone."""
-        self._memory_mib_of = memory_mib_of
+        self.memory_mib_of = memory_mib_of
         self.gains = 0  # how often a running job became free for a partner other than by starting
         self._forget()
 
@@ -52,7 +52,7 @@ class GpuSharers:
 
     def begin(self, job: JobView) -> None:
         """Take note of a job that runs on GPUs of its own."""
-        memory_mib = None if job.stranded else self._memory_mib_of(job)
+        memory_mib = None if job.stranded else self.memory_mib_of(job)
         entry = None
         if memory_mib is not None:
             entry = (memory_mib, job.index, job)

@@ -236,6 +236,10 @@ class WaitingJobs:
         """Return how long a waiting job is believed to run."""
         return self._where[job][1].belief_s(job)
 
+    def beliefs(self) -> Iterator[tuple[JobView, float]]:
+        """Yield each job and how long it is believed to run."""
+        return ((job, queue.belief_s(job)) for job, (_, queue) in self._where.items())
+
     def follow(self, pool: NodePool) -> None:
         """Catch up with the pool's queue."""
         for job in pool.queue.take_newcomers():

@@ -14,12 +14,13 @@ There is no profiling partition. A job is measured where it runs, at no loss; an
 known of all its later runs (`Job.template`). A job that nobody knows yet runs alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from math import inf
 from operator import attrgetter
+from typing import Any
 
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import ColocationModel
@@ -80,6 +81,15 @@ class Clarity(Policy):
         self._search: dict[str, PartnerSearch] = {}
         self._holds: dict[str, NodeHolds] = {}
         self._short_until_s: dict[str, float] = {}  # when its last shortage is forgotten
+
+    def history(self) -> tuple[Any, ...]:
+        """Return what was measured and refused, which nodes are held, and when GPUs were short."""
+        return self.pairs, self.measured, self._search, self._holds, self._short_until_s
+
+    def resume(self, pools: Mapping[str, NodePool], history: tuple[Any, ...] | None) -> None:
+        """Go on with it."""
+        if history is not None:
+            self.pairs, self.measured, self._search, self._holds, self._short_until_s = history
 
     def priority(self, job: JobView) -> tuple[float, float]:
         """Order by expected service (GPU-seconds), then by submission."""

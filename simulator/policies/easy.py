@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
-from simulator.mechanisms.backfill import Backfill
+from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.policy import Policy
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import JobView, NodePool, Snapshot
 
 
 class Easy(Policy):
@@ -30,6 +30,14 @@ class Easy(Policy):
         """Begin anew with an empty cluster."""
         self._forget()
         return cluster
+
+    def history(self) -> Beliefs:
+        """Return what is believed of the jobs that run and wait."""
+        return self._backfill.beliefs()
+
+    def resume(self, pools: Mapping[str, NodePool], history: Beliefs | None) -> None:
+        """Take note of what runs."""
+        self._backfill.resume(pools, history or {})
 
     def priority(self, job: JobView) -> float:
         """Order by submission."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
-from simulator.mechanisms.backfill import Backfill, Rank
+from simulator.mechanisms.backfill import Backfill, Beliefs, Rank
 from simulator.mechanisms.decayed_usage import DecayedUsage
 from simulator.policy import Policy
 from simulator.snapshot import JobView, NodePool, Snapshot
@@ -58,6 +58,17 @@ class FairShare(Policy):
         """Begin anew with an empty cluster and without usage."""
         self._forget()
         return cluster
+
+    def history(self) -> "tuple[dict[str, Charges], Beliefs]":
+        """Return what the users of each pool have used, and what is believed of jobs."""
+        return self._books, self._backfill.beliefs()
+
+    def resume(
+        self, pools: Mapping[str, NodePool], history: "tuple[dict[str, Charges], Beliefs] | None"
+    ) -> None:
+        """Go on counting; without `history`, users have used what their running jobs used."""
+        self._books, beliefs = history or ({}, {})
+        self._backfill.resume(pools, beliefs)
 
     def priority(self, job: JobView) -> float:
         """Order by submission; users are ranked when a decision is due."""

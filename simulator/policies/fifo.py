@@ -9,6 +9,7 @@ class Fifo(Policy):
     """Jobs start in the order of submission; the first that does not fit holds up the rest of its queue."""
 
     in_order = True
+    arrivals_never_delay = True
 
     def priority(self, job: JobView) -> float:
         """Order by submission."""

@@ -13,6 +13,7 @@ Narrower than the paper: a set of GPUs is shared by two jobs at most, of equal G
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from cluster_logs.errors import BadInputError
 from simulator.actions import Action, Colocate, Preempt, Start
@@ -157,6 +158,17 @@ class Horus(Policy):
         """Begin anew with an empty cluster."""
         self._forget()
         return cluster
+
+    def history(self) -> tuple[Any, ...]:
+        """Return whose turn it is, who shares, and who ran out of memory."""
+        return self._queues, self._sharers, self._gained, self._failed
+
+    def resume(self, pools: Mapping[str, NodePool], history: tuple[Any, ...] | None) -> None:
+        """Go on with it."""
+        if history is not None:
+            self._queues, self._sharers, self._gained, self._failed = history
+            for sharers in self._sharers.values():
+                sharers.memory_mib_of = self._memory_mib
 
     def priority(self, job: JobView) -> float:
         """Order by submission; which queue is served next is decided when there is room."""

@@ -11,7 +11,7 @@ from cluster_logs.errors import BadInputError
 from simulator.actions import Action
 from simulator.artifact_rules.earlier_stage import EarlierStage
 from simulator.cluster import ClusterSpec
-from simulator.policy import Policy, RunCosts
+from simulator.policy import Policy, RankByColumns, RunCosts
 from simulator.rules import Rules
 from simulator.snapshot import JobView, NodePool, Snapshot
 from simulator.stages.binder import AffineJobpairBinder, pack_after_idle
@@ -19,6 +19,7 @@ from simulator.stages.first_fit_packing import FirstFitSettings, FirstPartnerBin
 from simulator.stages.indolent_packing import IndolentPacking
 from simulator.stages.indolent_settings import IndolentSettings
 from simulator.stages.orchestrator import OrchestratorSettings, ResourceOrchestrator
+from simulator.stages.pool_memory import PoolMemory
 from simulator.stages.profiler import PROFILER, ProfilerSettings, SpaceAwareProfiler
 from simulator.stages.strategy import SharingStrategy, StrategySettings
 from simulator.workload import Workload
@@ -82,15 +83,26 @@ class Lucid(Policy):
 
         return FreeProfiling(workload, cluster, self.settings, rules)
 
+    def history(self) -> Mapping[str, PoolMemory]:
+        """Return which partners were refused, and when it will look again."""
+        return self.packing.memories
+
+    def resume(self, pools: Mapping[str, NodePool], history: Mapping[str, PoolMemory] | None) -> None:
+        """Know the pools from the first job on."""
+        self.profiler.watch(pools)
+        self.packing.memories.update(history or {})
+
     def pool_of(self, job: JobView) -> str:
         """Send jobs that are small enough to the profiler first."""
         return PROFILER if self.profiler.takes(job) else job.job.virtual_cluster
 
-    def priority(self, job: JobView) -> tuple[float, float]:
+    def priority(self, job: JobView) -> tuple[float, ...]:
         """Order the profiler by fewest GPUs, a virtual cluster by estimated service; then by submission."""
-        if job.pool == PROFILER:
-            return self.profiler.priority(job)
-        return self.orchestrator.priority(job)
+        return self.profiler.priority(job) if job.pool == PROFILER else self.orchestrator.priority(job)
+
+    def rank_by_columns(self, pool: str) -> RankByColumns | None:
+        """Return the orchestrator's order; the profiler's short queue is ranked job by job."""
+        return None if pool == PROFILER else self.orchestrator.rank
 
     def decide(self, snapshot: Snapshot) -> list[Action]:
         """Serve the virtual clusters that changed, then the profiler."""

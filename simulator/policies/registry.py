@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.policy import Policy
 
 ENTRY_POINT_GROUP = "lucid.policies"
@@ -30,6 +31,11 @@ BUILT_IN: Mapping[str, str] = {
     "fair_share": "FairShare",
     "easy": "Easy",
     "tsafrir_easy": "TsafrirEasy",
+    "elastic_fifo": "ElasticFifo",
+    "srsf": "Srsf",
+    "afs": "Afs",
+    "themis": "Themis",
+    "pcs": "Pcs",
 }
 
 
@@ -42,6 +48,17 @@ def _offered() -> dict[str, EntryPoint]:
 def policy_names() -> list[str]:
     """Return the names of all policies, our own first."""
     return [*BUILT_IN, *sorted(_offered())]
+
+
+def elastic_policy_names() -> list[str]:
+    """Return the names of the policies that resize jobs while they run."""
+    return [name for name in policy_names() if issubclass(policy_class(name), ElasticPolicy)]
+
+
+def rigid_policy_names() -> list[str]:
+    """Return the names of the policies that leave a running job its GPUs, or stop it."""
+    elastic = elastic_policy_names()
+    return [name for name in policy_names() if name not in elastic]
 
 
 def policy_class(name: str) -> type[Policy]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
-from simulator.mechanisms.backfill import Backfill
+from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.mechanisms.waiting_jobs import ShortestFirst
 from simulator.policy import Policy
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import JobView, NodePool, Snapshot
 from simulator.user_history import UserHistory
 
 # What is added to a prediction that was outlived once, twice, ... (the paper's "prediction correction").
@@ -49,6 +49,15 @@ class TsafrirEasy(Policy):
         """Begin anew with an empty cluster and without a history."""
         self._forget()
         return cluster
+
+    def history(self) -> tuple[UserHistory, Beliefs]:
+        """Return what has ended, and what was believed of the jobs that run and wait."""
+        return self._history, self._backfill.beliefs()
+
+    def resume(self, pools: Mapping[str, NodePool], history: tuple[UserHistory, Beliefs] | None) -> None:
+        """Go on with another's history; without one, nothing has ended yet."""
+        self._history, beliefs = history or (UserHistory(), {})
+        self._backfill.resume(pools, beliefs)
 
     def _request_s(self, job: JobView) -> float | None:
         return job.job.estimated_duration_s if self.settings.capped else None

@@ -60,11 +60,11 @@ class IndolentPacking:
         self._scoreless = self._naive or self._by_pairs
         self._rule: PairRule | None = None
         self._timed = knows_run_times and settings.partners_by == "end" and not self._naive
-        self._memories: dict[str, PoolMemory] = {}
+        self.memories: dict[str, PoolMemory] = {}  # by pool
 
     def ended(self, job: JobView) -> None:
         """Note that a running job has completed. Saves a search; who is not told finds out all the same."""
-        memory = self._memories.get(job.pool)
+        memory = self.memories.get(job.pool)
         if memory is not None:
             memory.running -= 1
             later = job if job in memory.pairs else memory.later_of.get(job)
@@ -147,7 +147,7 @@ class IndolentPacking:
 
     def next_measured_s(self, pool: NodePool) -> float | None:
         """Return when the next running job's metrics are known, if somebody waits for a partner."""
-        memory = self._memories.get(pool.name)
+        memory = self.memories.get(pool.name)
         if memory is None or not memory.unmeasured or not len(pool.queue):
             return None
         return memory.unmeasured[0][0]
@@ -155,9 +155,9 @@ class IndolentPacking:
     # -- who runs --------------------------------------------------------------------------------------------
 
     def _memory_of(self, pool: NodePool) -> PoolMemory:
-        memory = self._memories.get(pool.name)
+        memory = self.memories.get(pool.name)
         if memory is None or memory.pool is not pool:
-            memory = self._memories[pool.name] = PoolMemory(pool)
+            memory = self.memories[pool.name] = PoolMemory(pool)
         return memory
 
     def _part(self, memory: PoolMemory, later: JobView) -> None:

@@ -89,8 +89,15 @@ class SpaceAwareProfiler:
         self._sent: dict[str, int] = {}  # virtual cluster -> GPUs of jobs sent there since the last decision
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Set the profiler's nodes aside, one after another from the virtual cluster with the most left."""
+        """Set the profiler's nodes aside, one after another from the virtual cluster with the most left.
+
+        A cluster that has the profiler's partition already, as a live one does, keeps it.
+        """
         size = cluster.gpus_per_node
+        self._pools, self._sent = {}, {}
+        if PROFILER in cluster.partitions:
+            self._max_gpus = min(self.settings.profiling_max_gpus, cluster.partitions[PROFILER] * size)
+            return cluster
         wanted = min(self.settings.profiling_nodes, int(self.settings.profiling_share_max * cluster.nodes))
         left = dict(cluster.virtual_clusters)
         taken = 0
@@ -100,7 +107,6 @@ class SpaceAwareProfiler:
                 break
             left[max(donors, key=left.__getitem__)] -= 1
             taken += 1
-        self._pools, self._sent = {}, {}
         self._max_gpus = min(self.settings.profiling_max_gpus, taken * size)
         if not taken:
             return cluster
@@ -256,7 +262,7 @@ def _cut_short(pool: NodePool, room: Mapping[str, FreeGpus]) -> list[Action]:
         free = room.get(name)
         if free is None or job.gpus > free.total:
             continue
-        believed_s = job.job.estimated_duration_s
+        believed_s = job.estimated_duration_s
         if believed_s is not None and job.run_limit_s is not None and believed_s <= job.run_limit_s:
             continue
         plan = plans.get(name)

@@ -18,7 +18,7 @@ from cluster_logs.synthetic.generator import synthesize
 from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
-from simulator.policies.registry import BUILT_IN
+from simulator.policies.registry import BUILT_IN, rigid_policy_names
 from simulator.replay import simulate
 from simulator.studies.agreement import load_slice
 from simulator.studies.pages import run_study
@@ -125,7 +125,10 @@ class Replays:
 def policies_table(replays: Replays) -> str:
     """Return the Markdown table of all policies on all slices."""
     rows = [
-        (name, policy, *replays.row(name, Variant(policy, policy))) for name in SLICES for policy in BUILT_IN
+        (name, policy, *replays.row(name, Variant(policy, policy)))
+        for name in SLICES
+        for policy in rigid_policy_names()
+        if policy in BUILT_IN
     ]
     return _markdown(("slice", "policy", *COLUMNS), rows)
 

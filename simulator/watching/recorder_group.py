@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from simulator.placement import Placement
 from simulator.recorder import Recorder, StopReason
 from simulator.snapshot import JobView, NodePool
 
@@ -21,6 +22,11 @@ class RecorderGroup:
         """Pass it on."""
         for recorder in self._recorders:
             recorder.started(now_s, job, pool)
+
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """Pass it on."""
+        for recorder in self._recorders:
+            recorder.resized(now_s, job, pool, before)
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
         """Pass it on."""

@@ -21,12 +21,14 @@ from typing import IO, Any, TextIO, cast
 from cluster_logs.errors import BadInputError
 from simulator.cluster_changes import ClusterChange, NodeFailure
 from simulator.node_books import cpu_pool
+from simulator.placement import Placement
 from simulator.recorder import StopReason
 from simulator.snapshot import JobView, NodePool
 
 DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a viewer still opens
 SECOND_US = 1_000_000
 CPU_POOL_SUFFIX = cpu_pool("")
+RESIZED = "resized"  # why a slice ends whose run goes on with other GPUs
 CUT = "timeline ends"  # why a slice ends whose run went on
 
 
@@ -133,6 +135,15 @@ class TimelineRecorder:
             with_whom.packed_with.append(job.job.job_id)
         self._open[job.index] = run
 
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """End a slice on each of the GPUs that it had, and begin one on each that it has."""
+        self._now_s = now_s
+        run = self._open.pop(job.index, None)
+        if run is not None:
+            self._end(run, now_s, RESIZED)
+            self._keep_to_limit(now_s)
+        self.started(now_s, job, pool)
+
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
         """Write the run as slices, one for each of its GPUs."""
         self._now_s = now_s
@@ -142,16 +153,11 @@ class TimelineRecorder:
         if run is None:  # cancelled while it waited
             self._instant(now_s, self._pool(pool).pid, 0, f"{job.job.job_id} cancelled while it waited", "p")
             return
-        if job.partner is None:
-            for node, bits in run.gpus:
-                run.pool.free[node] |= bits
-        self._slices(run, now_s, reason)
+        self._end(run, now_s, reason)
         if reason not in ("completed", "limit") and self._inside(now_s):
             tid = self._tid(run.pool, run.gpus[0][0], _lowest(run.gpus[0][1]), run.lane)
             self._instant(now_s, run.pool.pid, tid, f"{job.job.job_id} {reason}", "t")
-        if self.slices >= self.window.max_slices:
-            self._cut()
-            self.ended_s = now_s
+        self._keep_to_limit(now_s)
 
     def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
         """Write the counters that have changed."""
@@ -186,6 +192,17 @@ class TimelineRecorder:
             other["complete_until_s"] = self.ended_s
         self._file.write(f'\n], "otherData": {json.dumps(other)}}}\n')
 
+    def _end(self, run: _Run, now_s: float, reason: str) -> None:
+        if run.job.partner is None:
+            for node, bits in run.gpus:
+                run.pool.free[node] |= bits
+        self._slices(run, now_s, reason)
+
+    def _keep_to_limit(self, now_s: float) -> None:
+        if self.slices >= self.window.max_slices:
+            self._cut()
+            self.ended_s = now_s
+
     # -- what is written -------------------------------------------------------------------------------------
 
     def _inside(self, at_s: float) -> bool:
@@ -203,7 +220,7 @@ class TimelineRecorder:
         about = {
             "job": job.job_id,
             "run": run.number,
-            "cores" if run.pool.cores else "gpus": run.job.gpus,
+            "cores" if run.pool.cores else "gpus": sum(bits.bit_count() for _, bits in run.gpus),
             "user": job.user,
             "name": job.template,
             "estimated_duration_s": job.estimated_duration_s,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.placement import Placement
 from simulator.recorder import StopReason
 from simulator.snapshot import JobView, NodePool
 
@@ -53,7 +54,12 @@ class UsageRecorder:
         self._jobs -= 1
         self._wanted -= job.job.gpus
         if job.partner is None:
-            self._gpus += job.job.gpus
+            self._gpus += _held_gpus(job)
+        self._note(now_s)
+
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """More or fewer GPUs are in use."""
+        self._gpus += job.held_gpus - sum(gpus for _, gpus in before)
         self._note(now_s)
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
@@ -62,7 +68,7 @@ class UsageRecorder:
             self._jobs -= 1
             self._wanted -= job.job.gpus
         elif job.partner is None:
-            self._gpus -= job.job.gpus
+            self._gpus -= _held_gpus(job)
         self._note(now_s)
 
     def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
@@ -82,3 +88,7 @@ class UsageRecorder:
         """Return what has been seen so far."""
         gpus, jobs, wanted = (np.array(row, dtype=np.float64) for row in self._rows)
         return Usage(np.array(self._at_s, dtype=np.float64), gpus, jobs, wanted)
+
+
+def _held_gpus(job: JobView) -> int:
+    return job.held_gpus if job.job.gpus else 0

@@ -8,13 +8,14 @@ at the end of its wait. An event costs as much as there are distinct demands in 
 
 from collections.abc import Collection, Iterable
 from enum import IntEnum
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from simulator.mechanisms.ranked_blocks import RankedBlocks
 from simulator.node_books import cpu_pool
-from simulator.placement import FreeGpus
+from simulator.placement import FreeGpus, Placement, exchanged
 from simulator.recorder import StopReason
 from simulator.result import SimulationResult
 from simulator.snapshot import JobView, NodePool
@@ -49,6 +50,8 @@ CAUSE_NAMES = {
     WaitCause.POLICY: "the policy",
     WaitCause.PROFILER: "the profiler",
 }
+
+_Freed = StopReason | Literal["resized"]  # why GPUs came free
 
 _GPUS, _PLACEMENT, _TURN, _ROUND = 0, 1, 2, 3
 _CLOCKS = 4  # the causes that depend on the demand alone
@@ -130,7 +133,7 @@ class _Pool:
         self.demands: dict[int, _Demand] = {}
         self.order = RankedBlocks()
         self.fresh: list[tuple[_Record, _Wait]] = []
-        self.stops: list[tuple[str, StopReason, frozenset[int]]] = []
+        self.stops: list[tuple[str, _Freed, frozenset[int]]] = []
         self.stale_s: float | None = None  # since when the free GPUs differ from what the clocks know
         self.head: _Wait | None = None  # first in the queue, could be placed, and was not
         self.head_since_s = 0.0
@@ -231,6 +234,19 @@ class WaitRecorder:
         record = self._records[job.index]
         if blocked_s > 0:
             record.released_by, record.released_reason = _released_by(job, mine.stops)
+        mine.stale_s = now_s
+
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """Remember who gave up GPUs."""
+        mine = self._pool(pool)
+        given, taken = exchanged(before, job.placement or ())
+        if mine.stale_s is not None and mine.stale_s < now_s:
+            free = pool.free.copy()
+            free.give(taken)
+            free.take(tuple((node, gpus) for node, gpus in given if free.is_present(node)))
+            mine.catch_up(now_s, free)
+        if given:
+            mine.stops.append((job.job.job_id, "resized", frozenset(node for node, _ in given)))
         mine.stale_s = now_s
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
@@ -353,13 +369,13 @@ def mean_waits(waits: pd.DataFrame) -> dict[str, float]:
 
 
 def _released_by(
-    job: JobView, stops: Iterable[tuple[str, StopReason, frozenset[int]]]
-) -> tuple[str | None, StopReason | None]:
+    job: JobView, stops: Iterable[tuple[str, _Freed, frozenset[int]]]
+) -> tuple[str | None, _Freed | None]:
     """Choose, of the runs that ended since the last decision, the last that freed a node of the job's own;
     failing that the last of all: it let somebody ahead start.
     """
     nodes = {node for node, _ in job.placement or ()}
-    found: tuple[str | None, StopReason | None] = (None, None)
+    found: tuple[str | None, _Freed | None] = (None, None)
     own = False
     for job_id, reason, freed in stops:
         on_own = not nodes.isdisjoint(freed)

@@ -19,6 +19,7 @@ ENDED = {
     "completed": "ended",
     "preempted": "was preempted",
     "evicted": "was evicted",
+    "resized": "gave up GPUs",
     "limit": "ended its profiling run",
     "failed": "was killed by a node's failure",
     "cancelled": "was cancelled",

@@ -82,6 +82,21 @@ EXPECTED = {
     "acme-kalos": (3, 2, {"end_before_start": 1}),
     "alibaba-v2023": (7, 5, {"implausible_gpu_share": 1, "unknown_state": 1}),
     "reference-csv": (3, 2, {"missing_duration": 1}),
+    "pcs-csv": (
+        13,
+        3,
+        {
+            "exact_duplicate": 1,
+            "fractional_gpus": 1,
+            "implausible_time": 2,
+            "missing_duration": 1,
+            "missing_job_id": 1,
+            "missing_model": 1,
+            "negative_duration": 1,
+            "unreadable_number": 1,
+            "wrong_column_count": 1,
+        },
+    ),
     "nodes-csv": (3, 2, {"negative_count": 1}),
     "lake": (4, 3, {"missing_submit_time": 1}),
 }

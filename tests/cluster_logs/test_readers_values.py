@@ -8,9 +8,8 @@ import pytest
 from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import ingest_log, read_jobs_file, read_throughput_file
 from cluster_logs.lake import Lake
-from cluster_logs.readers.job_rows import SLURM_STATES, slurm_state
 from cluster_logs.readers.nodes_file import read_nodes_file
-from cluster_logs.readers.sacct import DEFAULT_FIELDS, elapsed_s, gpus_of_tres
+from cluster_logs.slurm_words import DEFAULT_FIELDS, SLURM_STATES, elapsed_s, gpus_of_tres, slurm_state
 
 DATA = Path(__file__).parent / "data"
 

@@ -1,7 +1,7 @@
 """Writes the golden results anew: `make golden`. Look at the diff before you commit it.
 
-Each registered policy replays a small synthetic workload; every job's first start, end and number of
-preemptions are kept, so a change of any decision shows.
+Each registered policy replays a small synthetic workload, of elastic jobs if it resizes jobs; every job's
+first start, end and number of preemptions are kept, so a change of any decision shows.
 """
 
 import json
@@ -9,10 +9,12 @@ from pathlib import Path
 
 from simulator.colocation import UtilisationModel
 from simulator.conformance import sample_workload
-from simulator.policies.registry import BUILT_IN
+from simulator.elastic.elastic_jobs import as_elastic
+from simulator.policies.registry import BUILT_IN, elastic_policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.rules import RULES
+from simulator.speed_up_table import measured_speed_ups
 
 FOLDER = Path(__file__).parent
 SHAPE, SEED, JOBS = "loaded", 7, 150
@@ -24,7 +26,9 @@ def cases() -> list[tuple[str, str]]:
         (policy, rules.name)
         for rules in RULES.values()
         for policy in BUILT_IN
-        if rules.name == "default" or policy in rules.policy_settings
+        if rules.name == "default"
+        or policy in rules.policy_settings
+        or (rules.fractional and policy in elastic_policy_names())
     ]
 
 
@@ -36,6 +40,10 @@ def path_of(policy: str, rules: str) -> Path:
 def replay(policy: str, rules: str) -> SimulationResult:
     """Run a case."""
     workload, cluster = sample_workload(SHAPE, SEED, JOBS)
+    if policy in elastic_policy_names():
+        models = list(measured_speed_ups())
+        drawn = [models[i % len(models)] for i in range(len(workload))]
+        workload = as_elastic(workload, 1, models=drawn, speed_ups=measured_speed_ups())
     settings = {"profiling_nodes": 2} if policy == "lucid" else None
     return simulate(workload, cluster, policy, rules=rules, settings=settings, colocation=UtilisationModel())
 

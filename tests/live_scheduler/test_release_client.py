@@ -137,14 +137,14 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     client = ReleaseClient(shop.uri, "champion", tmp_path)
     client.poll()
     path = stored_file(shop, second, "manifest.json")
-    newer = path.read_bytes().replace(b'"format_version": 1', b'"format_version": 2')
+    newer = path.read_bytes().replace(b'"format_version": 2', b'"format_version": 3')
     path.write_bytes(newer)
     registry = Registry(shop.uri)
     digest = hashlib.sha256(newer).hexdigest()
     registry.set_version_tag(RELEASE_NAME, second, "manifest_sha256", digest)
     registry.set_alias(RELEASE_NAME, "champion", second)
     assert live(client.poll()).version == first
-    assert "format version 2" in (client.status().refused_reason or "")
+    assert "format version 3" in (client.status().refused_reason or "")
 
 
 def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_path: Path) -> None:

@@ -134,9 +134,16 @@ def duration_model(jobs: pd.DataFrame, duration_settings: DurationSettings) -> W
 
 
 @pytest.fixture(scope="session")
-def throughput_model(throughput: pd.DataFrame) -> ThroughputPredictModel:
+def throughput_settings() -> ThroughputSettings:
     boosting = BoostingSettings(objective="pseudo_huber:delta=1.0", bags=2, max_rounds=60, max_bins=32)
-    return ThroughputPredictModel(ThroughputSettings(boosting=boosting)).fit(throughput)
+    return ThroughputSettings(boosting=boosting)
+
+
+@pytest.fixture(scope="session")
+def throughput_model(
+    throughput: pd.DataFrame, throughput_settings: ThroughputSettings
+) -> ThroughputPredictModel:
+    return ThroughputPredictModel(throughput_settings).fit(throughput)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,8 @@ def test_estimates_are_finite_positive_and_ordered(duration_model, jobs) -> None
 
 
 def test_it_orders_jobs_better_than_size_alone(jobs, duration_settings) -> None:
-    rows = {row["model"]: row for row in evaluate_duration(jobs, 9, rivals=False)}
+    measured = evaluate_duration(jobs, 9, rivals=False, settings=duration_settings)
+    rows = {row["model"]: row for row in measured}
     assert rows["ebm"]["kendall_tau"] > rows["size_alone"]["kendall_tau"] + 0.1
     assert rows["ebm"]["mae_log10"] < min(rows["size_alone"]["mae_log10"], rows["tsafrir"]["mae_log10"])
     assert 0.8 <= rows["ebm"]["coverage_p90"] <= 0.98

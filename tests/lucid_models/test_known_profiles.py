@@ -10,6 +10,7 @@ from cluster_logs.job_table import to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA
 from lucid_models.known_profiles import (
+    LatestProfiles,
     profiles_known_at,
     queue_with_known_profiles,
     with_known_profiles,
@@ -188,3 +189,37 @@ def test_a_queue_is_told_what_was_known() -> None:
     assert filled[1] == stated | {"gpu_mem_util_pct": 15.0, "gpu_mem_mib": 3_000.0}
     assert filled[2] == stranger
     assert queue_with_known_profiles([silent], metrics_of()) == [silent]
+
+
+SOMEBODY = st.fixed_dictionaries(
+    {
+        "user": st.sampled_from(["u", "v", None]),
+        "name": st.sampled_from(["train_1", "train_2", "eval", None]),
+        "job_type": st.sampled_from(["m/d/1/0", "m/d/2/1", None]),
+    }
+)
+SEEN = st.tuples(
+    SOMEBODY,
+    st.integers(0, 9),  # when it was known (h)
+    st.floats(1, 90),
+    st.sampled_from([20.0, 600.0]),  # seconds observed
+    st.sampled_from(["running", "profiled", "predicted"]),
+    st.booleans(),  # whether its memory is known
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SEEN, max_size=8), SOMEBODY)
+def test_looked_up_job_by_job_it_is_what_is_known_at_a_submission(
+    seen: list[tuple[dict[str, object], int, float, float, str, bool]], asked: dict[str, object]
+) -> None:
+    metrics = metrics_of(
+        *(
+            measured(f"m{number}", 0, hours, util, **who, observed_gpu_s=observed_s, origin=origin)
+            | ({} if whole else {"gpu_mem_mib": None})
+            for number, (who, hours, util, observed_s, origin, whole) in enumerate(seen)
+        )
+    )
+    known = profiles_known_at(jobs_of(job("asked", 10, **asked)), metrics).iloc[0]
+    found = LatestProfiles(metrics).of(asked["job_type"], asked["user"], asked["name"])  # type: ignore[arg-type]
+    assert found == {name: known[name] for name in COLUMNS if np.isfinite(known[name])}

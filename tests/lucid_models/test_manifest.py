@@ -52,6 +52,24 @@ def test_any_content_survives_the_round_trip(cluster: str, settings: dict[str, A
     assert again.sha256() == manifest.sha256()
 
 
+def test_a_manifest_of_version_1_is_read_as_a_release_that_runs_lucid() -> None:
+    document = MANIFEST.to_data() | {"format_version": 1}
+    del document["policy"], document["choice"]
+    again = parse_manifest(json.dumps(document).encode())
+    assert again == MANIFEST
+    assert (again.policy, again.choice) == ("lucid", None)
+    assert json.loads(again.to_bytes())["format_version"] == 2
+
+
+def test_a_policy_and_how_it_was_chosen_survive_the_round_trip() -> None:
+    choice = {"search": "0" * 32, "point": "12", "preference": [["jct", "avg"], ["pred_err", "p99"]]}
+    manifest = replace(
+        MANIFEST, policy="pcs", settings={"thresholds_s": [1176.0], "weights": [0.9, 0.1]}, choice=choice
+    )
+    assert parse_manifest(manifest.to_bytes()) == manifest
+    assert manifest.content_sha256() != replace(manifest, choice=None).content_sha256()
+
+
 def test_time_of_creation_is_no_content() -> None:
     later = replace(MANIFEST, created="2021-01-01T00:00:00+00:00")
     assert later.content_sha256() == MANIFEST.content_sha256()
@@ -91,6 +109,9 @@ def changed(**changes: Any) -> bytes:
         (changed(training__until="yesterday"), "until"),
         (changed(created="2020-09-01T00:00:00"), "created"),
         (changed(settings__gss=float("nan")), "NaN"),
+        (changed(policy="../pcs"), "policy"),
+        (changed(policy=None), "policy"),
+        (changed(choice="the third"), "choice"),
         (b"", "not JSON"),
         (b"[]", "object"),
         (b"\xff\xfe", "not JSON"),
@@ -103,7 +124,7 @@ def test_refuses_what_it_does_not_know(payload: bytes, named: str) -> None:
         parse_manifest(payload)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None, True, 1.0])
+@pytest.mark.parametrize("version", [3, 0, "1", None, True, 1.0])
 def test_refuses_other_format_versions(version: object) -> None:
     with pytest.raises(ManifestVersionError, match="format version"):
         parse_manifest(changed(format_version=version))

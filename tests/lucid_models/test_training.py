@@ -15,12 +15,14 @@ from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.model import PackingSettings
 from lucid_models.registry import Registry
+from lucid_models.throughput.model import ThroughputSettings
 from lucid_models.training import TrainReport, train_duration, train_packing, train_throughput
 from lucid_models.training_data import read_training_jobs, read_training_throughput, table_digest
 
 UNTIL = datetime(2020, 4, 9, 0, 5, tzinfo=UTC)
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
 FAST_DURATION = DurationSettings(log_boosting=FAST, mean_boosting=FAST)
+FAST_THROUGHPUT = ThroughputSettings(boosting=FAST)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def trained(lakes: Lakes, own_mlflow_server: Any, small_tables: Any) -> dict[str
     common = {"lake_uri": lakes.now, "cluster": "small", "tracking_uri": uri, "train_until": UNTIL}
     return {
         "packing": train_packing(solo=small_tables.solo, pairs=small_tables.pairs, tracking_uri=uri),
-        "throughput": train_throughput(**common),
+        "throughput": train_throughput(**common, settings=FAST_THROUGHPUT),
         "duration": train_duration(**common, settings=FAST_DURATION),
     }
 
@@ -186,7 +188,7 @@ def test_the_future_teaches_nothing(
     assert (duration.version, duration.reused) == (1, True)
     assert duration.digest == trained["duration"].digest
     assert duration.metrics == trained["duration"].metrics
-    throughput = train_throughput(**common)
+    throughput = train_throughput(**common, settings=FAST_THROUGHPUT)
     assert (throughput.version, throughput.reused) == (1, True)
     assert throughput.digest == trained["throughput"].digest
 

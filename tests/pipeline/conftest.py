@@ -55,3 +55,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> "World":
     from tests.pipeline.small_cluster import make_world  # models: not for tests of the command line alone
 
     return make_world(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="session")
+def trained_versions(world: "World", mlflow_server: str) -> dict[str, int]:
+    """The version of each model of the world, trained into the session's registry once."""
+    from tests.pipeline.small_cluster import train_and_register
+
+    return train_and_register(world, mlflow_server)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from pipeline.release_settings import GateSettings
 from pipeline.validation.release_validation import Candidate, prove
 from pipeline.windows import training_window_end
 from profiler_jobs.campaign import measure_simulated_profiles
+from profiler_jobs.profile_table import ProfileSet
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Verdict
 
@@ -64,12 +66,38 @@ def make_jobs(jobs: int = 1_800, days: float = 18.0, seed: int = 4) -> pd.DataFr
     )
 
 
+@cache
+def simulated_profiles() -> ProfileSet:
+    """The profiles of the simulated GPU, measured once; nobody may change them."""
+    return measure_simulated_profiles(0)
+
+
+def train_and_register(world: "World", tracking_uri: str) -> dict[str, int]:
+    """Train all three models for a registry; returns the version of each."""
+    from lucid_models.training import train_duration, train_packing, train_throughput
+
+    profiles = simulated_profiles()
+    known: dict[str, Any] = {
+        "lake_uri": world.lake_uri,
+        "cluster": CLUSTER,
+        "tracking_uri": tracking_uri,
+        "train_until": world.until,
+    }
+    heads = DurationSettings(log_boosting=FAST, mean_boosting=FAST)
+    trained = {
+        "packing": train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri),
+        "throughput": train_throughput(**known, settings=ThroughputSettings(boosting=FAST)),
+        "duration": train_duration(**known, settings=heads),
+    }
+    return {kind: report.version for kind, report in trained.items()}
+
+
 def fill_lake(uri: str, jobs: pd.DataFrame, nodes: int = 5) -> None:
     lake = Lake(uri)
     lake.write_jobs(CLUSTER, jobs)
     names = ["vc0", "vc1", "vc2"]
     lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": nodes, "gpus_per_node": 4}))
-    write_profile_set(uri, CLUSTER, measure_simulated_profiles(0))
+    write_profile_set(uri, CLUSTER, simulated_profiles())
 
 
 @dataclass(frozen=True)
@@ -94,7 +122,7 @@ def make_world(folder: Path) -> World:
     lake = Lake(uri)
     lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
     until = training_window_end(uri, CLUSTER, HOLD_OUT_DAYS)
-    profiles = measure_simulated_profiles(0)
+    profiles = simulated_profiles()
     packing = PackingAnalyzeModel().fit(profiles.solo, profiles.pairs)
     duration = WorkloadEstimateModel(DurationSettings(log_boosting=FAST, mean_boosting=FAST))
     duration.fit(jobs[jobs["submit_time"] < until], known_until=until)

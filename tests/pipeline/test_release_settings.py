@@ -36,3 +36,39 @@ def test_the_gates_rules_by_name():
         gate_settings({}, "guessed")
     with pytest.raises(BadInputError, match="-1"):
         gate_settings({"fifo_margin_pct": -1.0})
+
+
+def test_a_configuration_of_pcs_is_pinned_as_what_it_amounts_to():
+    import json
+
+    pinned = pinned_settings({"configuration": "fig7-bal", "efficiency_step": 0.5}, "pcs")
+    assert (pinned["sizes"], pinned["resizes"]) == ("estimated", False)
+    assert "configuration" not in pinned
+    assert pinned["thresholds_s"] == [2389.0, 1703593.0, "inf"]
+    again = json.loads(json.dumps(pinned, allow_nan=False))
+    config = load_policy("pcs", again).settings.config()
+    assert (
+        config == load_policy("pcs", {"configuration": "fig7-bal", "efficiency_step": 0.5}).settings.config()
+    )
+    assert pinned_settings(again, "pcs") == pinned
+    assert pinned_settings({}, "fifo") == {}
+    with pytest.raises(UnknownNameError, match="gss"):
+        pinned_settings({"gss": 2}, "pcs")
+    with pytest.raises(UnknownNameError, match="policy 'pccs'"):
+        pinned_settings({}, "pccs")
+    for policy, given in (("sjf", {}), ("pcs", {"sizes": "true"})):
+        with pytest.raises(BadInputError, match="reads true run times"):
+            pinned_settings(given, policy)
+
+
+def test_the_gate_goes_by_what_a_release_was_chosen_for_unless_a_person_says_otherwise():
+    choice = {"objective": "p99_pred_err_pct", "jct_price_pct": 40.0, "point": "3"}
+    preferred = gate_settings({"resamples": 400}).preferring(choice).rules
+    assert (preferred.objective, preferred.jct_price_pct, preferred.resamples) == (
+        "p99_pred_err_pct",
+        40,
+        400,
+    )
+    stated = gate_settings({"objective": "mean_jct_s"}).preferring(choice).rules
+    assert (stated.objective, stated.jct_price_pct) == ("mean_jct_s", 40)
+    assert gate_settings({}).preferring(None).rules == gate_settings({}).rules

@@ -12,15 +12,11 @@ import pytest
 
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
-from lucid_models.duration.model import DurationSettings
 from lucid_models.releases.manifest import Training
-from lucid_models.throughput.model import ThroughputSettings
 from pipeline.release_settings import GateSettings
-from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.gate.verdict import LATENCY, Verdict
 from tests.pipeline.small_cluster import (
     CLUSTER,
-    FAST,
     HOLD_OUT_DAYS,
     QUICK,
     World,
@@ -201,21 +197,19 @@ def test_settings_out_of_range_are_named() -> None:
 
 
 def test_from_training_to_a_published_release_in_a_real_registry(
-    world: World, mlflow_server: str, tmp_path: Path
+    world: World, mlflow_server: str, trained_versions: dict[str, int], tmp_path: Path
 ) -> None:
     from lucid_models.releases.lifecycle import build_release, publish_release, show_release
-    from lucid_models.training import train_duration, train_packing, train_throughput
     from pipeline.validation.release_validation import validate_release
 
-    profiles = measure_simulated_profiles(0)
-    train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=mlflow_server)
     shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}
-    train_throughput(**shared, train_until=world.until, settings=ThroughputSettings(boosting=FAST))
-    train_duration(
-        **shared, train_until=world.until, settings=DurationSettings(log_boosting=FAST, mean_boosting=FAST)
-    )
     settings = {"allow_simulated_profiles": True}
-    build = {"tracking_uri": mlflow_server, "cluster": CLUSTER, "training_until": world.until}
+    build = {
+        "tracking_uri": mlflow_server,
+        "cluster": CLUSTER,
+        "versions": trained_versions,
+        "training_until": world.until,
+    }
     release = build_release(**build, settings=settings)
     verdict = validate_release(
         **shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK, out_dir=tmp_path / "first"

@@ -12,10 +12,10 @@ from cluster_logs.progress import silent
 from lucid_models.packing.model import PackingSettings
 from pipeline.reproduction import published
 from pipeline.reproduction.ablations import missing_settings
-from pipeline.reproduction.documents import write_documents, write_index, write_page
+from pipeline.reproduction.documents import write_documents, write_index
 from pipeline.reproduction.evaluation import evaluate
 from pipeline.reproduction.overall import table_4
-from pipeline.reproduction.report import to_html, to_markdown, write_report
+from pipeline.reproduction.report import to_html, to_markdown, write_page, write_report
 from pipeline.reproduction.runs import execute
 from pipeline.reproduction.sharing import (
     MIXES,
@@ -217,7 +217,7 @@ def test_the_page_says_where_its_numbers_come_from(evaluation):
 
 
 def test_pages_of_docs(evaluation, tmp_path):
-    page = write_page("philly", evaluation, tmp_path)
+    page, *_ = write_page(evaluation.report, tmp_path / "philly.md")
     text = page.read_text()
     for path in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
         assert (tmp_path / path).is_file()

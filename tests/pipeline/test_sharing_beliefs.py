@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
-from pipeline.validation.sharing_beliefs import believed_pairs
 from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.workload import JobProfile
 

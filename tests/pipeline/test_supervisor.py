@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -140,6 +141,17 @@ def test_a_process_waits_for_its_file(stack, stubborn, tmp_path) -> None:
     assert not numbers.exists()
     gate.touch()
     wait_for(lambda: len(pids_in(numbers)) == 2)
+
+
+def test_a_process_waits_for_its_port(stack, stubborn, tmp_path) -> None:
+    spec, numbers = stubborn
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        stack([ProcessSpec(spec.name, spec.argv, spec.log, waits_for_port=server.getsockname()[1])])
+        time.sleep(1.0)
+        assert not numbers.exists()
+        server.listen()
+        wait_for(lambda: len(pids_in(numbers)) == 2)
 
 
 def test_a_reused_process_number_is_not_a_supervisor(tmp_path) -> None:

@@ -358,7 +358,7 @@ def test_results_that_do_not_fit_together_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("settings_given", "said"),
     [
-        ({"objective": "speed"}, r"objective 'speed'.*mean_jct_s, mean_queuing_delay_s"),
+        ({"objective": "speed"}, r"objective 'speed'.*mean_jct_s, mean_pred_err_pct"),
         ({"interval": "t"}, r"interval 't'.*bca, percentile"),
         ({"margin_pct": -1.0}, r"margin_pct is -1\.0.*from 0 to 100"),
         ({"margin_pct": float("nan")}, r"margin_pct is nan"),

@@ -123,7 +123,7 @@ class Forgetful(KnowsAll):
     """Sees each snapshot for the first time: pools, queues and all, as behind a live scheduler."""
 
     def decide(self, snapshot: Snapshot):
-        self.packing._memories.clear()
+        self.packing.memories.clear()
         for pool in snapshot.changed:
             pool.queue._newcomers = list(pool.queue)
         return super().decide(snapshot)
@@ -215,4 +215,4 @@ def test_pools_of_a_name_are_told_apart(sharing):
     first = simulate(*sample_workload("loaded", 3), policy)
     again = simulate(*sample_workload("loaded", 3), policy)
     assert first.jobs.equals(again.jobs)
-    assert all(isinstance(memory.pool, NodePool) for memory in policy.packing._memories.values())
+    assert all(isinstance(memory.pool, NodePool) for memory in policy.packing.memories.values())

@@ -113,3 +113,56 @@ def test_a_job_that_is_not_here_cannot_be_taken_out():
     with pytest.raises(ValueError, match="not in this queue"):
         queue.remove(job)
     assert list(other) == [job]
+
+
+@given(steps=steps, data=st.data(), newcomers=st.integers(0, 12), moved=st.booleans())
+def test_a_queue_in_another_order_is_as_if_filled_anew(steps, data, newcomers, moved):
+    queue = JobQueue()
+    *_, before = [[], *play(steps, queue)]
+    queue.take_newcomers()
+    stayed, left = before[::2], before[1::2]
+    for job in left:
+        queue.remove(job)
+    fresh = [view(1_000 + at, 1 + at % 3) for at in range(newcomers)]
+    expected = data.draw(st.permutations(stayed + fresh)) if moved else stayed + fresh
+    queue.by_gpus()  # what is kept of the order before must not be told any more
+    queue.reorder(expected, fresh, sum(job.gpus for job in expected))
+    anew = JobQueue()
+    for at, job in enumerate(expected):
+        anew.add(at, view(job.index, job.gpus))
+    assert list(queue) == expected
+    assert queue.gpus == anew.gpus
+    assert len(queue) == len(anew)
+    assert queue.take_newcomers() == fresh
+    assert {gpus: [job.index for job in part] for gpus, part in queue.by_gpus().items()} == {
+        gpus: [job.index for job in part] for gpus, part in anew.by_gpus().items()
+    }
+    assert [job for _, _, job in sorted(queue.entries())] == expected
+    for job in left:
+        with pytest.raises(ValueError, match="not in this queue"):
+            queue.remove(job)
+    for job in expected:
+        queue.remove(job)
+    assert not len(queue)
+
+
+@free_of_fixture
+@given(steps=steps, data=st.data())
+def test_jobs_that_change_places_are_as_if_filled_anew(steps, data):
+    queue = JobQueue()
+    *_, before = [[], *play(steps, queue)]
+    after = data.draw(st.permutations(before))
+    queue.by_gpus()  # what is kept of the order before must not be told any more
+    places = [at for at, (one, other) in enumerate(zip(before, after, strict=True)) if one is not other]
+    queue.exchange(places, [after[at] for at in places])
+    assert list(queue) == after
+    assert len(queue) == len(after)
+    assert [job for _, _, job in sorted(queue.entries())] == after
+    assert [job.queue_entry for job in after] == list(queue.entries())
+    assert {gpus: list(part) for gpus, part in queue.by_gpus().items()} == {
+        gpus: [job for job in after if job.gpus == gpus] for gpus in {job.gpus for job in after}
+    }
+    for job in before:
+        queue.remove(job)
+    assert not len(queue)
+    assert queue.gpus == 0

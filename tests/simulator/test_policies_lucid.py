@@ -110,3 +110,17 @@ def test_no_profiler_is_set_aside_where_every_node_is_needed():
     result = run(job(0, 0, 80, 10), job(1, 5, 1, 10))
     assert result.summary["profiling_nodes"] == 0
     assert result.jobs["first_start_time_s"].tolist() == [0, 10]
+
+
+def test_ageing_bounds_how_much_later_a_job_may_come_and_still_overtake():
+    # The large job waits from 1 on; small ones, a tenth of its service each, keep coming until the end.
+    small = [job(2 + i, 5 + 10 * i, 8, 10) for i in range(60)]
+    waits = {}
+    for ageing_s in (0.0, 40.0):
+        large = job(1, 5, 8, 100)
+        result = run(job(0, 0, 8, 10), large, *small, cluster=ClusterSpec({"vc": 1}, 8), ageing_s=ageing_s)
+        starts = result.jobs.set_index("job_id")["first_start_time_s"]
+        waits[ageing_s] = starts[large.job_id] - 5
+    assert waits[0.0] > 550, "for as long as small ones come"
+    # ln(10) x 40 s = 92 s; who came earlier than that goes first, one after the other.
+    assert 92 <= waits[40.0] <= 92 + 30

@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import random
+import secrets
 import shutil
 import signal
 import socket
@@ -20,8 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -40,6 +41,7 @@ SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", 
 _PORTS = range(15_000, 32_000)
 # What a test keeps need not survive a power cut.
 NO_SYNC = ("--innodb-flush-method=nosync", "--innodb-flush-log-at-trx-commit=0", "--sync-frm=0")
+_CLUSTERS = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
 _LONGEST_SOCKET_PATH = 100
 _KEEPER = Path(__file__).with_name("keeper.py")
 
@@ -85,6 +87,7 @@ def missing_programs(*, accounting: bool = False) -> list[str]:
 class PrivateSlurm:
     """A cluster below `folder`, which is made when it is absent; `settings` are further lines of slurm.conf.
 
+    `job_submit` is the text of a job_submit.lua, through which all submissions go.
     With `accounting` a private MariaDB and slurmdbd stand behind `sacct`; without, a cluster starts faster
     and Slurm forgets a job some minutes after its end.
     """
@@ -94,6 +97,7 @@ class PrivateSlurm:
     partitions: Sequence[Partition] = DEFAULT_PARTITIONS
     accounting: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    job_submit: str = ""
     _keeper: subprocess.Popen[str] | None = field(default=None, init=False, repr=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -150,6 +154,39 @@ class PrivateSlurm:
         self._launch("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
         self.wait_for(lambda: self._try("scontrol", "ping"), "slurmctld answers", daemon="slurmctld")
 
+    def stop_accounting(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Stop (or kill) slurmdbd; slurmctld keeps what it has to tell, and its database goes on."""
+        self._ask({"stop": "slurmdbd", "signal": int(number)})
+
+    def start_accounting(self) -> None:
+        """Start slurmdbd, and wait until it answers."""
+        unix_socket = self.folder / "db" / "socket"
+        self._launch("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(unix_socket))
+        self.wait_for(lambda: self._try(*_CLUSTERS), "slurmdbd answers", daemon="slurmdbd")
+
+    @contextmanager
+    def frozen_accounting(self) -> Iterator[None]:
+        """Let slurmdbd take connections and answer nothing; on the way out it goes on."""
+        frozen = [
+            process
+            for process in psutil.Process(self._running().pid).children(recursive=True)
+            if process.name() == "slurmdbd"
+        ]
+        for process in frozen:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in frozen:
+                process.resume()
+
+    def wait_saved(self, job_id: str) -> None:
+        """Wait until what slurmctld keeps on the disk is no older than this call; `job_id` waits or runs."""
+        mark = secrets.token_hex(8)
+        self.run("scontrol", "update", f"JobId={job_id}", f"AdminComment={mark}")
+        kept = self.folder / "state" / "job_state"
+        self.wait_for(lambda: mark.encode() in kept.read_bytes(), "slurmctld has saved its jobs")
+
     def stop_node(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """Stop (or kill) a node's slurmd."""
         self._ask({"stop": f"slurmd.{name}", "signal": int(number)})
@@ -160,14 +197,13 @@ class PrivateSlurm:
 
     def crash_node(self, name: str) -> None:
         """Kill a node's slurmd and all that runs of its jobs at once, as if its power had gone."""
-        if self._keeper is None:
-            raise SlurmStartError("The cluster is not running.")
+        keeper = self._running()
         self.stop_node(name, signal.SIGKILL)
-        for process in psutil.Process(self._keeper.pid).children(recursive=True):
+        for process in psutil.Process(keeper.pid).children(recursive=True):
             with suppress(psutil.Error):
                 if process.environ().get("SLURMD_NODENAME") == name:
                     for each in (process.parent(), process):
-                        if each is not None and each.pid != self._keeper.pid:
+                        if each is not None and each.pid != keeper.pid:
                             each.kill()
 
     # Use
@@ -190,7 +226,7 @@ class PrivateSlurm:
         ).stdout
 
     def wait_for(self, happened: Callable[[], object], what: str, *, daemon: str | None = None) -> None:
-        """Wait until `happened()` is true. Raises SlurmStartError after a minute, or when `daemon` died."""
+        """Wait until `happened()`. Raises SlurmStartError after START_LIMIT_S, or when `daemon` died."""
         deadline = time.monotonic() + START_LIMIT_S
         while not happened():
             if daemon is not None and not self._ask({}).get(daemon):
@@ -236,7 +272,7 @@ class PrivateSlurm:
             "run",
             "log",
             "dev",
-            "db",
+            "db/tmp",
             *(f"spool/{node.name}" for node in self.nodes),
         ):
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -247,11 +283,14 @@ class PrivateSlurm:
 
     def _start_accounting(self) -> None:
         data, unix_socket = self.folder / "db" / "data", self.folder / "db" / "socket"
+        # A database that starts throws away the temporary tables of all others in the same folder.
+        own_tables = f"--tmpdir={self.folder / 'db' / 'tmp'}"
         as_user = [f"--user={_user()}"] if os.geteuid() == 0 else []
         if not (data / "mysql").exists():
             self.run(
                 "mariadb-install-db", "--no-defaults", f"--datadir={data}", *as_user,
-                "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", *NO_SYNC,
+                "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+                own_tables, *NO_SYNC,
             )  # fmt: skip
         # Nobody else reaches it: no port, and a socket in a folder of ours.
         (self.folder / "db").chmod(0o700)
@@ -259,13 +298,11 @@ class PrivateSlurm:
             "mariadbd", "mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={unix_socket}", *as_user,
             f"--pid-file={self.folder / 'run' / 'mariadbd.pid'}", "--skip-networking", "--skip-grant-tables",
             "--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=900", "--innodb-log-file-size=16M",
-            "--performance-schema=off", *NO_SYNC,
+            "--performance-schema=off", own_tables, *NO_SYNC,
         )  # fmt: skip
         self.wait_for(unix_socket.exists, "the database listens", daemon="mariadbd")
-        self._launch("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(unix_socket))
-        known = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
-        self.wait_for(lambda: self._try(*known), "slurmdbd answers", daemon="slurmdbd")
-        if CLUSTER_NAME not in self.run(*known).split():
+        self.start_accounting()
+        if CLUSTER_NAME not in self.run(*_CLUSTERS).split():
             self.run("sacctmgr", "--immediate", "add", "cluster", CLUSTER_NAME)
 
     def _launch(self, name: str, *argv: str, **environment: str) -> None:
@@ -280,12 +317,17 @@ class PrivateSlurm:
         )
 
     def _ask(self, request: Mapping[str, object]) -> dict[str, bool]:
-        keeper = self._keeper
-        if keeper is None or keeper.stdin is None or keeper.stdout is None:
-            raise SlurmStartError("The cluster is not running.")
+        keeper = self._running()
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
         print(json.dumps(request), file=keeper.stdin, flush=True)
         answer: dict[str, bool] = json.loads(keeper.stdout.readline())
         return answer
+
+    def _running(self) -> "subprocess.Popen[str]":
+        if self._keeper is None:
+            raise SlurmStartError("The cluster is not running.")
+        return self._keeper
 
     def _try(self, *argv: str) -> bool:
         try:
@@ -338,6 +380,7 @@ class PrivateSlurm:
             "MaxJobCount": 20_000,
             "KillWait": 2,
             **self._accounting_settings(),
+            **({"JobSubmitPlugins": "lua"} if self.job_submit else {}),
             **self.settings,
         }
         lines = [f"{key}={value}" for key, value in settings.items()]
@@ -362,6 +405,8 @@ class PrivateSlurm:
             if node.shards:
                 gres_lines.append(f"NodeName={node.name} Name=shard Count={node.shards}")
         self._write("gres.conf", gres_lines)
+        if self.job_submit:
+            self._write("job_submit.lua", [self.job_submit])
         if self.accounting:
             self._write(
                 "slurmdbd.conf",

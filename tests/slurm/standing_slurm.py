@@ -1,7 +1,8 @@
 """A private Slurm to try things on: `make slurm-up` starts it, `make slurm-down` ends it.
 
-With accounting where MariaDB and slurmdbd are installed. The cluster belongs to a process of its own, which
-holds it until it gets a SIGTERM; that process is named in FOLDER/owner.json.
+Two virtual clusters, a partition for profiling and one whose GPUs may be shared; accounting where MariaDB and
+slurmdbd are installed. It is the cluster of the tour in docs/live_slurm.md. It belongs to a process of its
+own, which holds it until it gets a SIGTERM; that process is named in FOLDER/owner.json.
 """
 
 import contextlib
@@ -14,9 +15,31 @@ from pathlib import Path
 
 import psutil
 
-from tests.slurm.private_slurm import START_LIMIT_S, PrivateSlurm, SlurmStartError, missing_programs
+from tests.slurm.private_slurm import (
+    START_LIMIT_S,
+    Node,
+    Partition,
+    PrivateSlurm,
+    SlurmStartError,
+    missing_programs,
+)
 
 OWNER, LOG = "owner.json", "owner.log"
+
+NODES = (
+    Node("n1"),
+    Node("n2"),
+    Node("n3"),
+    Node("s1", gpus=1, shards=2),
+    Node("s2", gpus=1, shards=2),
+    Node("p1", gpus=2),
+)
+PARTITIONS = (
+    Partition("vc1", ("n1", "n2")),
+    Partition("vc2", ("n3",)),
+    Partition("shared", ("s1", "s2")),
+    Partition("prof", ("p1",)),
+)
 
 
 def start(folder: Path, *, accounting: bool = True) -> PrivateSlurm:
@@ -58,7 +81,7 @@ def end(folder: Path) -> bool:
 def hold(folder: Path, *, accounting: bool) -> None:
     """Start a cluster and hold it until SIGTERM."""
     signal.signal(signal.SIGTERM, _leave)
-    with PrivateSlurm(folder.absolute(), accounting=accounting):
+    with PrivateSlurm(folder.absolute(), NODES, PARTITIONS, accounting=accounting):
         me = psutil.Process()
         (folder / OWNER).write_text(json.dumps({"pid": me.pid, "created_s": me.create_time()}))
         try:

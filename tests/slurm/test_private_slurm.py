@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from cluster_logs.ingest import read_jobs_file
-from cluster_logs.readers.sacct import DEFAULT_FIELDS
+from cluster_logs.slurm_words import DEFAULT_FIELDS
 from live_scheduler.slurm.commands import JobRequest, job_status, submit
 from live_scheduler.slurm.job_states import Phase
 from tests.airflow_home import REPOSITORY

@@ -1,11 +1,65 @@
 """Logs, throughput and profiles into the lake."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from lucid_airflow import settings
-from lucid_airflow.handover import announce
+from lucid_airflow.handover import announce, data_interval
 from lucid_airflow.operators.base import LucidOperator
+
+
+class ReadAccountingOperator(LucidOperator):
+    """Write what Slurm's accounting knows of the data interval into the lake's staging area, and its nodes.
+
+    Needs Slurm's programs (sacct, squeue, sinfo) where it runs. Skipped unless the source is `slurm`. The
+    window begins with the newest job in the lake at the latest, and a day before that: what was late is read
+    again. Returns the URIs and the window.
+    """
+
+    template_fields: Sequence[str] = ("source_format", "cluster", "lake_uri", "nodes_uri", "start", "end")
+
+    def __init__(
+        self,
+        *,
+        source_format: Any,
+        cluster: Any,
+        lake_uri: Any = None,
+        nodes_uri: Any = None,
+        start: Any = None,
+        end: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+        self.source_format = source_format
+        self.cluster = cluster
+        self.lake_uri = lake_uri
+        self.nodes_uri = nodes_uri
+        self.start = start
+        self.end = end
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Read; a Slurm that does not answer is asked again by a retry, and nothing was written."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from pipeline.ingestion import SLURM, read_accounting
+
+        if self.source_format != SLURM:
+            raise AirflowSkipException(f"The source is {self.source_format!r}, not a live Slurm.")
+        start, end = map(_iso, data_interval(context))
+        staged = read_accounting(
+            cluster=self.cluster,
+            lake_uri=self.lake_uri or settings.lake_uri(),
+            start=self.start,
+            end=self.end or end,
+            interval_start=start,
+            nodes=not self.nodes_uri,
+            progress=self.log_progress(),
+        )
+        self.log.info("%s rows from %s to %s.", staged["rows"], staged["start"], staged["end"])
+        for remark in (staged["nodes"] or {}).get("remarks", ()):
+            self.log.warning("%s", remark)
+        return staged
 
 
 class IngestLogsOperator(LucidOperator):
@@ -28,6 +82,7 @@ class IngestLogsOperator(LucidOperator):
         "end",
         "days",
         "seed",
+        "staged_uris",
     )
 
     def __init__(
@@ -44,6 +99,7 @@ class IngestLogsOperator(LucidOperator):
         end: Any = None,
         days: Any = 30,
         seed: Any = 0,
+        staged_uris: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -58,12 +114,13 @@ class IngestLogsOperator(LucidOperator):
         self.end = end
         self.days = days
         self.seed = seed
+        self.staged_uris = staged_uris
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
         from pipeline.ingestion import ingest_cluster
 
-        start, end = _data_interval(context)
+        start, end = map(_iso, data_interval(context))
         report = ingest_cluster(
             source_format=self.source_format,
             input_uri=self.input_uri,
@@ -76,6 +133,7 @@ class IngestLogsOperator(LucidOperator):
             end=self.end or end,
             days=self.days,
             seed=self.seed,
+            staged_uris=self.staged_uris,
             progress=self.log_progress(),
         )
         self.log.info(
@@ -168,7 +226,9 @@ class IngestProfilesOperator(LucidOperator):
 class AnnounceTablesOperator(LucidOperator):
     """Tell the next DAG that all tables are ready and where they are.
 
-    One task announces all of them, after every validation: a failed table starts nothing.
+    One task announces all of them, after every validation: a failed table starts nothing. Nor does a run by
+    the clock: a live cluster's log grows every hour, and models are trained anew when `monitor_live` asks for
+    it, or by LUCID_RETRAIN_SCHEDULE.
     """
 
     template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of")
@@ -184,20 +244,19 @@ class AnnounceTablesOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Give each table's event the cluster, the lake and where the log's known part ends."""
+        if context["dag_run"].run_type == "scheduled":
+            from airflow.sdk.exceptions import AirflowSkipException
+
+            raise AirflowSkipException("A run by the clock starts no retraining.")
         extra = {
             "cluster": self.cluster,
             "lake_uri": self.lake_uri or settings.lake_uri(),
             "hold_out_days": self.hold_out_days,
-            "as_of": self.as_of or _data_interval(context)[1],
+            "as_of": self.as_of or _iso(data_interval(context)[1]),
         }
         announce(context, extra)
         return extra
 
 
-def _data_interval(context: Any) -> tuple[str | None, str | None]:
-    """Return a scheduled run's data interval (ISO times); None and None for a run by hand."""
-    run = context["dag_run"]
-    start, end = run.data_interval_start, run.data_interval_end
-    if not start or not end or start >= end:
-        return None, None
-    return start.isoformat(), end.isoformat()
+def _iso(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.isoformat()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucid_airflow import settings
+from lucid_airflow.handover import data_interval
 from lucid_airflow.operators.base import LucidOperator
 
 
@@ -56,7 +57,7 @@ class IngestMetricsOperator(LucidOperator):
         prometheus_url = settings.prometheus_url()
         if not prometheus_url and not self.metrics_uri:
             raise AirflowSkipException("Neither LUCID_PROMETHEUS_URL nor a file of metrics is named.")
-        run = context["dag_run"]
+        start, end = data_interval(context)
         try:
             found = ingest_recorded(
                 lake_uri=self.lake_uri or settings.lake_uri(),
@@ -64,8 +65,8 @@ class IngestMetricsOperator(LucidOperator):
                 prometheus_url=prometheus_url,
                 files=[self.metrics_uri] if self.metrics_uri else [],
                 allocations=[self.allocations_uri] if self.allocations_uri else [],
-                start=read_time(self.start) or _set(run.data_interval_start, run.data_interval_end),
-                end=read_time(self.end) or _set(run.data_interval_end, run.data_interval_start),
+                start=read_time(self.start) or start,
+                end=read_time(self.end) or end,
                 progress=self.log_progress(),
             )
         except NotFoundError as error:  # nobody measured these jobs; the models do without
@@ -78,8 +79,3 @@ class IngestMetricsOperator(LucidOperator):
             report["jobs"],
         )
         return report
-
-
-def _set(bound: Any, other: Any) -> Any:
-    """A bound of a data interval; None for a run by hand, whose interval is empty."""
-    return bound if bound and other and bound != other else None

@@ -19,7 +19,14 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
     """
 
     inherits_from_skipmixin = True
-    template_fields: Sequence[str] = ("cluster", "window_days", "as_of", "monitor_settings", "may_request")
+    template_fields: Sequence[str] = (
+        "cluster",
+        "window_days",
+        "as_of",
+        "monitor_settings",
+        "may_request",
+        "live",
+    )
     operator_extra_links = (MlflowLink(), MonitoringLink())
 
     def __init__(
@@ -30,6 +37,7 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         as_of: Any = None,
         monitor_settings: Any = None,
         may_request: Any = True,
+        live: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(multiple_outputs=True, **kwargs)
@@ -38,6 +46,7 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         self.as_of = as_of
         self.monitor_settings = monitor_settings
         self.may_request = may_request
+        self.live = live
         self.mlflow_path: str | None = None
         self.monitoring_path: str | None = None
 
@@ -59,6 +68,7 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         values = {**settings.monitor_settings(), **(self.monitor_settings or {})}
         if self.window_days is not None:
             values["window_days"] = self.window_days
+        live, token_file = settings.live_scheduler()
         done = make_pass(
             lake_uri=lake_uri,
             tracking_uri=tracking_uri,
@@ -68,6 +78,9 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
             as_of=read_as_of(self.as_of or settings.monitor_as_of()),
             may_request=bool(self.may_request),
             pass_id=context["run_id"],
+            live=self.live or live,
+            live_dir=settings.live_dir(),
+            live_token_file=token_file,
             progress=self.log_progress(),
         )
         report = done.report

@@ -14,6 +14,8 @@ from lucid_airflow.operators.base import LucidOperator
 class BuildReleaseOperator(LucidOperator):
     """Pin three model versions and the settings in a new release: the challenger.
 
+    A policy that a person picked for the champion is kept.
+
     `versions`: those that this run trained (None: a model that it did not train); `kept`: the others'.
     """
 
@@ -55,15 +57,20 @@ class BuildReleaseOperator(LucidOperator):
         from datetime import datetime
 
         from lucid_models.releases.lifecycle import build_release
-        from pipeline.release_settings import pinned_settings
+        from pipeline.current_release import kept_policy
 
+        kept_of = kept_policy(settings.tracking_uri(), self.cluster)
+        if kept_of.choice is not None:
+            self.log.info("The release runs %s, as the champion does: a person picked it.", kept_of.policy)
         trained = {model: int(version) for model, version in self.versions.items() if version is not None}
         kept = {model: int(version) for model, version in (self.kept or {}).items()}
         release = build_release(
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
             versions={**kept, **trained},
-            settings=pinned_settings(),
+            policy=kept_of.policy,
+            settings=kept_of.settings,
+            choice=kept_of.choice,
             training_until=datetime.fromisoformat(self.training_until),
         )
         self.mlflow_path = model_version_path(release.name, release.version)
@@ -81,9 +88,12 @@ class BuildReleaseOperator(LucidOperator):
 
 
 class ValidateReleaseOperator(LucidOperator):
-    """Replay the held-out window and let the gate judge. A refusal is a result, not a failure."""
+    """Replay the held-out window and let the gate judge. A refusal is a result, not a failure.
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of", "version")
+    `rules`: the gate's, by name, in the place of their defaults and of what the release was chosen for.
+    """
+
+    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of", "version", "rules")
     operator_extra_links = (MlflowLink(),)
 
     def __init__(
@@ -94,6 +104,7 @@ class ValidateReleaseOperator(LucidOperator):
         hold_out_days: Any,
         as_of: Any = None,
         version: Any = None,
+        rules: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -102,12 +113,14 @@ class ValidateReleaseOperator(LucidOperator):
         self.hold_out_days = hold_out_days
         self.as_of = as_of
         self.version = version
+        self.rules = rules
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
         from lucid_models.releases.lifecycle import show_release
         from pipeline.release_gate import summarise_verdict
+        from pipeline.release_settings import gate_settings
         from pipeline.validation.release_validation import validate_release
         from pipeline.windows import read_as_of
 
@@ -120,6 +133,7 @@ class ValidateReleaseOperator(LucidOperator):
             version=int(version),
             hold_out_days=int(self.hold_out_days),
             as_of=read_as_of(self.as_of),
+            settings=gate_settings(self.rules or {}),
             progress=self.log_progress(),
         )
         self.log.info("%s", verdict.sentence)

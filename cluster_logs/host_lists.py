@@ -1,0 +1,26 @@
+"""Slurm's lists of hosts, `gpu[01-03,7],login`, name by name."""
+
+import re
+
+
+def expand_hosts(text: str) -> list[str]:
+    """The nodes of a Slurm host list: `gpu[01-03,7],login` is gpu01, gpu02, gpu03, gpu7, login."""
+    found: list[str] = []
+    for name in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", text):
+        names = [""]
+        for plain, ranges in re.findall(r"([^\[]*)(?:\[([^\]]*)\])?", name):
+            choices = [plain + choice for choice in (_choices(ranges) if ranges else [""])]
+            names = [start + choice for start in names for choice in choices]
+        found += names
+    return found
+
+
+def _choices(ranges: str) -> list[str]:
+    found: list[str] = []
+    for part in ranges.split(","):
+        first, dash, last = part.partition("-")
+        if not dash:
+            found.append(first)
+        elif first.isdigit() and last.isdigit():
+            found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return found

@@ -1,0 +1,59 @@
+"""The traces of PCS (OSDI '24): app_id, submit_time, service, num_jobs, sleep_time, model_name.
+
+Each row is an elastic job that makes use of up to `num_jobs` GPUs. `service` is its run time (s) on one GPU:
+the job table's `single_gpu_s`. How long it runs on more depends on its model's speed-up curve, which the file
+does not hold, so that `duration_s` is null. `submit_time` counts seconds from the trace's beginning (from
+1970-01-01 in the table), `sleep_time` the seconds since the submission before it. `app_id` is the row's
+number from 0. The name of the job is that of its model.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.time_zones import END_US, NOT_A_TIME
+from cluster_logs.readers.values import is_missing
+
+
+def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+    submit_s = sieve.number("submit_time")
+    implausible = (submit_s < 0) | (submit_s * 1e6 >= END_US)
+    sieve.reject(implausible, q.IMPLAUSIBLE_TIME, "submit_time")
+    known = np.isfinite(submit_s) & ~implausible
+    submit_us = np.where(known, np.round(np.where(known, submit_s, 0.0) * 1e6), 0.0).astype(np.int64)
+    service_s, gpus = sieve.number("service"), sieve.number("num_jobs")
+    sieve.reject(np.isnan(service_s), q.MISSING_DURATION, "service")
+    sieve.reject(is_missing(sieve.text("model_name")), q.MISSING_MODEL, "model_name")
+    return build_jobs(
+        sieve,
+        JobColumns(
+            job_id=sieve.text("app_id"),
+            name=sieve.text("model_name"),
+            gpus=gpus,
+            submit=np.where(known, submit_us, NOT_A_TIME),
+            single_gpu_s=service_s,
+            sources={
+                "job_id": "app_id",
+                "gpus": "num_jobs",
+                "submit_time": "submit_time",
+                "single_gpu_s": "service",
+            },
+        ),
+    )
+
+
+READER = Reader(
+    name="pcs-csv",
+    summary="Elastic jobs of PCS (app_id,submit_time,service,num_jobs,sleep_time,model_name)",
+    table="jobs",
+    time_zone="UTC",
+    chunks=Layout(
+        required=("app_id", "submit_time", "service", "num_jobs", "model_name"), optional=("sleep_time",)
+    ),
+    normalise=_normalise,
+    counts_from_zero=True,
+)

@@ -1,0 +1,97 @@
+"""What accounting is asked for, and how Slurm writes times, resources and states; no library is needed."""
+
+import re
+from collections.abc import Mapping
+
+from cluster_logs.job_states import JobState
+
+# What sacct is asked for, in this order.
+DEFAULT_FIELDS = (
+    "Cluster",
+    "JobIDRaw",
+    "JobID",
+    "User",
+    "Partition",
+    "JobName",
+    "State",
+    "Submit",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "TimelimitRaw",
+    "AllocTRES",
+    "ReqTRES",
+    "NCPUS",
+    "NNodes",
+)
+# Between the columns of a log that the live scheduler or `lucid ingest` wrote.
+UNIT_SEPARATOR = "\x1f"
+
+_ELAPSED = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+
+# Words that Slurm, and the logs that were exported from it, use for a state.
+SLURM_STATES: Mapping[str, JobState] = {
+    "BOOT_FAIL": JobState.FAILED,
+    "CANCELLED": JobState.CANCELLED,
+    "CANCELED": JobState.CANCELLED,
+    "COMPLETED": JobState.COMPLETED,
+    "COMPLETING": JobState.RUNNING,
+    "CONFIGURING": JobState.RUNNING,
+    "DEADLINE": JobState.FAILED,
+    "FAILED": JobState.FAILED,
+    "NODE_FAIL": JobState.FAILED,
+    "OUT_OF_MEMORY": JobState.FAILED,
+    "PENDING": JobState.PENDING,
+    # This run was ended from outside; a requeued job runs again in a row of its own.
+    "PREEMPTED": JobState.CANCELLED,
+    "REQUEUED": JobState.CANCELLED,
+    "RESIZING": JobState.RUNNING,
+    "REVOKED": JobState.CANCELLED,
+    "RUNNING": JobState.RUNNING,
+    "SUSPENDED": JobState.RUNNING,
+    "TIMEOUT": JobState.FAILED,
+}
+
+
+def gpus_of_tres(tres: str) -> float:
+    """GPUs in a TRES list such as `cpu=64,gres/gpu:a100=8,gres/gpu=8,node=1`; 0 when it names none.
+
+    A job with shares of GPUs (`gres/shard=3`) has them of one GPU on each of its nodes. NaN when an amount is
+    not a number.
+    """
+    plain, typed, nodes, shares = None, 0.0, 1.0, False
+    for entry in tres.split(","):
+        key, _, amount = entry.partition("=")
+        if key == "gres/gpu":
+            plain = _amount(amount)
+        elif key.startswith("gres/gpu:"):
+            typed += _amount(amount)
+        elif key == "node":
+            nodes = _amount(amount)
+        elif key.partition(":")[0] == "gres/shard":
+            shares = True
+    if plain is None and not typed and shares:
+        return nodes
+    return typed if plain is None else plain
+
+
+def _amount(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def elapsed_s(text: str) -> float | None:
+    """Seconds of `[DD-[HH:]]MM:SS`; None for anything else."""
+    match = _ELAPSED.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def slurm_state(word: str) -> str | None:
+    """The state for a word such as `CANCELLED by 1000` or the cut-off `CANCELLED+`; None when unknown."""
+    words = word.split()
+    return SLURM_STATES.get(words[0].rstrip("+").upper()) if words else None

@@ -1,0 +1,201 @@
+"""### Completion times that can be foretold: search, look, pick
+
+What is the shortest mean completion time, and what does it cost to know beforehand when a job will be done?
+There is no one answer, so this DAG looks for all good ones. It tries many configurations of PCS (weighted
+fair queuing over size classes) on samples of the cluster's jobs from before the held-out days, simulated side
+by side, as many tasks as the executor has room for. What is left is the *front*: configurations of which none
+is better in everything you prefer than another, measured on samples that chose none of them. The same form
+again only computes what is missing.
+
+**What to do with it.** Open *Front* on the task `collect_front`: an interactive picture; each point has an
+id. Further left means shorter completion times, further down means predictions that hold better. Most fronts
+have a bend where a little of the one buys a lot of the other: a good place to begin. Then answer *Required
+Actions* on `request_choice` with the point that you want, or with none of them. Or give the id as *Pick* in
+the form of another run, which asks nobody.
+
+**What happens then.** A release is built that runs this configuration with the models of the cluster's
+present release: the challenger. `validate_release` replays the held-out days with it, with the champion and
+with FIFO. It must foretell better than the champion, or cost no more than it; a clear gain may cost as much
+of the mean completion time as the point did on the front, or as *Price* says; every other limit of the gate
+holds as ever. What it approves, `publish_release` publishes. The champion is left alone until then, and
+`rollback_release` goes back.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow.assets import RELEASE_CHALLENGER
+from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
+from lucid_airflow.operators.pareto import (
+    AskSimulationsOperator,
+    BuildPickedReleaseOperator,
+    CollectFrontOperator,
+    EvaluateConfigurationsOperator,
+    PlanSearchOperator,
+    RequestChoiceOperator,
+)
+
+MOST_ROUNDS = 12  # the graph is fixed when it is parsed; rounds beyond the form's number are skipped
+STAGES = [("round", n, f"round_{n}") for n in range(MOST_ROUNDS)]
+STAGES += [("confirm", 0, "near_front"), ("hold_out", 0, "fresh_samples")]
+
+with DAG(
+    dag_id="search_pareto_front",
+    doc_md=__doc__,
+    schedule=None,
+    max_active_runs=1,
+    dagrun_timeout=APPROVAL_TIMEOUT + timedelta(hours=24),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "simulator", "release"],
+    params={
+        "cluster": Param(
+            "synthetic-venus",
+            type="string",
+            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+            title="Cluster",
+            description="Its name in the lake. To build a release of a point, it must have one already.",
+        ),
+        "preference": Param(
+            ["JCT:avg", "Pred_err:avg"],
+            type="array",
+            items={"type": "string", "pattern": "^(JCT|unfairness|Pred_err):(avg|p[0-9.]+)$"},
+            minItems=2,
+            title="Preference",
+            description="What is to be small, one a line: JCT, Pred_err or unfairness with avg, p99, ...",
+        ),
+        "pick": Param(
+            None,
+            type=["string", "null"],
+            title="Pick",
+            description="A point's id (c3): its release is built at once. Empty: a person is asked.",
+        ),
+        "jct_price_pct": Param(
+            None,
+            type=["number", "null"],
+            minimum=0,
+            maximum=10_000,
+            title="Price",
+            description="Per cent of mean JCT that predictability may cost at the gate. Empty: what the "
+            "point costs beside the shortest of the front, and 10.",
+        ),
+        "rounds": Param(10, type="integer", minimum=1, maximum=MOST_ROUNDS, title="Rounds"),
+        "round_size": Param(37, type="integer", minimum=1, maximum=500, title="Configurations a round"),
+        "evaluations_per_task": Param(
+            8,
+            type="integer",
+            minimum=1,
+            maximum=500,
+            title="Simulations a task",
+            description="One after another.",
+        ),
+        "jobs_per_sample": Param(
+            2_000, type="integer", minimum=10, maximum=100_000, title="Jobs a sample", description="Arrivals."
+        ),
+        "samples": Param(
+            6,
+            type="integer",
+            minimum=1,
+            maximum=50,
+            title="Samples",
+            description="That configurations near the front are tried on.",
+        ),
+        "held_out_samples": Param(
+            6,
+            type="integer",
+            minimum=1,
+            maximum=100,
+            title="Fresh samples",
+            description="That the front is shown on; they choose nothing.",
+        ),
+        "scaling": Param(
+            "rigid",
+            enum=["rigid", "linear"],
+            title="Jobs without a speed-up curve",
+            description="Rigid: all of their GPUs or none, as the gate replays them. Linear: any number of "
+            "GPUs, twice as many twice as fast.",
+        ),
+        "virtual_cluster": Param(
+            None,
+            type=["string", "null"],
+            title="Virtual cluster",
+            description="Its jobs and GPUs alone. Empty: all as one pool.",
+        ),
+        "hold_out_days": Param(
+            14,
+            type="integer",
+            minimum=1,
+            maximum=365,
+            title="Held-out days",
+            description="The last days, which the gate judges on; nothing of them is read.",
+        ),
+        "as_of": Param(
+            None,
+            type=["string", "null"],
+            format="date",
+            title="As of",
+            description="As if the log ended here (UTC). Empty: its end.",
+        ),
+        "seed": Param(0, type="integer", minimum=0, title="Seed", description="Of samples and optimiser."),
+    },
+) as dag:
+    plan_search = PlanSearchOperator(
+        task_id="plan_search",
+        cluster=dag.param("cluster"),
+        rounds=dag.param("rounds"),
+        round_size=dag.param("round_size"),
+        asked={
+            "preference": dag.param("preference"),
+            "jobs_per_sample": dag.param("jobs_per_sample"),
+            "samples": dag.param("samples"),
+            "held_out_samples": dag.param("held_out_samples"),
+            "scaling": dag.param("scaling"),
+            "virtual_cluster": dag.param("virtual_cluster"),
+            "hold_out_days": dag.param("hold_out_days"),
+            "as_of": dag.param("as_of"),
+            "seed": dag.param("seed"),
+        },
+    )
+    study_uri = plan_search.output["study_uri"]
+    collect_front = CollectFrontOperator(
+        task_id="collect_front", study_uri=study_uri, cluster=dag.param("cluster")
+    )
+    request_choice = RequestChoiceOperator(
+        task_id="request_choice",
+        subject="Which point of the front of {{ params.cluster }} becomes a release?",
+        body="{{ ti.xcom_pull('collect_front', key='summary') }}",
+        study_uri=study_uri,
+        pick=dag.param("pick"),
+        response_timeout=APPROVAL_TIMEOUT,
+    )
+    build_release = BuildPickedReleaseOperator(
+        task_id="build_release",
+        study_uri=study_uri,
+        front_id=request_choice.output["front_id"],
+        run_id=collect_front.output["run_id"],
+        cluster=dag.param("cluster"),
+        lake_uri=plan_search.output["lake_uri"],
+        hold_out_days=dag.param("hold_out_days"),
+        as_of=dag.param("as_of"),
+        jct_price_pct=dag.param("jct_price_pct"),
+        outlets=[RELEASE_CHALLENGER],
+    )
+
+    before = plan_search
+    for stage, number, name in STAGES:
+        ask = AskSimulationsOperator(
+            task_id=f"ask_{name}",
+            study_uri=study_uri,
+            stage=stage,
+            round_number=number,
+            rounds=plan_search.output["rounds"],
+            evaluations_per_task=dag.param("evaluations_per_task"),
+            trigger_rule="all_success" if stage == "round" else "none_failed",
+        )
+        evaluate = EvaluateConfigurationsOperator.partial(task_id=f"evaluate_{name}").expand_kwargs(
+            ask.output
+        )
+        before >> ask >> evaluate
+        before = evaluate
+
+    before >> collect_front >> request_choice >> build_release

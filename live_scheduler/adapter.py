@@ -1,0 +1,141 @@
+"""The seam between decisions and a cluster: what an adapter reads, and what it may be asked to change.
+
+Slurm's adapter is `live_scheduler.slurm.adapter`, Kueue's `live_scheduler.kubernetes.adapter`.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from live_scheduler.cluster_state import ClusterState, EndedJob
+
+
+@dataclass(frozen=True, slots=True)
+class SetPriority:
+    """Give a waiting job this priority; higher starts earlier."""
+
+    job_id: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTo:
+    """Let a waiting job queue in another partition, and remember where it belongs (`LiveJob.mark`)."""
+
+    job_id: str
+    partition: str
+    home: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendHome:
+    """Stop a run on the profiling partition, and let the job queue at home, from its beginning.
+
+    For a run only: a job that waits there is moved (`MoveTo` its home). It is never put on hold, so whatever
+    happens half-way, it runs again. It may wait at home for a moment that the cluster needs to clear up.
+    """
+
+    job_id: str
+    home: str
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestrictToNode:
+    """Let a waiting job start on this node only (None: anywhere again): so it meets its partner there."""
+
+    job_id: str
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartAfter:
+    """Let a waiting job start no sooner than in so many seconds, and then by itself: a hold that passes.
+
+    With 0 it may start now, unless the cluster still clears up after an earlier run of it.
+    """
+
+    job_id: str
+    delay_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advise:
+    """Show `text` beside a waiting or running job, after its user's own comment; empty: remove it."""
+
+    job_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnToDefault:
+    """Give a job back to the cluster's own order, as if this product had never touched it.
+
+    One that runs is asked for only where priorities are exclusive (`PriorityRange`).
+    `priority` is what the cluster itself had given it before (None: unknown). A cluster whose own order is
+    that of submission (Slurm: priority/basic) gets it back as it was: any other would put the job behind
+    those that were never touched. A cluster that computes priorities computes it anew.
+    """
+
+    job_id: str
+    priority: int | None = None
+
+
+Change = SetPriority | MoveTo | SendHome | RestrictToNode | StartAfter | Advise | ReturnToDefault
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A change that the cluster refused, in its own words (the job may have started or ended meanwhile).
+
+    `unreached`: others took too long; it may be asked for again at once.
+    """
+
+    change: Change
+    why: str
+    unreached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityRange:
+    """The priorities that an adapter may give, both ends included.
+
+    `exclusive`: neither the cluster nor its people give such priorities, so a job that has one was ranked.
+    """
+
+    least: int
+    most: int
+    exclusive: bool = False
+
+    def ours(self, priority: int | None) -> bool:
+        """Return whether nobody but this product gives that priority."""
+        return self.exclusive and priority is not None and self.least <= priority <= self.most
+
+
+class ClusterAdapter(Protocol):
+    """A cluster. Every method raises ServiceUnavailableError when the cluster does not answer in time."""
+
+    name: str
+    priorities: PriorityRange
+
+    def read(self) -> ClusterState:
+        """Return the cluster as it is now."""
+        ...
+
+    def ended(self, job_ids: Collection[str], since_s: float) -> list[EndedJob]:
+        """Return what became of jobs that wait and run no longer; one that is not known (yet) is missing.
+
+        `since_s`: none of them had ended before.
+        """
+        ...
+
+    def ended_since(self, since_s: float) -> list[EndedJob]:
+        """Return all jobs that ended at or after `since_s`, in the order of their ends."""
+        ...
+
+    def apply(self, changes: Sequence[Change]) -> list[Refusal]:
+        """Make the changes in their order; return those that the cluster refused.
+
+        When ServiceUnavailableError is raised half-way, any of them may have been made: read again.
+        """
+        ...

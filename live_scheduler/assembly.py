@@ -1,0 +1,116 @@
+"""Puts a live scheduler together, and runs it until it is told to end."""
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from live_scheduler.adapter import ClusterAdapter
+from live_scheduler.client import ReleaseClient
+from live_scheduler.daemon import Daemon, Stage
+from live_scheduler.deciding.decision_maker import Estimator
+from live_scheduler.deciding.live_pools import ProfileSource
+from live_scheduler.forecast.advice import Advisor
+from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.promiser import Promiser
+from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
+from live_scheduler.hindsight.looking_back import LookingBack
+from live_scheduler.live_settings import LiveSettings
+from live_scheduler.memory.online_state import OnlineState
+from live_scheduler.safety.safety_net import SafetyNet
+from live_scheduler.safety.touched import TouchedJobs, Way
+from live_scheduler.service.daemon_source import DaemonSource
+from live_scheduler.service.expectation import ExpectedTimes
+from live_scheduler.service.hosting import LiveService
+from live_scheduler.service_manager import ServiceManager
+from live_scheduler.slurm.intents import Intents
+from live_scheduler.slurm.profiling_stage import ProfilingStage
+from live_scheduler.slurm.shared_partitions import SharedPartitions
+
+logger = logging.getLogger("lucid.live")
+
+EstimatorOf = Callable[[OnlineState], Estimator]
+
+# Below the state folder: the last known good release.
+RELEASES_DIR = "releases"
+
+
+def assemble(
+    adapter: ClusterAdapter,
+    client: ReleaseClient,
+    settings: LiveSettings,
+    folder: Path,
+    *,
+    estimator_of: EstimatorOf | None = None,
+    profile_of: ProfileSource | None = None,
+) -> Daemon:
+    """Return the daemon with everything that belongs to it; nothing runs yet.
+
+    `estimator_of` and `profile_of` as in Daemon.
+    """
+    stages: list[Stage] = []
+    profiling = ProfilingStage(settings, Intents(folder)) if settings.profiling_partition else None
+    if profiling is not None:
+        stages.append(profiling)
+    if settings.shared_partitions:
+        touched = TouchedJobs(folder)
+        shared = SharedPartitions(
+            settings, delayed=touched.that_are(Way.DELAYED), restricted=touched.that_are(Way.RESTRICTED)
+        )
+        stages.append(shared)
+        adapter = shared.over(adapter)
+    daemon = Daemon(
+        adapter,
+        client,
+        settings,
+        folder,
+        safety=SafetyNet(adapter, settings, folder),
+        stages=stages,
+        profile_of=profile_of,
+        profiling=profiling,
+        estimator_of=estimator_of,
+    )
+    daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), LookingBack(folder)]
+    return daemon
+
+
+def run_until_told(daemon: Daemon) -> None:
+    """Run the daemon and its services until SIGTERM or SIGINT, and give everything back then.
+
+    Raises BadInputError where another daemon lives, nothing can be kept, or a port is taken.
+    """
+    stop = threading.Event()
+
+    def leave(number: int, _: FrameType | None) -> None:
+        logger.info("told to end by %s", signal.Signals(number).name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
+    safety = daemon.safety
+    if isinstance(safety, SafetyNet):
+        safety.take()
+    manager = ServiceManager()
+    forecaster = Forecaster(daemon)
+    promiser = Promiser(forecaster)
+    advisor = Advisor(daemon.settings, forecaster, promiser.book.of)
+    daemon.stages.append(advisor)
+    source = DaemonSource(daemon, ExpectedTimes(forecaster, promiser))
+    try:
+        with LiveService(source, daemon.settings, daemon.state_dir) as service:
+            daemon.watchers += [service.metrics, manager, advisor, promiser]
+            forecaster.start(stop)
+            promiser.start(stop)
+            daemon.run(stop)
+    finally:
+        manager.ending()
+        forecaster.close()
+        if isinstance(safety, SafetyNet):
+            logger.info("%s", safety.leave().describe())
+
+
+def open_releases(tracking_uri: str, settings: LiveSettings, folder: Path) -> ReleaseClient:
+    """Return the client that follows the settings' alias, with its last known good release at hand."""
+    return ReleaseClient(tracking_uri, settings.release, folder / RELEASES_DIR)

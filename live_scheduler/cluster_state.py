@@ -1,0 +1,123 @@
+"""A live cluster at one moment, as an adapter reads it: jobs that wait and run, nodes, partitions.
+
+Times are Unix seconds by the cluster's own clock. Nothing here knows Slurm or Kubernetes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A job that waits or runs.
+
+    `partition` is where it queues or runs now, `virtual_cluster` where it belongs: they differ only while it
+    is profiled. `held`: a person (or a policy of the site) holds it, so nobody else touches it. `waits_for`
+    names what it waits for besides resources (a dependency, a begin time, a reservation, a limit); empty:
+    nothing. `tasks` is how many jobs a record stands for (the tasks of an array that have not started).
+    `mark` is what this product wrote on it for itself, `advice` what it shows its user there, `comment` is
+    the user's own. `requeueable`: a run may be stopped and the job queue again; not so if its user forbids
+    it, if others wait for its start, or if it is an array's. `begin_time_s`: it starts no sooner.
+    `pinned_to`: the nodes that it must have.
+    """
+
+    job_id: str
+    partition: str
+    virtual_cluster: str
+    gpus: int
+    submit_time_s: float
+    user: str | None = None
+    name: str | None = None
+    cpus: int | None = None
+    nodes: int | None = None
+    time_limit_s: float | None = None
+    job_type: str | None = None
+    priority: int | None = None
+    held: bool = False
+    waits_for: str = ""
+    reason: str = ""
+    comment: str = ""
+    mark: str = ""
+    advice: str = ""
+    requeueable: bool = True
+    begin_time_s: float | None = None
+    pinned_to: str = ""
+    restarts: int = 0
+    tasks: int = 1
+    start_time_s: float | None = None
+    gpus_on: tuple[tuple[str, int], ...] = ()  # (node, GPUs there), while it runs
+    shares_gpus: bool = False  # it asked for a share of each GPU (Slurm: gres/shard)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has not started (again) yet."""
+        return self.start_time_s is None
+
+    @property
+    def eligible(self) -> bool:
+        """Whether it would start now if it had GPUs."""
+        return self.waiting and not self.held and not self.waits_for
+
+    def facts(self) -> dict[str, object]:
+        """Return the job as the models read it."""
+        return {
+            "job_id": self.job_id,
+            "gpus": self.gpus,
+            "submit_time_s": self.submit_time_s,
+            "user": self.user,
+            "virtual_cluster": self.virtual_cluster,
+            "name": self.name,
+            "job_type": self.job_type,
+            "cpus": self.cpus,
+            "nodes": self.nodes,
+            "time_limit_s": self.time_limit_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """A node; one that is not `available` (down, drained, reserved) runs its jobs on and starts none."""
+
+    name: str
+    gpus: int
+    gpus_used: int
+    available: bool
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """Everything that a decision needs of the cluster, read at `at_s`."""
+
+    at_s: float
+    jobs: tuple[LiveJob, ...]
+    nodes: tuple[LiveNode, ...]
+    closed_partitions: frozenset[str] = field(default_factory=frozenset)  # they start nothing at present
+    longest_run_s: Mapping[str, float] = field(default_factory=dict)  # partitions that limit run times
+    # Partitions whose waiting jobs may take only so many GPUs now, whatever is free on the nodes (a quota).
+    gpus_left: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def by_id(self) -> Mapping[str, LiveJob]:
+        """The jobs by their ids."""
+        return {job.job_id: job for job in self.jobs}
+
+    @cached_property
+    def partitions(self) -> frozenset[str]:
+        """The partitions that have nodes."""
+        return frozenset(name for node in self.nodes for name in node.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """What became of a job: its facts as accounting has them, and its last run (None: it never ran).
+
+    `state` is a JobState's name (COMPLETED, CANCELLED, FAILED).
+    """
+
+    job: LiveJob
+    state: str
+    start_time_s: float | None
+    end_time_s: float
+    duration_s: float | None

@@ -1,0 +1,70 @@
+"""Which of the simulator's policies orders a live cluster, and with which settings."""
+
+from dataclasses import fields, replace
+
+from cluster_logs.errors import BadInputError
+from live_scheduler.live_settings import LiveSettings
+from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
+from simulator.elastic.elastic_policy import ElasticPolicy
+from simulator.policies.registry import load_policy, policy_class, policy_names
+from simulator.policy import Policy
+
+
+def settings_in_force(settings: LiveSettings, manifest: ReleaseManifest | None = None) -> LiveSettings:
+    """Return the settings with the policy that counts, and all of its settings.
+
+    The release names both, unless the operator's settings do; what they set of its policy goes before what it
+    pins.
+    """
+    ran = DEFAULT_POLICY if manifest is None else manifest.policy
+    policy = settings.policy or ran
+    pinned = dict(manifest.settings) if manifest is not None and policy == manifest.policy else {}
+    known = _settings_of(policy_class(policy))
+    chosen = {name: value for name, value in pinned.items() if name in known}
+    return replace(settings, policy=policy, policy_settings={**chosen, **settings.policy_settings})
+
+
+def live_policy(settings: LiveSettings) -> Policy:
+    """Return the policy that orders a live cluster; `settings` are those in force.
+
+    Raises UnknownNameError for a name, BadInputError for a policy that no live cluster can follow.
+    """
+    name = settings.policy or DEFAULT_POLICY
+    found = policy_class(name)
+    if not _can_be_followed(found):
+        why = "reads true run times" if found.oracle and not _is_elastic(found) else "preempts jobs"
+        raise BadInputError(
+            f"The policy {name!r} {why}, which no live cluster allows.",
+            remedy=f"Choose one of: {', '.join(live_policy_names())}.",
+        )
+    chosen = dict(settings.policy_settings)
+    if _is_elastic(found):  # nobody knows how long a job will run, and no job can be stopped or resized
+        chosen |= {"sizes": "estimated", "resizes": False}
+    if name == "lucid":
+        # Nodes are set aside and lent by administrators, not by a policy.
+        chosen |= {"profiling_nodes": 0, "borrowed_nodes_max": 0, "free_profiling": False}
+        if settings.shared_partitions:
+            chosen["packs_unmeasured"] = True  # what is known of a job here was measured before
+        else:
+            chosen["sharing"] = "none"
+    return load_policy(name, chosen)
+
+
+def live_policy_names() -> list[str]:
+    """Return the policies that a live cluster can follow: no oracle, no preemption."""
+    return [name for name in policy_names() if _can_be_followed(policy_class(name))]
+
+
+def _can_be_followed(policy: type[Policy]) -> bool:
+    if issubclass(policy, ElasticPolicy):
+        return policy().rule.keeps_running
+    return not policy.oracle and policy.running_key is Policy.running_key
+
+
+def _is_elastic(policy: type[Policy]) -> bool:
+    return issubclass(policy, ElasticPolicy)
+
+
+def _settings_of(policy: type[Policy]) -> frozenset[str]:
+    known = getattr(policy, "Settings", None)
+    return frozenset() if known is None else frozenset(field.name for field in fields(known))

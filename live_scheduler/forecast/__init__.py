@@ -1,0 +1,1 @@
+"""When jobs will start and end: the present state played forward."""

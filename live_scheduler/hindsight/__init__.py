@@ -1,0 +1,1 @@
+"""Looking back: what was decided, what came of it, and what another order would have been worth."""

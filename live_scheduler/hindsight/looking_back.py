@@ -1,0 +1,194 @@
+"""Looks back now and then, beside the passes: agreement and hindsight of the last day.
+
+A replay may take seconds of computing, so a process of its own makes it, with low priority; it ends with the
+daemon, however that ends. The daemon (`LookingBack`) only starts it, and reads what it leaves in the state
+folder.
+"""
+
+import ctypes
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cluster_logs.errors import LucidError
+from live_scheduler.cluster_state import ClusterState
+from live_scheduler.daemon import JOURNAL_FILE
+from live_scheduler.deciding.live_policies import live_policy
+from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission
+from live_scheduler.hindsight.observation import Agreement, agreement
+from live_scheduler.hindsight.replayed_window import Hindsight, hindsight_from, lived_jobs, look_back
+from live_scheduler.live_settings import LiveSettings, settings_from
+from live_scheduler.live_view import LiveView
+from live_scheduler.memory.journal import Journal
+
+logger = logging.getLogger("lucid.live")
+
+HINDSIGHT_FILE = "hindsight.json"
+EVERY_S = 600.0
+WINDOW_S = 86_400.0
+# Before the window: who had been running or waiting when it began.
+WARM_UP_S = 86_400.0
+LIMIT_S = 300.0
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class LookBack:
+    """What a look back found at `at_s` (Unix time); `hindsight` is None where `problem` says why."""
+
+    at_s: float
+    agreement: Agreement
+    hindsight: Hindsight | None
+    problem: str | None = None
+
+
+def look_back_on(
+    state_dir: Path,
+    *,
+    nodes: list[tuple[str, int, list[str]]],
+    settings: LiveSettings,
+    start_s: float,
+    end_s: float,
+) -> LookBack:
+    """Look back on [start_s, end_s) by the journal and the decision log of a state folder.
+
+    `nodes` as (name, GPUs, partitions); `settings` are those in force.
+    """
+    log = state_dir / DECISIONS_FILE
+    since_s = start_s - WARM_UP_S
+    agreed = agreement(log, start_s)
+    jobs = lived_jobs(Journal(state_dir / JOURNAL_FILE).read(since_s), estimates_at_submission(log))
+    try:
+        found = look_back(
+            jobs,
+            start_s=start_s,
+            end_s=end_s,
+            nodes=nodes,
+            policy=lambda: live_policy(settings),
+            policy_name=settings.policy,
+        )
+    except LucidError as error:
+        return LookBack(end_s, agreed, None, str(error))
+    return LookBack(end_s, agreed, found)
+
+
+def read_look_back(state_dir: Path) -> LookBack | None:
+    """Return the last look back of a state folder; None where there is none that can be read."""
+    try:
+        document = json.loads((state_dir / HINDSIGHT_FILE).read_text(encoding="utf-8"))
+        told = document["hindsight"]
+        return LookBack(
+            float(document["at_s"]),
+            Agreement(**document["agreement"]),
+            None if told is None else hindsight_from(json.dumps(told)),
+            document["problem"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class LookingBack:
+    """Has looks back made, one at a time; `latest` is the last one. Told of each pass."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        every_s: float = EVERY_S,
+        window_s: float = WINDOW_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is looked back on before `every_s`."""
+        self._state_dir = state_dir
+        self._every_s, self._window_s, self._clock = every_s, window_s, clock
+        self._begun_s = clock()  # the first look back has something to look back on
+        self._process: subprocess.Popen[str] | None = None
+        self.latest: LookBack | None = read_look_back(state_dir)
+
+    def passed(self, view: LiveView) -> None:
+        """Start a look back when it is time, and take in one that is done. Raises OSError."""
+        now_s = self._clock()
+        if self._process is not None:
+            if self._process.poll() is None and now_s - self._begun_s <= LIMIT_S:
+                return
+            self._finish()
+        if view.cluster is not None and now_s - self._begun_s >= self._every_s:
+            self._begun_s = now_s
+            self._begin(view, view.cluster)
+
+    def close(self) -> None:
+        """End a look back that is being made."""
+        if self._process is not None:
+            self._process.kill()
+            self._finish()
+
+    def _begin(self, view: LiveView, cluster: ClusterState) -> None:
+        request = {
+            "nodes": [[n.name, n.gpus, list(n.partitions)] for n in cluster.nodes if n.available and n.gpus],
+            "settings": asdict(view.settings),
+            "start_s": view.at_s - self._window_s,
+            "end_s": view.at_s,
+        }
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "live_scheduler.hindsight.looking_back",
+                str(self._state_dir),
+                str(os.getpid()),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(json.dumps(request))
+
+    def _finish(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            process.kill()
+        if process.wait():
+            logger.warning("a look back ended with %s", process.returncode)
+        self.latest = read_look_back(self._state_dir) or self.latest
+
+
+def main() -> int:
+    """Make one look back as the request on standard input says, into the state folder."""
+    state_dir, parent = Path(sys.argv[1]), int(sys.argv[2])
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return 1
+    os.nice(10)
+    request = json.load(sys.stdin)
+    found = look_back_on(
+        state_dir,
+        nodes=[(name, gpus, partitions) for name, gpus, partitions in request["nodes"]],
+        settings=settings_from(request["settings"]),
+        start_s=request["start_s"],
+        end_s=request["end_s"],
+    )
+    fresh = state_dir / f".{HINDSIGHT_FILE}.{os.getpid()}"
+    try:
+        fresh.write_text(json.dumps(asdict(found), allow_nan=False) + "\n", encoding="utf-8")
+        fresh.replace(state_dir / HINDSIGHT_FILE)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

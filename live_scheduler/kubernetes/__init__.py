@@ -1,0 +1,1 @@
+"""Kueue as a cluster: workload priorities through the Kubernetes API."""

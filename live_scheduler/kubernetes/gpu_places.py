@@ -1,0 +1,94 @@
+"""On which nodes GPUs are in use, and by which workload.
+
+Pods say it. A workload that was admitted a moment ago has no pods yet, and pods of some frameworks name
+nobody that Kueue knows: what such a workload holds is looked for first among nobody's pods of its namespace,
+then on free GPUs of its ClusterQueue's nodes, where its pods are about to be.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from live_scheduler.cluster_state import LiveJob, LiveNode
+from live_scheduler.kubernetes.quantities import whole
+from live_scheduler.kubernetes.workload import UNUSABLE, Workload, named, pod_request, said
+
+Json = Mapping[str, Any]
+_POD_WORKLOAD = "kueue.x-k8s.io/workload"
+
+
+@dataclass
+class GpuPlaces:
+    """GPUs by workload and node, by node, and of nobody's pods by namespace and node."""
+
+    held: dict[str, Counter[str]] = field(default_factory=dict)
+    used: Counter[str] = field(default_factory=Counter)
+    nobodys: dict[str, Counter[str]] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)  # pods that cannot be understood, and why
+
+    def of(self, job_id: str) -> tuple[tuple[str, int], ...]:
+        """Return (node, GPUs) of a workload."""
+        return tuple(sorted((+self.held.get(job_id, Counter())).items()))
+
+    def find_missing(self, job: LiveJob, nodes: Iterable[LiveNode]) -> None:
+        """Find places for the GPUs of a running workload that no pod of its own holds."""
+        held = self.held.setdefault(job.job_id, Counter())
+        missing = job.gpus - held.total()
+        strays = self.nobodys.get(job.job_id.partition("/")[0], Counter())
+        for node in sorted(strays):
+            taken = min(missing, strays[node])
+            strays[node] -= taken
+            held[node] += taken
+            missing -= taken
+        free = {node.name: node.gpus - self.used[node.name] for node in nodes}
+        for name in sorted(free, key=lambda name: (-free[name], name)):
+            taken = max(0, min(missing, free[name]))
+            held[name] += taken
+            self.used[name] += taken
+            missing -= taken
+
+
+def places_of_pods(
+    pods: Sequence[Json], workloads: Iterable[Workload], resources: Collection[str]
+) -> GpuPlaces:
+    """Return what pods on nodes hold; those that are over hold nothing."""
+    places = GpuPlaces()
+    by_owner: dict[str, str] = {}
+    for workload in workloads:
+        places.held[workload.key] = Counter()
+        with suppress(*UNUSABLE):  # said where its facts are read
+            by_owner.update(dict.fromkeys(workload.owner_uids, workload.key))
+    for pod in pods:
+        try:
+            _count(pod, places, by_owner, resources)
+        except UNUSABLE as error:
+            places.unread[f"pod {named(pod)}"] = said(error)
+    return places
+
+
+def _count(pod: Json, places: GpuPlaces, by_owner: Mapping[str, str], resources: Collection[str]) -> None:
+    node = (pod.get("spec") or {}).get("nodeName")
+    if not node or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return
+    gpus = sum(whole(pod_request(pod["spec"], name)) for name in resources)
+    if not gpus:
+        return
+    key, namespace = _workload_of(pod, by_owner), str(pod["metadata"]["namespace"])
+    places.used[node] += gpus
+    if key in places.held:
+        places.held[key][node] += gpus
+    else:
+        places.nobodys.setdefault(namespace, Counter())[node] += gpus
+
+
+def _workload_of(pod: Json, by_owner: Mapping[str, str]) -> str:
+    """Return the workload of a pod: as it says itself, by who owns it, or by an owner's id in a label."""
+    metadata = pod["metadata"]
+    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    named = notes.get(_POD_WORKLOAD) or labels.get(_POD_WORKLOAD)
+    if named:
+        return f"{metadata['namespace']}/{named}"
+    uids = [metadata.get("uid"), *(owner.get("uid") for owner in metadata.get("ownerReferences") or [])]
+    return next((by_owner[uid] for uid in (*uids, *labels.values()) if uid in by_owner), "")

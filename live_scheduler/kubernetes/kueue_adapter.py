@@ -1,0 +1,249 @@
+"""Kueue behind the adapter's seam: its Workloads are read and their priority is proposed, nothing else.
+
+Tested against recorded API objects, not on a cluster (docs/live_kubernetes.md).
+
+`spec.priority` is the one field that Kueue lets others change at any time ("Workload priority class",
+mutability of priority fields); it orders a ClusterQueue. It is written to workloads that hold no quota, with
+the version that the decision was made on, beside two annotations: what was given, and what Kueue itself had
+given before. Kueue puts a class's value back when the class changes or Kueue restarts; the next pass sees it.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import quote
+
+from cluster_logs.errors import ServiceUnavailableError
+from cluster_logs.job_states import JobState
+from live_scheduler.adapter import (
+    Advise,
+    Change,
+    MoveTo,
+    PriorityRange,
+    Refusal,
+    RestrictToNode,
+    ReturnToDefault,
+    SendHome,
+    SetPriority,
+    StartAfter,
+)
+from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
+from live_scheduler.kubernetes.api_client import ApiClient, ApiRefusalError, Json
+from live_scheduler.kubernetes.cluster_reading import (
+    KueueObjects,
+    KueueReading,
+    ReadingRules,
+    own_order,
+    priority_range,
+    read_cluster,
+)
+from live_scheduler.kubernetes.workload import (
+    ADVICE,
+    DEFAULT_PRIORITY,
+    GIVEN_PRIORITY,
+    PriorityClass,
+    Workload,
+)
+
+logger = logging.getLogger("lucid.live")
+
+# The forms that are understood, the newest first.
+VERSIONS = ("v1beta2", "v1beta1")
+_ATTEMPTS = 5
+_PODS_THAT_RUN = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+_CANNOT = {
+    MoveTo: "Kueue does not move a workload to another queue.",
+    SendHome: "Kueue has no profiling stage: it does not stop a workload to queue it again.",
+    RestrictToNode: "Kueue does not choose nodes; Kubernetes' scheduler does.",
+    StartAfter: "Kueue does not let a workload wait for a moment.",
+}
+
+
+class KueueAdapter:
+    """One Kubernetes cluster with Kueue (see `ClusterAdapter`)."""
+
+    def __init__(self, name: str, api: ApiClient, rules: ReadingRules | None = None) -> None:
+        self.name = name
+        self._api = api
+        self._rules = rules or ReadingRules()
+        # By the classes that there were at the last reading.
+        self.priorities: PriorityRange = priority_range(self._rules, {})
+        self._version: str | None = None
+        self._classes: Mapping[PriorityClass, int] = {}
+        self._reading: KueueReading | None = None
+        self._workloads: dict[str, Workload] = {}  # as last seen, with the version to change
+        self._gone: dict[str, EndedJob] = {}  # those that were deleted
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """What of the last reading could not be understood, and why."""
+        return {} if self._reading is None else self._reading.unread
+
+    def read(self) -> ClusterState:
+        """Return the cluster as it is now."""
+        before, reading = self._reading, self._read()
+        there = {*reading.state.by_id, *reading.ended, *reading.unread}
+        if before is not None:
+            deleted = (job for job in before.state.jobs if job.job_id not in there)
+            self._gone |= {job.job_id: _deleted(job, reading.state.at_s) for job in deleted}
+        self._gone = {job_id: end for job_id, end in self._gone.items() if job_id not in there}
+        if reading.unread and (before is None or reading.unread != before.unread):
+            first, why = next(iter(reading.unread.items()))
+            logger.warning("%d objects are not understood, first %s: %s", len(reading.unread), first, why)
+        self._reading, self._workloads = reading, dict(reading.workloads)
+        return reading.state
+
+    def ended(self, job_ids: Collection[str], since_s: float) -> list[EndedJob]:
+        """Return what became of workloads, by the last reading; a deleted one counts as cancelled then."""
+        if self._reading is None:
+            self.read()
+        known = self._gone if self._reading is None else {**self._gone, **self._reading.ended}
+        found = [known[job_id] for job_id in job_ids if job_id in known]
+        for job_id in job_ids:
+            self._gone.pop(job_id, None)
+        return [end for end in found if end.end_time_s >= since_s]
+
+    def ended_since(self, since_s: float) -> list[EndedJob]:
+        """Return the finished workloads that Kubernetes still keeps, in the order of their ends."""
+        late = [end for end in self._read().ended.values() if end.end_time_s >= since_s]
+        return sorted(late, key=lambda end: (end.end_time_s, end.job.job_id))
+
+    def apply(self, changes: Sequence[Change]) -> list[Refusal]:
+        """Make the changes one by one; return those that were refused."""
+        refused = []
+        for change in changes:
+            why = _CANNOT.get(type(change)) or self._make(change)
+            if why:
+                refused.append(Refusal(change, why))
+        return refused
+
+    # Reading
+
+    def _read(self) -> KueueReading:
+        try:
+            version = self._version or self._served_version()
+            self._version = version
+            group = f"/apis/kueue.x-k8s.io/{version}"
+            classes = self._priority_classes(group)
+            objects = KueueObjects(
+                cluster_queues=self._api.list_all(f"{group}/clusterqueues"),
+                local_queues=self._api.list_all(f"{group}/localqueues"),
+                flavors=self._api.list_all(f"{group}/resourceflavors"),
+                nodes=self._api.list_all("/api/v1/nodes"),
+                pods=self._api.list_all("/api/v1/pods", fieldSelector=_PODS_THAT_RUN),
+                workloads=self._api.list_all(f"{group}/workloads"),
+                classes=classes,
+            )
+        except ApiRefusalError as error:
+            self._version = None  # an upgrade may serve another
+            raise ServiceUnavailableError(
+                f"The API server of {self.name} refused to be read ({error.status}): {error}",
+                remedy="Apply live_scheduler/kubernetes/rbac.yaml." if error.status == 403 else None,
+            ) from error
+        self._classes, self.priorities = classes, priority_range(self._rules, classes)
+        return read_cluster(objects, self._rules, self._api.now_s())
+
+    def _served_version(self) -> str:
+        served = {entry["version"] for entry in self._api.get("/apis/kueue.x-k8s.io").get("versions") or []}
+        for version in VERSIONS:
+            if version in served:
+                return version
+        raise ServiceUnavailableError(
+            f"{self.name} serves Kueue's API as {', '.join(sorted(served)) or 'nothing'};"
+            f" {' and '.join(VERSIONS)} are understood."
+        )
+
+    def _priority_classes(self, group: str) -> dict[PriorityClass, int]:
+        own = self._api.list_all(f"{group}/workloadpriorityclasses")
+        of_pods = self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses")
+        return {
+            PriorityClass(kind, str(found["metadata"]["name"])): int(found["value"])
+            for kind, classes in (("WorkloadPriorityClass", own), ("PriorityClass", of_pods))
+            for found in classes
+        }
+
+    # Changing
+
+    def _make(self, change: Change) -> str | None:
+        """Make a change; return why it was refused, if it was. A workload that changed is looked at anew."""
+        key = change.job_id
+        try:
+            if isinstance(change, Advise):
+                known = self._workloads.get(key)
+                if known is not None and known.annotations.get(ADVICE, "") == change.text:
+                    return None
+                note = {"metadata": {"annotations": {ADVICE: change.text or None}}}
+                self._keep(self._api.merge_patch(self._path(key), note))
+                return None
+            workload = self._workloads.get(key) or self._look(key)
+            for _ in range(_ATTEMPTS):
+                if why := self._untouchable(change, workload):
+                    return why
+                body = self._body(change, workload)
+                if body is None:
+                    return None
+                try:
+                    self._keep(self._api.merge_patch(self._path(key), body))
+                    return None
+                except ApiRefusalError as error:
+                    if error.status != 409:
+                        raise
+                workload = self._look(key)
+            return f"it changed {_ATTEMPTS} times while its priority was to be set"
+        except ApiRefusalError as error:
+            return str(error)
+
+    def _body(self, change: Change, workload: Workload) -> Json | None:
+        """Return the fields to change; None when they are as they should be already."""
+        default = workload.default_priority(self._classes)
+        if isinstance(change, ReturnToDefault):
+            if not {DEFAULT_PRIORITY, GIVEN_PRIORITY, ADVICE} & workload.annotations.keys():
+                return None
+            # What a person set after us stays.
+            priority = workload.priority if workload.set_by_others(self._classes) else default
+            notes = dict.fromkeys((DEFAULT_PRIORITY, GIVEN_PRIORITY, ADVICE))
+        else:
+            assert isinstance(change, SetPriority)  # noqa: S101
+            priority = change.priority
+            notes = {DEFAULT_PRIORITY: str(default), GIVEN_PRIORITY: str(priority)}
+            if priority == workload.priority and notes.items() <= workload.annotations.items():
+                return None
+        return {
+            "metadata": {"resourceVersion": workload.version, "annotations": notes},
+            "spec": {"priority": priority},
+        }
+
+    def _untouchable(self, change: Change, workload: Workload) -> str | None:
+        """Return why the priority of a workload is not for us to set, None when it is."""
+        if workload.finished:
+            return "it has finished"
+        if isinstance(change, ReturnToDefault):
+            return None  # also one that runs: it may be evicted, and queue again
+        if workload.reserved:
+            return "it holds quota already"
+        if not workload.active:
+            return "it is held (spec.active is false)"
+        for owner in own_order(workload, self._rules, self._classes):
+            return f"it keeps {owner}"
+        return None
+
+    def _look(self, key: str) -> Workload:
+        return self._keep(self._api.get(self._path(key)))
+
+    def _keep(self, raw: Json) -> Workload:
+        workload = Workload(raw)
+        self._workloads[workload.key] = workload
+        return workload
+
+    def _path(self, key: str) -> str:
+        namespace, _, name = key.partition("/")
+        version = self._version or self._served_version()
+        return (
+            f"/apis/kueue.x-k8s.io/{version}/namespaces/{quote(namespace, safe='')}"
+            f"/workloads/{quote(name, safe='')}"
+        )
+
+
+def _deleted(job: LiveJob, at_s: float) -> EndedJob:
+    start_s = job.start_time_s
+    ran_s = None if start_s is None else max(0.0, at_s - start_s)
+    return EndedJob(job, JobState.CANCELLED.name, start_s, at_s, ran_s)

@@ -1,0 +1,310 @@
+"""A Workload of Kueue, as its API server describes it: one object, read with care.
+
+Both served forms are read (`kueue.x-k8s.io/v1beta1` names the priority class by `priorityClassName`, v1beta2
+by `priorityClassRef`); what a decision needs besides is the same in both.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+from typing import Any, NamedTuple
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.job_states import JobState
+from live_scheduler.kubernetes.quantities import parse_quantity, whole
+
+# What this product writes on a workload: what it was given, what it had before, what its user is told.
+DEFAULT_PRIORITY = "lucid-mlops.live/default-priority"
+GIVEN_PRIORITY = "lucid-mlops.live/given-priority"
+ADVICE = "lucid-mlops.live/expected"
+
+# What reading an object that is not as it should be raises.
+UNUSABLE = (BadInputError, KeyError, TypeError, ValueError, AttributeError)
+
+_JOB_UID = "kueue.x-k8s.io/job-uid"
+_GATED = "kueue.x-k8s.io/admission-gated-by"
+_REMOTE = "kueue.x-k8s.io/multikueue-origin"
+_ENDS = {"Succeeded": JobState.COMPLETED, "Failed": JobState.FAILED}
+
+
+class PriorityClass(NamedTuple):
+    """The class that a workload names; `kind` is WorkloadPriorityClass or PriorityClass."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One object; every property raises BadInputError (or KeyError, ...) where it is not as it should be."""
+
+    raw: Mapping[str, Any]
+
+    @cached_property
+    def key(self) -> str:
+        """`NAMESPACE/NAME`, which is its job id."""
+        return f"{self.namespace}/{self.raw['metadata']['name']}"
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(self.raw["metadata"]["namespace"])
+
+    @property
+    def version(self) -> str:
+        """The version of the object: a change names the one that it was decided on."""
+        return str(self.raw["metadata"]["resourceVersion"])
+
+    @property
+    def name(self) -> str:
+        """The name of the Job (or other owner) that it stands for; its own without one."""
+        owners = self.raw["metadata"].get("ownerReferences") or []
+        leading = [owner for owner in owners if owner.get("controller")] or owners
+        return str(leading[0]["name"] if leading else self.raw["metadata"]["name"])
+
+    @property
+    def owner_uids(self) -> set[str]:
+        """The ids of the objects that it stands for, by which pods are known as its own."""
+        owners = {str(owner["uid"]) for owner in self.raw["metadata"].get("ownerReferences") or []}
+        job = self.labels.get(_JOB_UID)
+        return owners | ({job} if job else set())
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.raw["metadata"].get("labels") or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self.raw["metadata"].get("annotations") or {}
+
+    @property
+    def queue(self) -> str:
+        """The LocalQueue that it is in; empty: none."""
+        return str(self.raw["spec"].get("queueName") or "")
+
+    @property
+    def active(self) -> bool:
+        """False: a person (or Kueue, after too many failures) took it out of its queue."""
+        return self.raw["spec"].get("active") is not False
+
+    @property
+    def submit_time_s(self) -> float:
+        """When it was made."""
+        return instant(self.raw["metadata"]["creationTimestamp"])
+
+    @property
+    def time_limit_s(self) -> float | None:
+        """The run time after which Kueue stops it, if any."""
+        limit = self.raw["spec"].get("maximumExecutionTimeSeconds")
+        return None if limit is None else float(limit)
+
+    # Priority
+
+    @property
+    def priority(self) -> int:
+        """Its priority now; Kueue takes none for 0."""
+        return int(self.raw["spec"].get("priority") or 0)
+
+    @property
+    def priority_class(self) -> PriorityClass | None:
+        """The class that gave it its priority."""
+        spec = self.raw["spec"]
+        reference = spec.get("priorityClassRef")
+        if reference:
+            return PriorityClass(str(reference["kind"]), str(reference["name"]))
+        name = spec.get("priorityClassName")
+        if not name:
+            return None
+        of_kueue = spec.get("priorityClassSource") == "kueue.x-k8s.io/workloadpriorityclass"
+        return PriorityClass("WorkloadPriorityClass" if of_kueue else "PriorityClass", str(name))
+
+    def default_priority(self, classes: Mapping[PriorityClass, int]) -> int:
+        """Return what Kueue itself would give it: its class's value, else what it had before, else 0."""
+        named = self.priority_class
+        if named is not None and named in classes:
+            return classes[named]
+        noted = _number(self.annotations.get(DEFAULT_PRIORITY))
+        if noted is not None:
+            return noted
+        return 0 if named is None else self.priority
+
+    def set_by_others(self, classes: Mapping[PriorityClass, int]) -> bool:
+        """Whether its priority is neither Kueue's own nor the one that it was given last."""
+        return self.priority not in (
+            self.default_priority(classes),
+            _number(self.annotations.get(GIVEN_PRIORITY)),
+        )
+
+    # Standing
+
+    def condition(self, kind: str) -> Mapping[str, Any] | None:
+        """Return a condition that holds, None when it does not."""
+        for condition in (self.raw.get("status") or {}).get("conditions") or []:
+            if condition["type"] == kind and condition["status"] == "True":
+                return dict(condition)
+        return None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is over."""
+        return self.condition("Finished") is not None
+
+    @property
+    def reserved(self) -> bool:
+        """Whether it holds quota; its priority orders nothing any more."""
+        return self.condition("QuotaReserved") is not None or self.condition("Admitted") is not None
+
+    @property
+    def start_time_s(self) -> float | None:
+        """When it was admitted, the last time; None while it waits."""
+        admitted = self.condition("Admitted")
+        return None if admitted is None else instant(admitted["lastTransitionTime"])
+
+    @property
+    def end_time_s(self) -> float:
+        """When it finished."""
+        finished = self.condition("Finished")
+        if finished is None:
+            raise BadInputError(f"{self.key} has not finished.")
+        return instant(finished["lastTransitionTime"])
+
+    @property
+    def end_state(self) -> JobState:
+        """How it finished. Before Kueue 0.10 only the message told."""
+        finished = self.condition("Finished") or {}
+        reason, message = str(finished.get("reason")), str(finished.get("message")).lower()
+        if reason == "JobFinished":
+            return JobState.FAILED if "fail" in message else JobState.COMPLETED
+        return _ENDS.get(reason, JobState.CANCELLED)
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, in Kueue's words."""
+        for condition in (self.raw.get("status") or {}).get("conditions") or []:
+            if condition["type"] == "QuotaReserved" and condition["status"] == "False":
+                return str(condition.get("message") or condition.get("reason") or "")
+        return ""
+
+    @property
+    def restarts(self) -> int:
+        """How often it was evicted; 0 where Kueue does not count."""
+        evictions = ((self.raw.get("status") or {}).get("schedulingStats") or {}).get("evictions") or []
+        return sum(int(eviction.get("count") or 0) for eviction in evictions)
+
+    def obstacles(self, at_s: float) -> Iterable[str]:
+        """Yield what of its own keeps it from starting, besides quota and priority."""
+        if self.annotations.get(_GATED):
+            yield f"the admission gate {self.annotations[_GATED]}"
+        if self.labels.get(_REMOTE):
+            yield "the cluster that sent it (MultiKueue), which orders it"
+        status = self.raw.get("status") or {}
+        again = (status.get("requeueState") or {}).get("requeueAt")
+        if again and instant(again) > at_s:
+            yield f"{again}, when Kueue queues it again"
+        if self.reserved and self.start_time_s is None:
+            checks = [
+                f"{check['name']} ({check['state']})"
+                for check in status.get("admissionChecks") or []
+                if check.get("state") != "Ready"
+            ]
+            yield f"admission checks: {', '.join(checks) or 'none is named'}"
+
+    # What it asks for
+
+    def gpus(self, resources: Sequence[str]) -> int:
+        """Return the GPUs that it was admitted with, or asks for."""
+        admission = (self.raw.get("status") or {}).get("admission") or {}
+        admitted = [
+            whole(parse_quantity(usage[name]))
+            for assignment in admission.get("podSetAssignments") or []
+            for usage in (assignment.get("resourceUsage") or {},)
+            for name in resources
+            if name in usage
+        ]
+        if admitted:
+            return sum(admitted)
+        return sum(whole(amount) for name in resources for amount in self._asked(name))
+
+    @property
+    def cpus(self) -> int | None:
+        """The processors that it asks for, rounded up; None when it names none."""
+        return ceil(sum(self._asked("cpu"))) or None
+
+    def _asked(self, resource: str) -> Iterable[Fraction]:
+        for pod_set in self.raw["spec"]["podSets"]:
+            yield pod_request(pod_set["template"]["spec"], resource) * int(pod_set.get("count", 1))
+
+    def user(self, keys: Sequence[str]) -> str:
+        """Return who it is of: the first of these labels or annotations that it or its pods carry.
+
+        Kueue copies labels of Jobs only when it is told to (`labelKeysToCopy`), those of pod templates
+        always. Its namespace where none is there.
+        """
+        texts = [self.labels, self.annotations]
+        for pod_set in self.raw["spec"]["podSets"]:
+            metadata = pod_set["template"].get("metadata") or {}
+            texts += [metadata.get("labels") or {}, metadata.get("annotations") or {}]
+        for key in keys:
+            for text in texts:
+                if text.get(key):
+                    return str(text[key])
+        return self.namespace
+
+
+def named(raw: object) -> str:
+    """Return what an object is called, as far as it can be told."""
+    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return "without a name"
+    return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
+
+
+def said(error: Exception) -> str:
+    """Return what was wrong with an object."""
+    return str(error) if isinstance(error, BadInputError) else repr(error)
+
+
+def pod_request(spec: Mapping[str, Any], resource: str) -> Fraction:
+    """Return what a pod asks for: its containers together, or its largest initialising one if that is more.
+
+    Initialising containers that go on (restartPolicy Always) count with the others. A container that states
+    a limit only asks for that much.
+    """
+    together = largest = Fraction(0)
+    for container in spec.get("containers") or []:
+        together += _container(container, resource)
+    for container in spec.get("initContainers") or []:
+        if container.get("restartPolicy") == "Always":
+            together += _container(container, resource)
+        else:
+            largest = max(largest, _container(container, resource))
+    return max(together, largest)
+
+
+def _container(container: Mapping[str, Any], resource: str) -> Fraction:
+    amounts = container.get("resources") or {}
+    for kind in ("requests", "limits"):
+        if resource in (amounts.get(kind) or {}):
+            return parse_quantity(amounts[kind][resource])
+    return Fraction(0)
+
+
+def instant(text: str) -> float:
+    """Return a time of Kubernetes (RFC 3339) in Unix seconds; raises BadInputError."""
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"{text!r} is no time of Kubernetes.") from error
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,171 @@
+"""What an operator sets for the live scheduler, from a TOML file, checked."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
+
+
+class Mode(StrEnum):
+    """How much the daemon does."""
+
+    OBSERVE = "observe"  # decide, log it, compare with what happened; change nothing
+    ADVISE = "advise"  # besides, write the expected start and completion beside each job
+    CONTROL = "control"  # besides, order the queue
+
+
+@dataclass(frozen=True)
+class KueueSettings:
+    """How a Kubernetes cluster with Kueue is reached and read; the table `[kueue]` of the settings.
+
+    - `kubeconfig`: how to log in; empty: the pod's own service account, KUBECONFIG or ~/.kube/config.
+    - `context`: the kubeconfig's context; empty: its current one.
+    - `gpu_resources`: the resources that count as GPUs.
+    - `user_labels`: labels or annotations that name a workload's user; its namespace where none is there.
+    - `order_classes`: order workloads by the release whatever priority class they name.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
+    user_labels: tuple[str, ...] = ()
+    order_classes: bool = False
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """All settings; times in seconds.
+
+    - `cluster`: the cluster's name in releases and logs.
+    - `mode`: how much it does: observe, advise or control.
+    - `policy`: a policy of the simulator that never preempts (`simulator.policies`); empty: the one that the
+      release runs.
+    - `policy_settings`: that policy's settings (a table), in the place of those that the release pins.
+    - `release`: the alias that is followed.
+    - `pass_interval_s`: a pass begins so long after the last began.
+    - `release_interval_s`: how often the alias is looked at.
+    - `partitions`: the partitions that are ordered; empty: all but the profiling partition.
+    - `profiling_partition`: where new small jobs are measured first; empty: no profiling stage.
+    - `shared_partitions`: where jobs may share GPUs (gres/shard); empty: nobody is colocated.
+    - `changes_per_pass`: no more is asked of the cluster at once.
+    - `changes_per_minute`: nor in a minute, besides one pass's.
+    - `longest_wait_s`: a job that has waited longer goes to the front of its queue, whatever its size.
+    - `dead_after_s`: without a heartbeat for so long the cluster's own order returns.
+    - `advise_interval_s`: how often expected times are written beside jobs.
+    - `http_port`: of the answers, on loopback; 0: any free port, -1: none.
+    - `grpc_port`: likewise, of the gRPC service.
+    - `kueue`: the cluster is Kubernetes with Kueue; none: it is Slurm.
+    """
+
+    cluster: str
+    mode: Mode = Mode.OBSERVE
+    policy: str = ""
+    policy_settings: Mapping[str, Any] = field(default_factory=dict)
+    release: str = "champion"
+    pass_interval_s: float = 2.0
+    release_interval_s: float = 10.0
+    partitions: tuple[str, ...] = ()
+    profiling_partition: str = ""
+    shared_partitions: tuple[str, ...] = ()
+    changes_per_pass: int = 2_000
+    changes_per_minute: int = 6_000
+    longest_wait_s: float = 3 * 86_400.0
+    dead_after_s: float = 60.0
+    advise_interval_s: float = 60.0
+    http_port: int = 0
+    grpc_port: int = -1
+    kueue: KueueSettings | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values that no daemon can run with."""
+        if not self.cluster:
+            raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')
+        for name in ("pass_interval_s", "release_interval_s", "longest_wait_s", "advise_interval_s"):
+            value = getattr(self, name)
+            if not 0 < value < float("inf"):
+                raise BadInputError(f"{name} is {value!r}.", remedy="Give a number of seconds above 0.")
+        if not self.dead_after_s > 2 * self.pass_interval_s:
+            raise BadInputError(
+                f"dead_after_s is {self.dead_after_s!r}, with a pass every {self.pass_interval_s:g} s.",
+                remedy="Allow for more than two passes.",
+            )
+        for name in ("changes_per_pass", "changes_per_minute"):
+            if getattr(self, name) < 1:
+                raise BadInputError(f"{name} is {getattr(self, name)!r}.", remedy="Give 1 or more.")
+        for name in ("http_port", "grpc_port"):
+            if not -1 <= getattr(self, name) < 65_536:
+                raise BadInputError(
+                    f"{name} is {getattr(self, name)!r}.",
+                    remedy="Give a port, 0 for a free one, -1 for none.",
+                )
+        if self.policy_settings and not self.policy:
+            raise BadInputError("policy_settings are given, and no policy.", remedy='Set policy = "...".')
+        if self.kueue is not None and (self.profiling_partition or self.shared_partitions):
+            raise BadInputError(
+                "Kueue neither moves workloads nor lets them share GPUs.",
+                remedy="Leave profiling_partition and shared_partitions out.",
+            )
+
+
+def read_live_settings(path: Path | None, **given: Any) -> LiveSettings:
+    """Return the settings of a TOML file with `given` ones (those that are not None) in their place.
+
+    Raises NotFoundError without the file, BadInputError for a value, UnknownNameError for a name.
+    """
+    document: dict[str, Any] = {}
+    if path is not None:
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise NotFoundError(f"There are no settings {path}.") from None
+        except (OSError, ValueError) as error:
+            raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
+    return settings_from({**document, **{key: value for key, value in given.items() if value is not None}})
+
+
+def settings_from(document: Mapping[str, Any]) -> LiveSettings:
+    """Return settings by name; raises as `read_live_settings`."""
+    values = _values(LiveSettings, document)
+    if "cluster" not in values:
+        raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')
+    return LiveSettings(**values)
+
+
+def _values(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    known = {each.name: each.type for each in fields(kind)}
+    for name in document:
+        if name not in known:
+            raise UnknownNameError("setting of the live scheduler:", name, known)
+    return {name: _checked(name, value, known[name]) for name, value in document.items()}
+
+
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    if kind is Mode:
+        try:
+            return Mode(value)
+        except ValueError:
+            raise UnknownNameError("mode", str(value), list(Mode)) from None
+    if kind == KueueSettings | None:
+        if value is None or isinstance(value, Mapping):
+            return None if value is None else KueueSettings(**_values(KueueSettings, value))
+        raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
+    if kind == Mapping[str, Any]:
+        if isinstance(value, Mapping):
+            return dict(value)
+        raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is str and isinstance(value, str):
+        return value
+    if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if kind == tuple[str, ...] and isinstance(value, list | tuple) and all(isinstance(w, str) for w in value):
+        return tuple(value)
+    expected = "a list of names" if kind == tuple[str, ...] else f"a value of type {kind.__name__}"
+    raise BadInputError(f"{name} is {value!r}.", remedy=f"Give {expected}.")

@@ -1,0 +1,36 @@
+"""What the daemon knows after a pass, as one value: what answers are made of, swapped in one step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from live_scheduler.adapter import Change, Refusal
+from live_scheduler.client import ClientStatus
+from live_scheduler.cluster_state import ClusterState, EndedJob
+from live_scheduler.deciding.decision import Decision
+from live_scheduler.live_settings import LiveSettings
+
+
+@dataclass(frozen=True)
+class LiveView:
+    """One pass of the daemon. Times are Unix seconds.
+
+    `cluster` and `decision` are None before the first pass that could read and decide. `asked` are the
+    changes that were asked of the cluster (that would have been, below the mode `control`), `refused` those
+    that it refused, `deferred` how many a rate limit put off. `ended` are the jobs whose end this pass learnt
+    of. `problem` is what stood in the way of this pass. `counts` add up over the daemon's life. `seconds` are
+    the parts of the pass (read, decide, apply).
+    """
+
+    at_s: float
+    started_s: float
+    settings: LiveSettings
+    release: ClientStatus
+    cluster: ClusterState | None = None
+    decision: Decision | None = None
+    asked: tuple[Change, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    deferred: int = 0
+    ended: tuple[EndedJob, ...] = ()
+    problem: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,178 @@
+"""The daemon's right to change a cluster: it has it while it beats, and loses it by silence.
+
+    lease = ControlLease(folder, settings)
+    lease.take()                                  # one daemon a folder; the dead man's switch is armed
+    lease.before(changes, state, priorities)      # word of what will be touched; then adapter.apply(changes)
+    lease.beat()                                  # after a healthy pass
+    lease.leave()                                 # a clean end: everything is given back
+
+The switch is a process of its own (`dead_mans_switch.py`), started here unless one watches already.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from live_scheduler.adapter import Change, PriorityRange
+from live_scheduler.cluster_state import ClusterState
+from live_scheduler.live_settings import LiveSettings, Mode
+from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK, WATCH_SETTINGS, open_cluster
+from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
+from live_scheduler.safety.process_lock import ProcessLock, holder, is_held
+from live_scheduler.safety.restoring import Restoration
+from live_scheduler.safety.touched import TouchedJobs
+from live_scheduler.safety.way_back import restore_all
+
+logger = logging.getLogger("lucid.live")
+
+WATCH_LOG = "watch.log"
+_MOST_LOG_BYTES = 1_000_000
+_LEAVE_LIMIT_S = 20.0
+_END_LIMIT_S = 5.0
+
+
+class ControlLease:
+    """One daemon's hold on one state folder."""
+
+    def __init__(
+        self, folder: Path, settings: LiveSettings, *, clock: Callable[[], Moment] = Moment.now
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self._clock = clock
+        self._lock = ProcessLock(folder / DAEMON_LOCK)
+        self._touched: TouchedJobs | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
+
+    @property
+    def touched(self) -> TouchedJobs:
+        """The record of the jobs that this product has touched."""
+        if self._touched is None:
+            self._touched = TouchedJobs(self.folder)
+        return self._touched
+
+    def take(self) -> None:
+        """Become the daemon of this folder, and arm the switch.
+
+        Raises BadInputError where another daemon lives or the folder cannot be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self._lock.acquire():
+                raise BadInputError(
+                    f"A daemon runs with the state {self.folder} already"
+                    f" (process {holder(self.folder / DAEMON_LOCK) or 'unknown'}).",
+                    remedy="Stop it, or give this one a cluster name or a state folder of its own.",
+                )
+            self._leave_settings()
+            self._write_beat()
+            self._arm()
+        except OSError as error:
+            self._lock.release()
+            raise BadInputError(
+                f"The state folder {self.folder} cannot be written: {error}.",
+                remedy="The daemon has to keep its state: give it a folder with room (LUCID_STATE_DIR).",
+            ) from error
+
+    def before(self, changes: Sequence[Change], state: ClusterState, allowed: PriorityRange) -> None:
+        """Leave word of `changes` before they are asked of the cluster, and renew the lease.
+
+        Raises ServiceUnavailableError when that cannot be written down: nothing may be changed then, since
+        nobody would know what to give back.
+        """
+        try:
+            self._write_beat()
+            self.touched.note(changes, state, allowed)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def beat(self) -> None:
+        """Say that all is well, and see that the switch is armed; raises ServiceUnavailableError."""
+        try:
+            self._write_beat()
+            self._arm()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def forget_ended(self, state: ClusterState) -> None:
+        """Keep the record small; raises ServiceUnavailableError."""
+        try:
+            self.touched.forget_ended(state.by_id.keys())
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def leave(self, *, limit_s: float = _LEAVE_LIMIT_S) -> Restoration:
+        """Give everything back and end the switch; what is not back within `limit_s` the switch gives back.
+
+        Never raises: a daemon must be able to end.
+        """
+        with suppress(OSError):
+            self._write_beat(left=True)
+        done = Restoration()
+        try:
+            if self.settings.mode is not Mode.OBSERVE or len(self.touched):
+                cluster = open_cluster(self.settings, self.folder)
+                done = restore_all(self.folder, *cluster, limit_s=limit_s)
+        except Exception as error:  # the switch goes on where this ends
+            logger.warning("not everything was given back: %s", error)
+            done = Restoration(left=tuple(self.touched.ids()))
+        self._lock.release()
+        watch = self._watch
+        if watch is not None and done.complete:
+            watch.terminate()
+            try:
+                watch.wait(_END_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                watch.kill()
+                watch.wait()
+        return done
+
+    def _write_beat(self, *, left: bool = False) -> None:
+        now = self._clock()
+        beat = Heartbeat(
+            at_s=now.at_s,
+            monotonic_s=now.monotonic_s,
+            boot_id=now.boot_id,
+            dead_after_s=self.settings.dead_after_s,
+            controls=self.settings.mode is Mode.CONTROL,
+            pid=os.getpid(),
+            left=left,
+        )
+        write_heartbeat(self.folder / HEARTBEAT_FILE, beat)
+
+    def _leave_settings(self) -> None:
+        path = self.folder / WATCH_SETTINGS
+        scratch = path.with_name(f".{path.name}.{os.getpid()}")
+        scratch.write_text(json.dumps(asdict(self.settings)), encoding="utf-8")
+        scratch.replace(path)
+
+    def _arm(self) -> None:
+        if self._watch is not None and self._watch.poll() is None:
+            return
+        if self.settings.mode is Mode.OBSERVE and not len(self.touched):
+            return  # nothing is to be given back, ever
+        if is_held(self.folder / WATCH_LOCK):
+            return
+        log = self.folder / WATCH_LOG
+        kept = "ab" if not log.exists() or log.stat().st_size < _MOST_LOG_BYTES else "wb"
+        with log.open(kept) as stream:
+            self._watch = subprocess.Popen(
+                [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+
+    def _unwritable(self, error: OSError) -> ServiceUnavailableError:
+        return ServiceUnavailableError(
+            f"The state folder {self.folder} cannot be written: {error}; nothing is changed.",
+            remedy="Make room there, or give it back to this user.",
+        )

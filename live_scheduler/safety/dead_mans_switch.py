@@ -1,0 +1,225 @@
+"""The dead man's switch: without the daemon's heartbeat for too long, the cluster's own order returns.
+
+    python -m live_scheduler.safety.dead_mans_switch STATE    (the daemon starts it; or `lucid live watch`)
+
+A process of its own, in a session of its own, so that it outlives whatever ends the daemon; one a state
+folder. It looks at the heartbeat, and while that is fresh it does nothing else. When it is not, it says so in
+its place (job_submit.lua then gives new jobs Slurm's own priorities, whatever the time of day) and gives all
+jobs back (`restoring.py`), again and again until all are. It ends when that is done and no daemon lives. A
+daemon that comes back takes the queue over again, and starts another.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from cluster_logs.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
+from live_scheduler.adapter import ClusterAdapter
+from live_scheduler.live_settings import LiveSettings, Mode, settings_from
+from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
+from live_scheduler.safety.process_lock import ProcessLock, is_held
+from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
+from live_scheduler.safety.touched import TouchedJobs
+
+DAEMON_LOCK = "daemon.lock"  # held by the daemon as long as it lives
+WATCH_LOCK = "watch.lock"  # held by the switch
+RESTORE_LOCK = "restore.lock"  # held by whoever gives jobs back at this moment
+WATCH_SETTINGS = "watch.json"
+
+# What the daemon told Slurm before it died may be done later still: the queue is looked at once more.
+_SECOND_LOOK_S = 5.0
+_LONGEST_PAUSE_S = 10.0
+_LOCK_LIMIT_S = 120.0
+
+Say = Callable[[str], None]
+Cluster = tuple[ClusterAdapter, HomeBringer | None]
+
+
+class Watch:
+    """What the switch does at each look; the process around it is `run`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        open_cluster: Callable[[], Cluster],
+        *,
+        clock: Callable[[], Moment] = Moment.now,
+        say: Say = lambda _: None,
+    ) -> None:
+        self.folder = folder
+        # Opened when it is needed: a process that only looks stays small.
+        self._open_cluster = open_cluster
+        self._clock = clock
+        self._say = say
+        self._path = folder / HEARTBEAT_FILE
+        self._dead_since: float | None = None
+        self._looks = 0
+
+    def look(self) -> bool:
+        """Look once, and act if it has to be; return whether all is well for now.
+
+        All is well while a daemon controls the queue, and once everything is given back. Raises
+        ServiceUnavailableError when the cluster does not answer, OSError for the state folder.
+        """
+        now = self._clock()
+        beat = read_heartbeat(self._path)
+        if beat is not None and beat.alive(now):
+            self._dead_since, self._looks = None, 0
+            # One that only looks on may have controlled before, with other settings.
+            return beat.controls or not TouchedJobs(self.folder).beyond_advice() or self._give_back()
+        touched = TouchedJobs(self.folder)
+        if beat is None and not len(touched):
+            return True  # no daemon was ever here
+        if self._dead_since is None:
+            self._dead_since = now.monotonic_s
+            self._say(f"no heartbeat: {'there is none' if beat is None else _how_dead(beat, now)}")
+            self._say_dead(beat)
+        due_s = self._dead_since + (_SECOND_LOOK_S if self._looks else 0.0)
+        if self._looks >= 2:
+            return True
+        if now.monotonic_s < due_s:
+            return False
+        done = self._give_back()
+        self._looks += done
+        return done and self._looks >= 2
+
+    def _give_back(self) -> bool:
+        with restore_lock(self.folder, limit_s=1.0):
+            adapter, stage = self._open_cluster()
+            result = restore(
+                adapter, TouchedJobs(self.folder), stage=stage, go_on=lambda: not self._controlled()
+            )
+        if result != Restoration():
+            self._say(result.describe())
+        return result.complete
+
+    def _controlled(self) -> bool:
+        beat = read_heartbeat(self._path)
+        return beat is not None and beat.controls and beat.alive(self._clock())
+
+    def _say_dead(self, beat: Heartbeat | None) -> None:
+        if beat is not None and not beat.left:
+            with suppress(OSError):
+                write_heartbeat(self._path, replace(beat, left=True))
+
+
+def _how_dead(beat: Heartbeat, now: Moment) -> str:
+    return "the daemon has left" if beat.left else f"the last is {beat.age_s(now):.0f} s old"
+
+
+@contextmanager
+def restore_lock(folder: Path, *, limit_s: float = _LOCK_LIMIT_S) -> Iterator[None]:
+    """Keep two from giving jobs back at once; raises ServiceUnavailableError when another does for long."""
+    with ProcessLock(folder / RESTORE_LOCK) as lock:
+        deadline = time.monotonic() + limit_s
+        while not lock.acquire():
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(f"Another process gives jobs back ({folder / RESTORE_LOCK}).")
+            time.sleep(0.02)
+        yield
+
+
+def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
+    """Watch until a signal, or (unless `stay`) until no daemon lives and all is back.
+
+    Where another watches already it does nothing, or (`stay`) waits until that one is gone.
+    """
+    told_to_end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told_to_end.set())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with ProcessLock(folder / WATCH_LOCK) as lock:
+        while not lock.acquire():
+            if not stay:
+                say("another process watches already")
+                return
+            if told_to_end.wait(1.0):  # it takes that one's place when it is gone
+                return
+        watch = Watch(folder, lambda: open_cluster(settings, folder), say=say)
+        pace_s = min(1.0, settings.dead_after_s / 10)
+        pause_s, trouble = pace_s, ""
+        while not told_to_end.wait(pause_s):
+            try:
+                well = watch.look()
+                pause_s, trouble = pace_s, ""
+            except Exception as error:  # whatever it is, the next look may succeed
+                if str(error) != trouble:
+                    trouble = str(error)
+                    say(f"trouble: {trouble if isinstance(error, LucidError | OSError) else repr(error)}")
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                continue
+            beat = read_heartbeat(folder / HEARTBEAT_FILE)
+            alive = beat is not None and beat.alive(Moment.now())
+            if well and not stay and not alive and not is_held(folder / DAEMON_LOCK):
+                say("no daemon lives, and nothing is left to be given back")
+                return
+
+
+def open_adapter(settings: LiveSettings) -> ClusterAdapter:
+    """Return the adapter of the cluster that the settings or this process's environment name."""
+    if settings.kueue is not None:
+        from live_scheduler.kubernetes.opening import open_kueue
+
+        return open_kueue(settings.cluster, settings.kueue)
+    from live_scheduler.slurm.adapter import SlurmAdapter
+
+    return SlurmAdapter(
+        profiling_partition=settings.profiling_partition, shared_partitions=settings.shared_partitions
+    )
+
+
+def open_cluster(settings: LiveSettings, folder: Path) -> Cluster:
+    """Return the cluster that the settings or this process's environment name, and its profiling stage."""
+    adapter = open_adapter(settings)
+    if not settings.profiling_partition:
+        return adapter, None
+    from live_scheduler.slurm.intents import Intents
+    from live_scheduler.slurm.profiling_stage import ProfilingStage
+
+    # Whoever only looks on now may have moved jobs before.
+    return adapter, ProfilingStage(replace(settings, mode=Mode.CONTROL), Intents(folder))
+
+
+def watch_settings(folder: Path) -> LiveSettings:
+    """Return the settings that the last daemon left for the switch; raises NotFoundError, BadInputError."""
+    path = folder / WATCH_SETTINGS
+    try:
+        return settings_from(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"There are no settings {path}.", remedy="Start the daemon once, or check the cluster's name."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
+
+
+def tell(text: str) -> None:
+    """Write a line with the time to standard output: the log, when the daemon started the switch."""
+    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} watch[{os.getpid()}] {text}", flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the switch for a state folder."""
+    parser = argparse.ArgumentParser(prog="dead_mans_switch", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("folder", type=Path, metavar="STATE")
+    parser.add_argument("--stay", action="store_true", help="go on watching after the daemon has gone")
+    given = parser.parse_args(argv)
+    try:
+        settings = watch_settings(given.folder)
+        run(given.folder, settings, stay=given.stay, say=tell)
+        return 0
+    except LucidError as error:
+        tell(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

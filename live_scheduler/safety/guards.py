@@ -1,0 +1,164 @@
+"""Signs that a pass must not be trusted: clocks, readings, estimates and decisions that cannot be right.
+
+Each guard says what is wrong in one sentence, or None. A daemon that is told so changes nothing in that pass,
+and does not beat.
+"""
+
+import math
+from collections import Counter, deque
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from live_scheduler.cluster_state import ClusterState
+from live_scheduler.deciding.decision import Decision
+from live_scheduler.safety.heartbeat import Moment
+
+# A leap of the time of day beside the monotonic clock; time servers slew by far less between two passes.
+CLOCK_JUMP_S = 5.0
+# The cluster's clock beside ours: waiting times, and what "long" means, would be wrong by as much.
+CLOCK_SKEW_S = 60.0
+
+
+def clock_jump_s(before: Moment, now: Moment) -> float:
+    """Return by how much the time of day was set between two moments of one boot (+: forward)."""
+    if before.boot_id != now.boot_id:
+        return 0.0
+    return (now.at_s - before.at_s) - (now.monotonic_s - before.monotonic_s)
+
+
+def clock_problem(before: Moment | None, now: Moment, cluster_at_s: float) -> str | None:
+    """Say whether the time of day was set since the last pass, or is not the cluster's."""
+    jump_s = clock_jump_s(before, now) if before is not None else 0.0
+    if abs(jump_s) > CLOCK_JUMP_S:
+        return f"The clock was set by {jump_s:+.0f} s since the last pass."
+    skew_s = now.at_s - cluster_at_s
+    if not abs(skew_s) <= CLOCK_SKEW_S:
+        return f"The cluster's clock and this machine's differ by {skew_s:+.0f} s."
+    return None
+
+
+def decision_problem(decision: Decision, state: ClusterState) -> str | None:
+    """Say whether a decision cannot be followed: numbers that are none, jobs that are not there or twice."""
+    if decision.problem is not None:
+        return decision.problem
+    ranked, jobs = decision.ranked, state.by_id
+    for job in ranked:
+        estimate = job.estimated_duration_s
+        if estimate is not None and not 0.0 <= estimate < math.inf:
+            return f"The estimated run time of job {job.job_id} is {estimate}."
+        if not _finite(job.rank):
+            return f"The rank of job {job.job_id} is {job.rank}."
+        known = jobs.get(job.job_id)
+        if known is None or known.start_time_s is not None or known.held:
+            return f"Job {job.job_id} was ranked, but does not wait."
+    if len(decision.by_id) < len(ranked):
+        twice, _ = Counter(job.job_id for job in ranked).most_common(1)[0]
+        return f"Job {twice} was ranked twice."
+    if len({(job.pool, job.place) for job in ranked}) < len(ranked):
+        (pool, place), _ = Counter((job.pool, job.place) for job in ranked).most_common(1)[0]
+        return f"Two jobs have the place {place} in {pool}."
+    return None
+
+
+def _finite(rank: Any) -> bool:
+    """Whether all numbers of a rank are; what else a policy orders by is its own business."""
+    if isinstance(rank, tuple):
+        return all(map(_finite, rank))
+    return not isinstance(rank, float) or math.isfinite(rank)
+
+
+@dataclass
+class ReadingGuard:
+    """Tells a cluster that has emptied from one that does not know its jobs (yet): a restart, a lost state.
+
+    A reading without nodes is never right. One in which most of many jobs are gone at once is believed when
+    it was read `confirmations` times running.
+    """
+
+    confirmations: int = 3
+    many: int = 8
+    most_gone: float = 0.9
+    _last: frozenset[str] = frozenset()
+    _doubted: int = 0
+
+    def problem(self, state: ClusterState) -> str | None:
+        """Look at the next reading; what it says is to be used only if nothing is wrong."""
+        jobs = frozenset(state.by_id)
+        if not state.nodes:
+            return "The cluster named no node."
+        gone = self._last - jobs
+        doubtful = len(self._last) >= self.many and len(gone) > self.most_gone * len(self._last)
+        if doubtful and self._doubted + 1 < self.confirmations:
+            self._doubted += 1
+            return f"{len(gone)} of {len(self._last)} jobs are gone at once: it is read again."
+        self._last, self._doubted = jobs, 0
+        return None
+
+
+class OscillationGuard:
+    """Tells a queue that changes from a decision that cannot make up its mind.
+
+    It went to and fro when more than `share` of the neighbours in the last order stand the other way round
+    now (`turned`), and not half as many of those in an earlier of the last `passes` orders: what is learnt of
+    jobs leads to new orders, not to old ones. A decision that does so in `most` of `passes` passes is doubted
+    for `rest_s` (monotonic seconds).
+    """
+
+    def __init__(
+        self,
+        *,
+        share: float = 0.25,
+        passes: int = 10,
+        most: int = 6,
+        least_jobs: int = 8,
+        rest_s: float = 300.0,
+    ) -> None:
+        self._share = share
+        self._most = most
+        self._least_jobs = least_jobs
+        self._rest_s = rest_s
+        self._swings: deque[bool] = deque(maxlen=passes)
+        self._orders: deque[Decision] = deque(maxlen=passes)
+        self._until_s = -math.inf
+
+    def problem(self, decision: Decision, monotonic_s: float) -> str | None:
+        """Look at the next decision."""
+        if self._orders:
+            self._swings.append(self._swings_back(decision))
+        self._orders.append(decision)
+        if sum(self._swings) >= self._most:
+            self._swings.clear()
+            self._until_s = monotonic_s + self._rest_s
+        if monotonic_s >= self._until_s:
+            return None
+        return (
+            f"The order went to and fro in {self._most} of the last passes: it is left alone for"
+            f" {self._until_s - monotonic_s:.0f} s."
+        )
+
+    def _swings_back(self, decision: Decision) -> bool:
+        *earlier, last = self._orders
+        if turned(last, decision, least_jobs=self._least_jobs) <= self._share:
+            return False
+        return any(
+            turned(before, decision, least_jobs=self._least_jobs) <= self._share / 2
+            for before in reversed(earlier)
+        )
+
+
+def turned(before: Decision, now: Decision, *, least_jobs: int = 2) -> float:
+    """Return the share of neighbours of `before`, within pools, that stand the other way round in `now`.
+
+    0 with fewer than `least_jobs` jobs in both orders.
+    """
+    kept = [
+        (job.pool, job.place, later.place)
+        for job in before.ranked
+        if (later := now.by_id.get(job.job_id)) is not None and later.pool == job.pool
+    ]
+    if len(kept) < max(least_jobs, 2):
+        return 0.0
+    kept.sort()
+    pairs = [(one, other) for one, other in pairwise(kept) if one[0] == other[0]]
+    return sum(one[2] > other[2] for one, other in pairs) / len(pairs) if pairs else 0.0

@@ -1,0 +1,204 @@
+"""The way back: the cluster's own order, as if this product had never been there.
+
+Returned are the jobs that it has touched: by its own record (`touched.py`), and by their priorities where
+nobody else gives such (`PriorityRange.exclusive`). They go back in the order of submission, so that a cluster
+which numbers its jobs as they come numbers them alike. Texts beside jobs are removed, and what is profiled
+goes home. Jobs that users or admins hold stay held.
+
+Everything may be repeated at any point: what is back is not touched again.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from live_scheduler.adapter import (
+    Advise,
+    Change,
+    ClusterAdapter,
+    MoveTo,
+    PriorityRange,
+    Refusal,
+    RestrictToNode,
+    ReturnToDefault,
+    SendHome,
+    StartAfter,
+)
+from live_scheduler.cluster_state import ClusterState, LiveJob
+from live_scheduler.safety.touched import TouchedJobs, Way
+
+# Small enough that a daemon that comes back, or a user who holds a job, is seen soon.
+BATCH = 200
+
+
+class HomeBringer(Protocol):
+    """Who has moved jobs to other partitions than their own, and knows how they come home."""
+
+    def all_home(self, cluster: ClusterState) -> list[Change]:
+        """Return what brings everybody home who can be brought home."""
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """What one way back did: the jobs by what became of them.
+
+    `returned` have the cluster's own priorities again (also those that run, should they be requeued),
+    `sent_home` left the profiling partition, beside `cleared` stood a text. `held` are touched jobs that
+    somebody holds: the cluster gives them its own priority when they are released. `refused` are refusals for
+    jobs that still wait. `left` are not back yet: refused, sent home a moment ago, or not reached.
+    """
+
+    returned: tuple[str, ...] = ()
+    sent_home: tuple[str, ...] = ()
+    cleared: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of this product is left on the cluster."""
+        return not self.left
+
+    def followed_by(self, later: "Restoration") -> "Restoration":
+        """Return both as one."""
+        return Restoration(
+            returned=tuple(dict.fromkeys(self.returned + later.returned)),
+            sent_home=tuple(dict.fromkeys(self.sent_home + later.sent_home)),
+            cleared=tuple(dict.fromkeys(self.cleared + later.cleared)),
+            held=later.held,
+            refused=later.refused,
+            left=later.left,
+        )
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        parts = [
+            (len(self.returned), "returned to the cluster's own order"),
+            (len(self.sent_home), "sent home from the profiling partition"),
+            (len(self.cleared), "freed of advice"),
+            (len(self.held), "held by somebody and left so"),
+            (len(self.refused), "refused"),
+            (len(self.left), "not back yet"),
+        ]
+        return "; ".join(f"{count} {what}" for count, what in parts if count) or "nothing was to be done"
+
+
+def restore(
+    adapter: ClusterAdapter,
+    touched: TouchedJobs,
+    *,
+    stage: HomeBringer | None = None,
+    everything: bool = False,
+    go_on: Callable[[], bool] = lambda: True,
+) -> Restoration:
+    """Give back all jobs that can be given back now; call it again while `left` names some.
+
+    `everything`: all waiting jobs, also those that no record names. `go_on` is asked between batches: a
+    daemon that came back stops it. Raises ServiceUnavailableError when the cluster does not answer (some may
+    be back then), OSError when the record cannot be read. One that cannot be written is no hindrance.
+    """
+    state = adapter.read()
+    touched.reload()
+    home = stage.all_home(state) if stage is not None else _strays_home(state)
+    wanted = changes_back(state, touched, adapter.priorities, home, everything=everything)
+    # What is sent home is given back when it waits there; what is refused now, at the next call.
+    later = [change.job_id for change in wanted if everything or isinstance(change, SendHome)]
+    _unless_unwritable(lambda: touched.adopt(later))
+    asked: list[Change] = []
+    refusals: list[Refusal] = []
+    to_ask = wanted
+    while to_ask and go_on():
+        batch, to_ask = to_ask[:BATCH], to_ask[BATCH:]
+        answers = adapter.apply(batch)
+        refusals += [refusal for refusal in answers if not refusal.unreached]
+        unreached = {refusal.change for refusal in answers if refusal.unreached}
+        asked += [change for change in batch if change not in unreached]
+        to_ask = [change for change in batch if change in unreached] + to_ask
+    refused = {refusal.change.job_id: refusal for refusal in refusals}
+    if wanted:
+        state = adapter.read()
+    waiting = {job.job_id for job in state.jobs if job.waiting and not job.held}
+    made = [change for change in asked if change.job_id not in refused]
+    sent_home = [change.job_id for change in made if isinstance(change, SendHome)]
+    left = {job_id for job_id in refused if job_id in waiting}
+    left |= {change.job_id for change in to_ask}
+    left |= {job_id for job_id in sent_home if job_id in state.by_id}
+    held = tuple(job.job_id for job in state.jobs if job.held and job.job_id in touched)
+    _unless_unwritable(lambda: touched.cross_off(job_id for job_id in touched.ids() if job_id not in left))
+    return Restoration(
+        returned=tuple(change.job_id for change in made if isinstance(change, ReturnToDefault)),
+        sent_home=tuple(sent_home + [change.job_id for change in made if isinstance(change, MoveTo)]),
+        cleared=tuple(change.job_id for change in made if isinstance(change, Advise)),
+        held=held,
+        refused=tuple(refusal for job_id, refusal in refused.items() if job_id in waiting),
+        left=tuple(job.job_id for job in _by_submission(state) if job.job_id in left),
+    )
+
+
+def changes_back(
+    state: ClusterState,
+    touched: TouchedJobs,
+    priorities: PriorityRange,
+    home: Sequence[Change] = (),
+    *,
+    everything: bool = False,
+) -> list[Change]:
+    """Return what has to be asked of the cluster now: `home` first, the rest in the order of submission."""
+    changes = list(home)
+    leaving = {change.job_id for change in home if isinstance(change, SendHome)}
+    moved = {change.job_id for change in home if isinstance(change, MoveTo)}
+    # Behind a job that is numbered anew all younger ones are too: else they would overtake it.
+    anew = False
+    for job in _by_submission(state):
+        touch = touched.of(job.job_id)
+        if Way.ADVISED in touch.how:
+            changes.append(Advise(job.job_id, ""))
+        if job.job_id in leaving:
+            continue  # it waits some moments later
+        if not job.waiting:
+            # It may have to wait again: after the failure of a node, or by an admin's word.
+            if priorities.ours(job.priority):
+                changes.append(ReturnToDefault(job.job_id, touch.priority))
+            continue
+        if Way.RESTRICTED in touch.how:
+            changes.append(RestrictToNode(job.job_id, None))
+        if Way.DELAYED in touch.how:
+            changes.append(StartAfter(job.job_id, 0))
+        if job.held:
+            continue
+        ranked = Way.ORDERED in touch.how or priorities.ours(job.priority)
+        if ranked or everything or job.job_id in moved:
+            anew = anew or touch.priority is None
+            changes.append(ReturnToDefault(job.job_id, None if anew else touch.priority))
+    return changes
+
+
+def _strays_home(state: ClusterState) -> list[Change]:
+    """Where nobody profiles any more: jobs are in other partitions than their own for that only."""
+    strays = [job for job in state.jobs if job.mark and job.partition != job.virtual_cluster]
+    return [
+        MoveTo(job.job_id, job.virtual_cluster, job.virtual_cluster)
+        if job.waiting
+        else SendHome(job.job_id, job.virtual_cluster)
+        for job in strays
+        if job.waiting or job.requeueable
+    ]
+
+
+def _by_submission(state: ClusterState) -> list[LiveJob]:
+    return sorted(state.jobs, key=lambda job: (job.submit_time_s, _number(job.job_id)))
+
+
+def _number(job_id: str) -> tuple[tuple[int, int, str], ...]:
+    """A key that sorts job ids as people count: 9 before 10, 10_2 before 10_11."""
+    words = re.findall(r"\d+|\D+", job_id)
+    return tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+
+
+def _unless_unwritable(write: Callable[[], None]) -> None:
+    try:
+        write()
+    except OSError:
+        return

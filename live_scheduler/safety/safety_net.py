@@ -1,0 +1,74 @@
+"""What stands between decisions and the cluster: doubts, rate limits, a record, a heartbeat.
+
+One object a daemon (`live_scheduler.daemon.Safety`). None of it knows a policy or a scheduler.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from live_scheduler.adapter import Change, ClusterAdapter
+from live_scheduler.cluster_state import ClusterState
+from live_scheduler.deciding.decision import Decision
+from live_scheduler.live_settings import LiveSettings
+from live_scheduler.live_view import LiveView
+from live_scheduler.safety.control_lease import ControlLease
+from live_scheduler.safety.guards import OscillationGuard, ReadingGuard, clock_problem, decision_problem
+from live_scheduler.safety.heartbeat import Moment
+from live_scheduler.safety.rate_limit import RateLimit
+from live_scheduler.safety.restoring import Restoration
+
+
+class SafetyNet:
+    """`take` before the first pass, `leave` after the last; each pass as `Daemon` calls it."""
+
+    def __init__(
+        self,
+        adapter: ClusterAdapter,
+        settings: LiveSettings,
+        folder: Path,
+        *,
+        clock: Callable[[], Moment] = Moment.now,
+    ) -> None:
+        self._adapter = adapter
+        self._clock = clock
+        self._lease = ControlLease(folder, settings, clock=clock)
+        self._limit = RateLimit(settings.changes_per_pass, settings.changes_per_minute)
+        self._reading = ReadingGuard()
+        self._oscillation = OscillationGuard()
+        self._last: Moment | None = None
+
+    def take(self) -> None:
+        """Become this folder's daemon; raises BadInputError where another lives or nothing can be kept."""
+        self._lease.take()
+
+    def doubts(self, cluster: ClusterState) -> str | None:
+        """Say why a reading is not to be used, if so: neither to learn from nor to decide on."""
+        before, self._last = self._last, self._clock()
+        return clock_problem(before, self._last, cluster.at_s) or self._reading.problem(cluster)
+
+    def objections(self, decision: Decision, cluster: ClusterState) -> str | None:
+        """Say why a decision is not to be followed, if so."""
+        return decision_problem(decision, cluster) or self._oscillation.problem(decision, time.monotonic())
+
+    def allow(self, changes: Sequence[Change], view: LiveView) -> Sequence[Change]:
+        """Return what may be asked for now, after writing down whom it touches.
+
+        Raises ServiceUnavailableError when that cannot be written: nothing may be asked for then.
+        """
+        if view.cluster is None:
+            return []
+        places = view.decision.places if view.decision else {}
+        chosen, _ = self._limit.choose(changes, places)
+        self._lease.before(chosen, view.cluster, self._adapter.priorities)
+        return chosen
+
+    def beat(self, view: LiveView) -> None:
+        """Say that the pass went well; raises ServiceUnavailableError when that cannot be written."""
+        self._lease.beat()
+        if view.cluster is not None:
+            self._lease.forget_ended(view.cluster)
+
+    def leave(self) -> Restoration:
+        """Give everything back at a clean end; never raises."""
+        return self._lease.leave()

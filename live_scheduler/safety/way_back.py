@@ -1,0 +1,96 @@
+"""The way back at once: the daemon ended, everything given back (`lucid live restore`)."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from live_scheduler.adapter import ClusterAdapter
+from live_scheduler.live_settings import LiveSettings
+from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, open_cluster, restore_lock
+from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat, write_heartbeat
+from live_scheduler.safety.process_lock import ProcessLock, holder
+from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
+from live_scheduler.safety.touched import TouchedJobs
+
+# A daemon that was told to end gives everything back itself first.
+_END_LIMIT_S = 40.0
+_PAUSE_S = 0.2
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """What was done; `ended_daemon` is the process id of the daemon that ran, if one did."""
+
+    ended_daemon: int | None
+    restoration: Restoration
+
+
+def go_back(folder: Path, settings: LiveSettings, *, limit_s: float, everything: bool = False) -> WayBack:
+    """End the daemon of a state folder, and give everything back within `limit_s`.
+
+    `everything`: all waiting jobs, also those that no record names. Raises BadInputError for a daemon that
+    cannot be ended, ServiceUnavailableError when the cluster does not answer, OSError for the folder.
+    """
+    ended = end_daemon(folder / DAEMON_LOCK)
+    with ProcessLock(folder / DAEMON_LOCK) as lock:  # none starts meanwhile
+        if not lock.acquire():
+            raise BadInputError("Another daemon has started.", remedy="Stop what starts it, and try again.")
+        beat = read_heartbeat(folder / HEARTBEAT_FILE)
+        if beat is not None and not beat.left:
+            with suppress(OSError):
+                write_heartbeat(folder / HEARTBEAT_FILE, replace(beat, left=True))
+        cluster = open_cluster(settings, folder)
+        return WayBack(ended, restore_all(folder, *cluster, limit_s=limit_s, everything=everything))
+
+
+def end_daemon(lock: Path) -> int | None:
+    """End who holds the lock, politely first; return its process id. Raises BadInputError."""
+    pid = holder(lock)
+    deadline = time.monotonic() + _END_LIMIT_S
+    number = signal.SIGTERM
+    while pid is not None and holder(lock) == pid:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            break
+        except PermissionError:
+            raise BadInputError(
+                f"The daemon (process {pid}) belongs to somebody else.", remedy="Run this as its user."
+            ) from None
+        while holder(lock) == pid and time.monotonic() < deadline:
+            time.sleep(0.05)
+        number, deadline = signal.SIGKILL, time.monotonic() + 1.0
+    return pid
+
+
+def restore_all(
+    folder: Path,
+    adapter: ClusterAdapter,
+    stage: HomeBringer | None = None,
+    *,
+    limit_s: float,
+    everything: bool = False,
+) -> Restoration:
+    """Give everything back, again and again until all is back or `limit_s` is over.
+
+    Raises ServiceUnavailableError when the cluster did not answer up to then, OSError for the folder.
+    """
+    deadline = time.monotonic() + limit_s
+    done = Restoration()
+    touched = TouchedJobs(folder)
+    with restore_lock(folder):
+        while True:
+            try:
+                later = restore(adapter, touched, stage=stage, everything=everything)
+            except ServiceUnavailableError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                done, everything = done.followed_by(later), False
+                if done.complete or time.monotonic() > deadline:
+                    return done
+            time.sleep(_PAUSE_S)

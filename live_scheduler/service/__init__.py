@@ -1,0 +1,1 @@
+"""What answers people and other schedulers: HTTP, gRPC and metrics over one schema."""

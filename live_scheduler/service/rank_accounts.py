@@ -1,0 +1,81 @@
+"""What a job's rank means, in words: what the queue is really ordered by, and why others are ahead."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+from math import exp, inf
+
+from live_scheduler.cluster_state import LiveJob
+from live_scheduler.deciding.decision import QueuePlace
+from live_scheduler.service.live_messages import rank_numbers
+from lucid_models.amounts import counted, human_duration
+from simulator.policies.lucid import Lucid
+from simulator.policies.pcs import Pcs, Turn
+from simulator.policy import Policy
+
+
+@singledispatch
+def rank_account(
+    policy: Policy, job: LiveJob, place: QueuePlace, ahead: Sequence[QueuePlace], waited_s: float
+) -> Iterator[str]:
+    """Yield sentences on a job's rank under a policy; none where its numbers say enough."""
+    yield from ()
+
+
+@rank_account.register
+def _(
+    policy: Pcs, job: LiveJob, place: QueuePlace, ahead: Sequence[QueuePlace], waited_s: float
+) -> Iterator[str]:
+    turn = place.rank
+    if not isinstance(turn, Turn) or place.estimated_duration_s is None:
+        return
+    config = policy.settings.config()
+    at, classes = turn.size_class, len(config.weights)
+    most_s = config.thresholds_s[at]
+    limit = "any size" if most_s == inf else f"up to {gpu_time(most_s)}"
+    size = f"{counted(job.gpus, 'GPU')} x {human_duration(place.estimated_duration_s)}"
+    yield (
+        f"It is in size class {at + 1} of {classes} ({limit}; it is expected to take {size} = "
+        f"{gpu_time(job.gpus * place.estimated_duration_s)}), which owns {config.weights[at]:.1%} of the "
+        "GPUs and is served first come, first served."
+    )
+    yield (
+        f"Its class holds {turn.ahead_gpus} GPUs, those asked for before it included: the class that has "
+        "least of its share is served next."
+    )
+    theirs = Counter(other.rank.size_class for other in ahead if isinstance(other.rank, Turn))
+    said = []
+    if own := theirs.pop(at, 0):
+        said.append(f"{own} of its own class, submitted before it")
+    for other, count in sorted(theirs.items()):
+        weight = config.weights[other]
+        said.append(
+            f"{count} of class {other + 1}, which has less of its share of {weight:.1%} at their turn"
+        )
+    if said:
+        yield f"Ahead of it: {'; '.join(said)}."
+
+
+@rank_account.register
+def _(
+    policy: Lucid, job: LiveJob, place: QueuePlace, ahead: Sequence[QueuePlace], waited_s: float
+) -> Iterator[str]:
+    ageing_s = policy.settings.ageing_s
+    if policy.settings.order != "service" or not ageing_s or place.estimated_duration_s is None:
+        return
+    if len(rank_numbers(place.rank)) != 2 or not job.gpus:
+        return
+    service_s = job.gpus * place.estimated_duration_s
+    aged_s = service_s * exp(-waited_s / ageing_s)
+    yield (
+        f"It is served by fewest GPU-seconds, less for who has waited: it is expected to take "
+        f"{counted(job.gpus, 'GPU')} x {human_duration(place.estimated_duration_s)} = {gpu_time(service_s)}, "
+        f"which count as {gpu_time(aged_s)} after {human_duration(waited_s)} (ageing_s "
+        f"{human_duration(ageing_s)})."
+    )
+
+
+def gpu_time(gpu_seconds: float) -> str:
+    """Return GPU time as people read it."""
+    value, _, unit = human_duration(gpu_seconds).partition(" ")
+    return f"{value} GPU-{unit.rstrip('s') if unit != 's' else 's'}{'s' if unit == 'days' else ''}"

@@ -1,0 +1,87 @@
+"""`lucid live serve`: the decision service of a cluster that pushes its state, without an adapter."""
+
+import gc
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from cluster_logs.errors import BadInputError
+from live_scheduler.client import ReleaseClient
+from live_scheduler.daemon import Daemon
+from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.promiser import Promiser
+from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
+from live_scheduler.hindsight.looking_back import LookingBack
+from live_scheduler.live_settings import LiveSettings
+from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK
+from live_scheduler.safety.process_lock import ProcessLock
+from live_scheduler.service.expectation import ExpectedTimes
+from live_scheduler.service.hosting import LiveService
+from live_scheduler.service.pushed_cluster import PushedCluster, PushedSource
+
+_log = logging.getLogger("lucid.live")
+
+
+def serve_pushed(
+    client: ReleaseClient,
+    settings: LiveSettings,
+    folder: Path,
+    stop: threading.Event,
+    ready: Callable[[LiveService], None] = lambda _: None,
+) -> None:
+    """Serve until `stop` is set; `ready` is told of the running services.
+
+    Raises BadInputError when another daemon has the state folder, or a port is taken.
+    """
+    lock = ProcessLock(folder / DAEMON_LOCK)
+    if not lock.acquire():
+        raise BadInputError(
+            f"A daemon runs with the state {folder} already.", remedy="Stop it, or give another cluster name."
+        )
+    with lock:
+        cluster = PushedCluster(settings.cluster)
+        daemon = Daemon(cluster, client, settings, folder)
+        forecaster = Forecaster(daemon)
+        promiser = Promiser(forecaster)
+        source = PushedSource(daemon, cluster, ExpectedTimes(forecaster, promiser))
+        looking_back = LookingBack(folder)
+        try:
+            with LiveService(source, settings, folder) as service:
+                daemon.watchers += [
+                    service.metrics,
+                    DecisionLog(folder / DECISIONS_FILE),
+                    looking_back,
+                    promiser,
+                ]
+                promiser.start(stop)
+                _follow(client)
+                ready(service)
+                while not stop.wait(settings.release_interval_s):
+                    _follow(client)
+        finally:
+            looking_back.close()
+            forecaster.close()
+
+
+def _follow(client: ReleaseClient) -> None:
+    """Look for a release; a new one stays, so that no collection of garbage looks through it again."""
+    before = client.current
+    if client.poll() is not before or not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+
+
+def stop_when_told() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+
+    def leave(number: int, _: FrameType | None) -> None:
+        _log.info("told to end by %s", signal.Signals(number).name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
+    return stop

@@ -1,0 +1,220 @@
+"""The decision service over HTTP: JSON of the schema, Prometheus metrics, and errors as problem documents.
+
+Answers this machine only: who reaches it under another name than loopback's is refused, so that no web page
+can make a browser ask in its place. Everything but `/healthz` needs the token.
+"""
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cluster_logs.errors import LucidError
+from live_scheduler.service import schema
+from live_scheduler.service.metrics import CONTENT_TYPE, ServiceMetrics
+from live_scheduler.service.operations import Operations
+from live_scheduler.service.problems import (
+    MEDIA_TYPE,
+    RefusedRequestError,
+    invalid_message,
+    problem_of,
+)
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_HEALTH = "/healthz"
+_log = logging.getLogger(__name__)
+
+
+def web_app(
+    operations: Operations, metrics: ServiceMetrics, token: str, *, max_body_bytes: int = MAX_BODY_BYTES
+) -> ASGIApp:
+    """Return the service as an ASGI application; `max_body_bytes` limits what a request may carry."""
+    app = FastAPI(
+        title="Lucid, live",
+        version=schema.VERSION,
+        description=schema.__doc__ or "",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        strict_content_type=False,  # who knows the token may leave it out
+    )
+    app.add_exception_handler(LucidError, _lucid_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _lucid_error)
+
+    @app.get("/v1/status", response_model=schema.Status)
+    def status() -> Response:
+        """How the live scheduler is."""
+        return _json(operations.status())
+
+    @app.get("/v1/queue", response_model=schema.QueueAnswer)
+    def queue(pool: str | None = None) -> Response:
+        """The queues, or the one named `pool`, in the order of the last decision."""
+        return _json(operations.queue(schema.QueueQuery(pool=pool or None)))
+
+    @app.get("/v1/jobs/{job_id:path}/explain", response_model=schema.Explanation)
+    def explain(job_id: str) -> Response:
+        """Why a job stands where it stands."""
+        return _json(operations.explain(schema.JobQuery(job_id=job_id)))
+
+    @app.get("/v1/jobs/{job_id:path}/when", response_model=schema.Expectation)
+    def when(job_id: str) -> Response:
+        """When a job is expected to start and to end."""
+        return _json(operations.when(schema.JobQuery(job_id=job_id)))
+
+    @app.post("/v1/decide", response_model=schema.Decision)
+    def decide(state: schema.ClusterState) -> Response:
+        """Order a cluster by the present release, and remember nothing."""
+        return _json(operations.decide(state))
+
+    @app.post("/v1/schedule", response_model=schema.Decision)
+    def schedule(state: schema.ClusterState) -> Response:
+        """Take a cluster in as it is now, and decide: the control path of a scheduler that is not Slurm."""
+        return _json(operations.schedule(state))
+
+    @app.post("/v1/ends", response_model=schema.EndsTaken)
+    def ends(ended: schema.EndedJobs) -> Response:
+        """Learn from jobs that ended."""
+        return _json(operations.report_ends(ended))
+
+    @app.get("/metrics", response_class=Response)
+    def prometheus() -> Response:
+        """Prometheus' text format."""
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    @app.get(_HEALTH, response_class=Response)
+    def health() -> Response:
+        """Whether the live scheduler is well; needs no token, and names no job."""
+        trouble = operations.trouble()
+        if trouble is None:
+            return Response("ok\n", media_type="text/plain")
+        raise RefusedRequestError(
+            503, "Not well", trouble, remedy="See `lucid live status` and the daemon's log."
+        )
+
+    return _Gate(app, token, max_body_bytes)
+
+
+def _json(message: schema.Message) -> Response:
+    return Response(message.model_dump_json(), media_type="application/json")
+
+
+def _problem(problem: schema.Problem) -> Response:
+    headers = {"WWW-Authenticate": 'Bearer realm="lucid"'} if problem.status == 401 else None
+    return Response(problem.model_dump_json(), problem.status, headers, MEDIA_TYPE)
+
+
+def _lucid_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, LucidError):
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _problem(problem_of(error, request.url.path))
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101  (registered for it)
+    return _problem(problem_of(invalid_message(error.errors()), request.url.path))
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  (registered for it)
+    remedy = "The paths are listed in /v1/openapi.json."
+    known = RefusedRequestError(
+        error.status_code, str(error.detail), f"{request.method} {request.url.path[:200]}", remedy=remedy
+    )
+    return _problem(problem_of(known, request.url.path))
+
+
+class _Gate:
+    """Refuses a request before anything of it is read: its host, its token, its size."""
+
+    def __init__(self, app: ASGIApp, token: str, max_body_bytes: int) -> None:
+        self._app, self._token, self._max = app, f"Bearer {token}".encode(), max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
+        try:
+            self._check(scope["path"], headers)
+            body = await self._body(headers, receive)
+        except RefusedRequestError as error:
+            await _problem(problem_of(error, scope["path"]))(scope, receive, send)
+            return
+        if body is not None:
+            await self._app(scope, _replay(body, receive), send)
+
+    def _check(self, path: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        host = _header(headers, b"host").decode("latin-1")
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if name.lower() not in _LOOPBACK:
+            raise RefusedRequestError(
+                421,
+                "Another host",
+                f"The request is for the host {host[:100]!r}.",
+                remedy="Ask 127.0.0.1 on the machine of the daemon, or through an ssh tunnel to it.",
+            )
+        if path == _HEALTH:
+            return
+        given = [value for name_, value in headers if name_ == b"authorization"]
+        if len(given) != 1 or not hmac.compare_digest(given[0], self._token):
+            raise RefusedRequestError(
+                401,
+                "No token" if not given else "Wrong token",
+                "The request carries no token."
+                if not given
+                else "The request's token is not this service's.",
+                remedy="Send `Authorization: Bearer TOKEN`, with the token of the daemon's state folder.",
+            )
+
+    async def _body(self, headers: Sequence[tuple[bytes, bytes]], receive: Receive) -> bytes | None:
+        """Return the whole body, None when its sender has gone."""
+        length = _header(headers, b"content-length")
+        if length.isdigit() and int(length) > self._max:
+            raise self._too_large()
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size > self._max:
+                raise self._too_large()
+            parts.append(part)
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+    def _too_large(self) -> RefusedRequestError:
+        return RefusedRequestError(
+            413,
+            "Too large",
+            f"The request carries more than {self._max:,} bytes.",
+            remedy="Push the jobs that wait and run now, and no others.",
+        )
+
+
+def _header(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> bytes:
+    return next((value for key, value in headers if key == name), b"")
+
+
+def _replay(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
+    first = True
+
+    async def again() -> Message:
+        nonlocal first
+        if first:
+            first = False
+            message: dict[str, Any] = {"type": "http.request", "body": body, "more_body": False}
+            return message
+        return await receive()
+
+    return again

@@ -1,0 +1,157 @@
+"""What Slurm's accounting knows of a time, as the lines of a log that the reader `sacct` reads.
+
+One call asks for at most a day: more at once is hard on slurmdbd. A window of sacct holds all runs that were
+about in it, so a job that ended is told of again by the day of its end, whenever it was submitted; jobs by
+their ids are for those that no window tells of. Slurm's own order of rows stays.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.slurm_mark import SlurmMark, read_mark
+from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR
+from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
+
+FIELDS = ("Comment", "AdminComment", *DEFAULT_FIELDS)
+_COLUMNS = ("Comment", *DEFAULT_FIELDS)
+# Of a log as it is written: the mark alone in the place of both comments.
+HEADER = UNIT_SEPARATOR.join(_COLUMNS) + "\n"
+# An argument list may be 128 KiB long; an id has ten digits.
+IDS_OF_A_CALL = 2_000
+CALL_LIMIT_S = 300.0
+# Names and comments may hold anything: fields end with a word that nobody can guess.
+_COMMAND = (
+    "sacct",
+    "--allusers",
+    "--allocations",
+    "--duplicates",
+    "--noheader",
+    "--noconvert",
+    "--parsable2",
+    f"--delimiter={FIELD_END}",
+    f"--format={','.join(FIELDS)}",
+)
+_ON_UTC = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+_ID, _END, _PARTITION = (_COLUMNS.index(name) for name in ("JobIDRaw", "End", "Partition"))
+_ONE_FIELD = str.maketrans({UNIT_SEPARATOR: " ", "\n": " ", "\r": " "})
+_NOT_YET = ("Unknown", "None", "")
+
+
+@dataclass(frozen=True)
+class SlurmNode:
+    """A node of a partition, with its GPUs."""
+
+    partition: str
+    name: str
+    gpus: int
+
+
+def days_between(start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
+    """Cut [start, end) at UTC midnights; the days that it touches, whole, the last until `end`.
+
+    Raises BadInputError when nothing lies between.
+    """
+    first, last = start.astimezone(UTC), end.astimezone(UTC)
+    if first >= last:
+        raise BadInputError(
+            f"The window ends at {last:%Y-%m-%d %H:%M} UTC, not after its start {first:%Y-%m-%d %H:%M}."
+        )
+    day = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = []
+    while day < last:
+        days.append((day, min(day + timedelta(days=1), last)))
+        day += timedelta(days=1)
+    return days
+
+
+def runs_between(start: datetime, end: datetime, marks: Mapping[str, SlurmMark]) -> list[str]:
+    """The lines of all runs that waited or ran in [start, end); `marks` by id are those of living jobs.
+
+    Raises ServiceUnavailableError when slurmdbd does not answer, BadInputError when there is no accounting.
+    """
+    # sacct counts whole seconds, and takes both ends as inside.
+    until = end + timedelta(seconds=1) if end.microsecond else end
+    window = (f"--starttime={_clock(start)}", f"--endtime={_clock(until)}")
+    return _lines(call([*_COMMAND, *window], settings=_ON_UTC, limit_s=CALL_LIMIT_S), marks)
+
+
+def runs_of(job_ids: Sequence[str], marks: Mapping[str, SlurmMark]) -> list[str]:
+    """The lines of all runs of these jobs; ids that accounting does not know have none."""
+    lines = []
+    for at in range(0, len(job_ids), IDS_OF_A_CALL):
+        chosen = f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"
+        lines += _lines(call([*_COMMAND, chosen], settings=_ON_UTC, limit_s=CALL_LIMIT_S), marks)
+    return lines
+
+
+def marks_of_living() -> dict[str, SlurmMark]:
+    """The marks on jobs that wait or run, by id: accounting learns of a mark when a run ends."""
+    marks = {}
+    text = call(["squeue", "--all", "--noheader", "--Format=JobID:0|,admin_comment:0|,Comment:0"])
+    for line in text.splitlines():
+        job_id, _, comments = line.partition("|")
+        mark = read_mark(comments.replace("|", " "))
+        if mark is not None:
+            marks[job_id] = mark
+    return marks
+
+
+def gpu_nodes() -> list[SlurmNode]:
+    """The nodes with GPUs of each partition, whatever state they are in, by partition and name."""
+    text = call(["sinfo", "--all", "--noheader", "--Node", "--format=%R|%N|%G"])
+    found = set()
+    for line in text.splitlines():
+        partition, name, gres = line.split("|", 2)
+        gpus = gpus_of_gres(gres)
+        if gpus:
+            found.add(SlurmNode(partition, name, gpus))
+    return sorted(found, key=lambda node: (node.partition, node.name))
+
+
+def gpus_of_gres(gres: str) -> int:
+    """GPUs in a node's GRES such as `gpu:a100:4(S:0-1),gpu:2,shard:8`."""
+    gpus, depth, word = 0, 0, ""
+    for letter in gres + ",":
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts = word.partition("(")[0].split(":")
+            if parts[0] == "gpu":
+                gpus += int(parts[-1]) if len(parts) > 1 and parts[-1].isdigit() else 1
+            word = ""
+        else:
+            word += letter
+    return gpus
+
+
+def _lines(text: str, marks: Mapping[str, SlurmMark]) -> list[str]:
+    """The records of sacct's answer, one a line; of users' comments nothing but marks is kept."""
+    lines = []
+    for comment, admin_comment, *rest in sacct_records(text, len(FIELDS)):
+        values = ["", *(value.translate(_ONE_FIELD) for value in rest)]
+        if not values[_PARTITION]:
+            continue  # slurmdbd learns of a very short job's end first, and seconds later what job it was
+        mark = read_mark(admin_comment) or read_mark(comment)
+        if mark is None and values[_END] in _NOT_YET:
+            mark = marks.get(values[_ID])
+        values[0] = "" if mark is None else mark.to_text()
+        lines.append(UNIT_SEPARATOR.join(values) + "\n")
+    return lines
+
+
+def _clock(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"
+
+
+def job_id_of(line: str) -> str:
+    """The JobIDRaw of a line."""
+    return line.split(UNIT_SEPARATOR)[_ID]
+
+
+def home_of(line: str) -> str:
+    """The partition that the job of a line belongs to."""
+    values = line.split(UNIT_SEPARATOR)
+    mark = read_mark(values[0])
+    return values[_PARTITION] if mark is None else mark.home

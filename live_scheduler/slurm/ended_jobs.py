@@ -1,0 +1,197 @@
+"""What became of jobs: from accounting where there is one, else from slurmctld while it remembers them.
+
+sacct is asked for the last run of each job. A job whose last run was requeued, or waits, or runs, has not
+ended and is left out, to be asked for again; so is one of which slurmdbd does not know (yet).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from cluster_logs.errors import BadInputError
+from cluster_logs.job_states import JobState
+from cluster_logs.slurm_mark import read_mark
+from cluster_logs.slurm_words import gpus_of_tres, slurm_state
+from live_scheduler.cluster_state import EndedJob, LiveJob
+from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
+from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.job_comment import JobComment
+from live_scheduler.slurm.queue_reading import A_YEAR_S, PLAIN_TIMES, count_tasks, read_ended, time_s
+from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
+
+_FIELDS = (
+    "JobIDRaw",
+    "JobID",
+    "User",
+    "Partition",
+    "JobName",
+    "Comment",
+    "AdminComment",
+    "State",
+    "Submit",
+    "Start",
+    "End",
+    "TimelimitRaw",
+    "AllocTRES",
+    "ReqTRES",
+    "NCPUS",
+    "NNodes",
+)
+_COMMAND = (
+    "sacct",
+    "--allusers",
+    "--allocations",
+    "--noheader",
+    "--noconvert",
+    "--parsable2",
+    f"--delimiter={FIELD_END}",
+    f"--format={','.join(_FIELDS)}",
+)
+_NO_ACCOUNTING = "accounting storage is disabled"
+_ENDED = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED)
+# These runs are over, the job is not: it waits for its next run.
+_CUT = ("REQUEUED", "PREEMPTED")
+
+
+class NoAccountingError(BadInputError):
+    """The cluster keeps no accounts."""
+
+
+def accounted(job_ids: Sequence[str], since_s: float, limit_s: float) -> list[EndedJob]:
+    """Return those of the jobs that have ended, by accounting.
+
+    The record of an array ends, at `since_s`, when all its tasks have started: they are jobs of their own.
+    Raises NoAccountingError, or ServiceUnavailableError when slurmdbd does not answer.
+    """
+    rows = [
+        row
+        for at in range(0, len(job_ids), IDS_OF_A_CALL)
+        for row in _ask([f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"], limit_s)
+    ]
+    found, asked = _last_runs(rows), set(job_ids)
+    records = {row.job.job_id for row in rows}
+    for row in rows:
+        array_id, underscore, _ = row.job.job_id.partition("_")
+        if underscore and array_id in asked and array_id not in records:
+            found[array_id] = dissolved(array_id, row.job, since_s)
+    return [found[job_id] for job_id in job_ids if job_id in found]
+
+
+def accounted_since(since_s: float, now_s: float, limit_s: float) -> list[EndedJob]:
+    """Return all jobs that ended at or after `since_s`, by accounting; raises as `accounted`."""
+    found: dict[str, EndedJob] = {}
+    first, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (since_s, max(now_s, since_s) + 1))
+    for start, end in days_between(first, last):
+        window = [f"--starttime={max(start, first):%Y-%m-%dT%H:%M:%S}", f"--endtime={end:%Y-%m-%dT%H:%M:%S}"]
+        found |= _last_runs(_ask(window, limit_s))
+    return sorted(
+        (each for each in found.values() if each.end_time_s >= since_s), key=lambda each: each.end_time_s
+    )
+
+
+def dissolved(array_id: str, task: LiveJob, at_s: float) -> EndedJob:
+    """Return the end of an array's record all of whose tasks have started; `task` is one of them."""
+    job = replace(task, job_id=array_id, start_time_s=None, gpus_on=())
+    return EndedJob(job, JobState.CANCELLED, None, at_s, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A job of sacct's, `end` None while it waits or runs."""
+
+    job: LiveJob
+    end: EndedJob | None
+
+
+def _last_runs(rows: Sequence[_Row]) -> dict[str, EndedJob]:
+    """Return the ends of jobs, the latest of each; a task that was requeued has runs of several numbers."""
+    alive = {row.job.job_id for row in rows if row.end is None}
+    found: dict[str, EndedJob] = {}
+    for row in rows:
+        job_id, end = row.job.job_id, row.end
+        if end is None or job_id in alive:
+            continue
+        if job_id not in found or end.end_time_s >= found[job_id].end_time_s:
+            found[job_id] = end
+    return found
+
+
+def _ask(options: Sequence[str], limit_s: float) -> list[_Row]:
+    try:
+        text = call([*_COMMAND, *options], settings=PLAIN_TIMES, limit_s=limit_s)
+    except BadInputError as error:
+        if _NO_ACCOUNTING in str(error):
+            raise NoAccountingError("This Slurm keeps no accounts (accounting_storage/none).") from error
+        raise
+    return [row for row in (_row(values) for values in sacct_records(text, len(_FIELDS))) if row is not None]
+
+
+def _row(values: Sequence[str]) -> _Row | None:
+    (
+        raw_id,
+        shown_id,
+        user,
+        partition,
+        name,
+        comment,
+        admin_comment,
+        state_word,
+        submit,
+        start,
+        end,
+        time_limit,
+        allocated,
+        requested,
+        cpus,
+        nodes,
+    ) = values
+    submit_s, end_s = time_s(submit), time_s(end)
+    # slurmdbd learns of a very short job's end first, and seconds later what job it was.
+    if submit_s is None or not partition or state_word.startswith(_CUT):
+        return None
+    # Of a job that was cancelled while it waited some versions say that it started then.
+    start_s = time_s(start) if allocated else None
+    tasks = 1
+    if "[" in shown_id:  # the tasks of an array that never started
+        tasks, shown_id = count_tasks(shown_id.partition("[")[2].rstrip("]")), raw_id
+    written = JobComment.parse(comment)
+    mark = read_mark(admin_comment) or read_mark(written.mark)
+    limit_s = float(time_limit) * 60 if time_limit.isdigit() else None
+    tres = allocated or requested
+    gpus = gpus_of_tres(tres)
+    job = LiveJob(
+        job_id=shown_id,
+        partition=partition,
+        virtual_cluster=partition if mark is None else mark.home,
+        gpus=int(gpus) if gpus >= 1 else 0,
+        submit_time_s=submit_s if mark is None else float(min(mark.submitted_s, submit_s)),
+        user=user or None,
+        name=name or None,
+        cpus=int(cpus) if cpus.isdigit() and cpus != "0" else None,
+        nodes=int(nodes) if nodes.isdigit() else None,
+        time_limit_s=None if limit_s == A_YEAR_S else limit_s,
+        comment=written.words,
+        mark="" if mark is None else mark.to_text(),
+        tasks=tasks,
+        start_time_s=start_s,
+        shares_gpus="gres/shard" in tres and "gres/gpu" not in tres,
+    )
+    state = slurm_state(state_word)
+    if state not in _ENDED or end_s is None:
+        return _Row(job, None)
+    return _Row(job, EndedJob(job, state, start_s, end_s, _ran_s(start_s, end_s)))
+
+
+def remembered(limit_s: float) -> list[EndedJob]:
+    """Return all jobs that have ended and that slurmctld remembers (its MinJobAge, minutes)."""
+    found = []
+    for job, state_word, end_s in read_ended(limit_s):
+        state = slurm_state(state_word)
+        if state not in _ENDED or state_word in _CUT:
+            continue
+        found.append(EndedJob(job, state, job.start_time_s, end_s, _ran_s(job.start_time_s, end_s)))
+    return found
+
+
+def _ran_s(start_s: float | None, end_s: float) -> float | None:
+    return None if start_s is None else max(0.0, end_s - start_s)

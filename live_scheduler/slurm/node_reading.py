@@ -1,0 +1,112 @@
+"""Nodes and partitions as sinfo tells them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cluster_logs.errors import ServiceUnavailableError
+from cluster_logs.host_lists import expand_hosts
+from cluster_logs.slurm_words import elapsed_s
+from live_scheduler.cluster_state import LiveNode
+from live_scheduler.slurm.accounting import gpus_of_gres
+from live_scheduler.slurm.commands import call
+
+_FIELDS = ("NodeList", "PartitionName", "Available", "Time", "StateComplete", "CPUs", "Gres", "GresUsed")
+_COMMAND = (
+    "sinfo",
+    "--all",
+    "--Node",
+    "--noheader",
+    "--Format=" + ",".join(f"{name}:0|" for name in _FIELDS),
+)
+
+# What a node may be called while it starts jobs. `planned`: Slurm keeps it for a job that it has chosen.
+_STARTS_JOBS = frozenset({"idle", "mixed", "allocated", "completing", "planned", "cloud", "powered_down"})
+_MARKS = re.compile(r"[*~#!%$@^+-]+")
+# What is taken of each GPU that is shared: their numbers, or how many shares of how many.
+_SHARES = re.compile(r"(?:^|,)(?:gres[:/])?shard\b[^,]*?\((?:IDX:([0-9,-]+)|([0-9/,]+))\)")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKind:
+    """What each node of a partition has, where all have the same."""
+
+    gpus: int
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodesRead:
+    """The nodes with their partitions; those that start nothing, and how long jobs may run, where limited."""
+
+    nodes: tuple[LiveNode, ...]
+    kinds: Mapping[str, NodeKind]
+    closed: frozenset[str]
+    longest_run_s: Mapping[str, float]
+
+
+@dataclass
+class _Node:
+    gpus: int
+    used: int
+    available: bool
+    partitions: list[str] = field(default_factory=list)
+
+
+def read_nodes(limit_s: float) -> NodesRead:
+    """Return all nodes and partitions. Raises ServiceUnavailableError."""
+    return parse_nodes(call(_COMMAND, limit_s=limit_s).splitlines())
+
+
+def parse_nodes(lines: Sequence[str]) -> NodesRead:
+    """Return the nodes of sinfo's lines, one for each partition of each node."""
+    nodes: dict[str, _Node] = {}
+    kinds: dict[str, set[NodeKind]] = {}
+    closed, longest = set(), {}
+    for line in lines:
+        values = line.split("|")
+        if len(values) != len(_FIELDS) + 1:
+            raise ServiceUnavailableError(f"sinfo answered {line!r}, not {len(_FIELDS)} fields.")
+        name, partition, available, time_limit, state, cpus, gres, used = values[:-1]
+        # A partition's configuration alone decides whether it starts jobs.
+        if available != "up":
+            closed.add(partition)
+        if (limit_s := elapsed_s(time_limit)) is not None:
+            longest[partition] = limit_s
+        gpus = gpus_of_gres(gres)
+        kinds.setdefault(partition, set()).add(NodeKind(gpus, int(cpus)))
+        node = nodes.get(name)
+        if node is None:
+            node = nodes[name] = _Node(gpus, gpus_used(used), starts_jobs(state))
+        node.partitions.append(partition)
+    return NodesRead(
+        tuple(
+            LiveNode(name, node.gpus, min(node.used, node.gpus), node.available, tuple(node.partitions))
+            for name, node in nodes.items()
+        ),
+        {partition: next(iter(each)) for partition, each in kinds.items() if len(each) == 1},
+        frozenset(closed),
+        longest,
+    )
+
+
+def starts_jobs(state: str) -> bool:
+    """Return whether a node starts jobs, by its state with all flags (`mixed+planned`, `idle~`, `down*`)."""
+    if "*" in state or "$" in state:  # it does not respond, or is in maintenance
+        return False
+    words = _MARKS.sub("+", state.lower()).strip("+").split("+")
+    return all(word in _STARTS_JOBS for word in words)
+
+
+def gpus_used(gres: str) -> int:
+    """Return the GPUs in use: whole ones, and those of which somebody has a share.
+
+    Of shares Slurm says on which GPUs they are, `shard:(null):2(IDX:0-1)` (22.05), or `shard:3(2/4,1/4)`.
+    """
+    shared = 0
+    for numbers, fractions in _SHARES.findall(gres.replace("(null)", "")):
+        if numbers:
+            shared += len(expand_hosts(f"gpu[{numbers}]"))
+        else:
+            shared += sum(not each.startswith("0/") for each in fractions.split(","))
+    return gpus_of_gres(gres) + shared

@@ -1,0 +1,382 @@
+"""The queue as squeue tells it: every job that waits or runs.
+
+Names and comments may hold anything, line ends included, so fields and records end with words that nobody
+can guess: they are drawn anew in every process. Times are asked for as Unix seconds, and in UTC where a
+version of Slurm does not know how.
+
+What this relies on, each seen on Slurm 22.05 (`tests/slurm/test_slurm_adapter*.py`):
+
+- The tasks of an array that have not started are one record, whose JobID is the array's. A task that starts
+  gets a JobID of its own, the last one keeps the array's. squeue merges tasks that wait apart from the
+  record (requeued, held or changed alone) into its line, and joins their reasons with a comma.
+- `tres-alloc` is what a waiting job asks for and what a running job has, as sacct's ReqTRES and AllocTRES,
+  but with GPUs only where AccountingStorageTRES names gres/gpu.
+- A job that nobody may run with (`--exclusive`) gets all GPUs and cores of its nodes.
+- A job without a limit in a partition without one gets 365 days when it starts.
+- Accounting has ` for each " in a job's name; a name is read as it will stand there.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from cluster_logs.host_lists import expand_hosts
+from cluster_logs.slurm_mark import read_mark
+from cluster_logs.slurm_words import elapsed_s, gpus_of_tres
+from live_scheduler.cluster_state import LiveJob
+from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.job_comment import JobComment
+from live_scheduler.slurm.node_reading import NodeKind
+
+# In the environment of every program whose times or array indices are read.
+PLAIN_TIMES = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+
+QUEUE_FIELDS = (
+    "JobID",
+    "ArrayJobID",
+    "ArrayTaskID",
+    "HetJobID",
+    "HetJobOffset",
+    "State",
+    "UserName",
+    "Partition",
+    "PriorityLong",
+    "Nice",
+    "Reason",
+    "Dependency",
+    "SubmitTime",
+    "StartTime",
+    "EligibleTime",
+    "TimeLimit",
+    "NumCPUs",
+    "NumNodes",
+    "NumTasks",
+    "tres-alloc",
+    "tres-per-job",
+    "tres-per-node",
+    "tres-per-task",
+    "OverSubscribe",
+    "Requeue",
+    "RestartCnt",
+    "NodeList",
+    "ReqNodes",
+    "Name",
+    "Comment",
+    "admin_comment",
+    "EndTime",
+)
+_AT = {name: at for at, name in enumerate(QUEUE_FIELDS)}
+_NOTHING = frozenset({"", "N/A", "(null)", "None", "NONE", "Unknown", "NOT_SET"})
+
+_FIELD_END = f"\x1f{secrets.token_hex(8)}"
+_RECORD_END = f"\x1e{secrets.token_hex(8)}\n"
+_FORMAT = ",".join(
+    f"{name}:0{_RECORD_END[:-1] if at == len(QUEUE_FIELDS) - 1 else _FIELD_END}"
+    for at, name in enumerate(QUEUE_FIELDS)
+)
+SQUEUE = ("squeue", "--all", "--noheader", f"--Format={_FORMAT}")
+
+# Reasons for which a job would not start if it had GPUs. All others, those of later versions among them, say
+# that it waits for its turn or for nodes.
+_BARRED = re.compile(
+    r"Dependency|BeginTime|Reservation|maintenance|UnavailableNodes|Licenses|Limit|BadConstraints|Deadline"
+    r"|^Assoc|^QOS|^Max|^Invalid|NotAllowed|^Partition|^BurstBuffer|^Federation|^Power|^AccountingPolicy",
+    re.IGNORECASE,
+)
+_HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+_WAITING_STATES = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", *_HELD_STATES})
+_HELD = re.compile(r"held|JobHold", re.IGNORECASE)
+A_YEAR_S = 365 * 86_400.0
+_COUNT = re.compile(r"(\d+)([KMG]?)")
+_THOUSANDS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+# Dependencies on the start of another job: `after:17+5,after:18`.
+_STARTS = re.compile(r"(?:^|[,?])after:([0-9_]+)")
+_NODES_TOLD = re.compile(r"(?:^|,)node=(\d+)")
+_SPANS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A job as squeue shows it; `uneven`: its nodes need not have the same number of its GPUs; `ending`: its
+    run is being cleared up.
+
+    `target` is what scontrol is told to change (`123_[5-9]`: an array's record as a whole), `comment` and
+    `admin_comment` all that stands there, `nodes` where it runs; `waited_for`: jobs whose start it waits for.
+    """
+
+    job: LiveJob
+    target: str
+    comment: JobComment
+    admin_comment: str
+    nodes: tuple[str, ...]
+    waited_for: tuple[str, ...]
+    uneven: bool = False
+    nice: int = 0
+    ending: bool = False
+
+
+@dataclass
+class QueueReader:
+    """Reads queues; a record that reads as it did the last time is not parsed again."""
+
+    _known: dict[str, QueueRow] = field(default_factory=dict)
+    _kinds: Mapping[str, NodeKind] = field(default_factory=dict)
+
+    def read(self, kinds: Mapping[str, NodeKind], limit_s: float) -> list[QueueRow]:
+        """Return all jobs that wait or run, in squeue's order.
+
+        `kinds` are the nodes of partitions whose nodes are all alike. Raises ServiceUnavailableError.
+        """
+        records = records_of(_squeue((), limit_s))
+        if mixed := _mixed_arrays(records):
+            one_by_one = ("--array", f"--jobs={','.join(sorted(mixed))}")
+            tasks = records_of(_squeue(one_by_one, limit_s))
+            records = [record for record in records if record[_AT["ArrayJobID"]] not in mixed]
+            records += _records_of_tasks(tasks)
+        return self.parse(records, kinds)
+
+    def parse(self, records: Sequence[Sequence[str]], kinds: Mapping[str, NodeKind]) -> list[QueueRow]:
+        """Return the jobs of squeue's records, field by field."""
+        known = self._known if kinds == self._kinds else {}
+        rows: dict[str, QueueRow] = {}
+        for values in records:
+            if values[_AT["State"]] in _WAITING_STATES:  # guesses of Slurm's, which change all the time
+                values = list(values)
+                values[_AT["StartTime"]] = values[_AT["EndTime"]] = ""
+            key = _FIELD_END.join(values)
+            rows[key] = known.get(key) or _row(values, kinds)
+        self._known, self._kinds = rows, dict(kinds)
+        return list(rows.values())
+
+
+def read_ended(limit_s: float) -> list[tuple[LiveJob, str, float]]:
+    """Return the jobs that have ended and that slurmctld remembers, with their states' names and ends."""
+    finished = "BF,CA,CD,DL,F,NF,OOM,PR,RV,TO"
+    ended = []
+    for values in records_of(_squeue((f"--states={finished}",), limit_s)):
+        end_s = time_s(values[_AT["EndTime"]])
+        if end_s is not None:
+            ended.append((_row(values, {}).job, values[_AT["State"]], end_s))
+    return ended
+
+
+def _squeue(options: Sequence[str], limit_s: float) -> str:
+    try:
+        return call([*SQUEUE, *options], settings=PLAIN_TIMES, limit_s=limit_s)
+    except BadInputError as error:
+        if "admin_comment" not in str(error):
+            raise
+    # So later versions call it.
+    renamed = [word.replace("admin_comment:", "AdminComment:") for word in SQUEUE]
+    return call([*renamed, *options], settings=PLAIN_TIMES, limit_s=limit_s)
+
+
+def records_of(text: str) -> list[list[str]]:
+    """Return the records of squeue's answer to `SQUEUE`, field by field."""
+    if not text:
+        return []
+    *records, rest = text.split(_RECORD_END)
+    fields = [record.split(_FIELD_END) for record in records]
+    if rest.strip() or any(len(values) != len(QUEUE_FIELDS) for values in fields):
+        raise ServiceUnavailableError("squeue's answer broke off, or has other fields than were asked for.")
+    return fields
+
+
+def _mixed_arrays(records: Sequence[Sequence[str]]) -> set[str]:
+    """Arrays some of whose waiting tasks are apart from the record, where squeue's line shows it."""
+    return {
+        values[_AT["ArrayJobID"]]
+        for values in records
+        if values[_AT["ArrayTaskID"]] not in _NOTHING
+        and values[_AT["State"]] in _WAITING_STATES
+        and ("," in values[_AT["Reason"]] or values[_AT["RestartCnt"]] != "0")
+    }
+
+
+def _records_of_tasks(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Join the lines of tasks, one each, to Slurm's records: those that share a JobID."""
+    together: dict[str, list[str]] = {}
+    task_id = _AT["ArrayTaskID"]
+    for values in tasks:
+        record = together.get(values[0])
+        if record is None:
+            together[values[0]] = list(values)
+        else:
+            record[task_id] += f",{values[task_id]}"
+    return list(together.values())
+
+
+def _row(values: Sequence[str], kinds: Mapping[str, NodeKind]) -> QueueRow:
+    (
+        raw_id,
+        array_id,
+        task_ids,
+        het_id,
+        het_offset,
+        state,
+        user,
+        listed_partitions,
+        priority,
+        nice,
+        reason,
+        dependency,
+        submitted,
+        started,
+        eligible,
+        time_limit,
+        cpus,
+        nodes,
+        tasks,
+        tres,
+        per_job,
+        per_node,
+        per_task,
+        oversubscribe,
+        requeue,
+        restarts,
+        node_list,
+        pinned_to,
+        name,
+        comment,
+        admin_comment,
+        _ended,
+    ) = values
+    waiting = state in _WAITING_STATES
+    target, shown_id, array_tasks = raw_id, raw_id, 1
+    if task_ids not in _NOTHING:
+        if not task_ids.isdigit() or (waiting and raw_id == array_id and restarts == "0"):
+            array_tasks = count_tasks(task_ids)
+            target = f"{array_id}_[{task_ids.partition('%')[0]}]"
+        else:
+            target = shown_id = f"{array_id}_{task_ids}"
+    elif het_id not in _NOTHING and het_offset not in _NOTHING:
+        # The number of the first component alone would stand for all of them.
+        target = shown_id = f"{het_id}+{het_offset}"
+
+    # A job of several partitions could not be given them back: whoever moves it goes by `requeueable`.
+    partition, others, _ = listed_partitions.partition(",")
+    # Of a waiting job with many tasks `NumNodes` may be more than it needs.
+    told = _NODES_TOLD.search(tres)
+    number_of_nodes = int(told[1]) if told else _count(nodes, 1)
+    gpus, shared = _gpus(tres, per_job, per_node, per_task, number_of_nodes, _count(tasks, 1))
+    cores = _count(cpus, 0)
+    kind = kinds.get(partition)
+    # Of a run too where Slurm does not account for GPUs.
+    if oversubscribe == "NO" and kind is not None and (waiting or "gres/gpu" not in tres):
+        gpus, cores = max(gpus, number_of_nodes * kind.gpus), max(cores, number_of_nodes * kind.cpus)
+    hosts = () if waiting or node_list in _NOTHING else tuple(expand_hosts(node_list))
+
+    admin_comment, written = _said(admin_comment), JobComment.parse(_said(comment))
+    mark = read_mark(admin_comment) or read_mark(written.mark)
+    submit_s = time_s(submitted)
+    if submit_s is None:
+        raise ServiceUnavailableError(f"squeue says that job {shown_id} was submitted at {submitted!r}.")
+    begin_s = time_s(eligible) if waiting else None
+    held = waiting and (priority == "0" or state in _HELD_STATES or _HELD.search(reason) is not None)
+    limit_s = elapsed_s(time_limit)
+    job = LiveJob(
+        job_id=shown_id,
+        partition=partition,
+        virtual_cluster=partition if mark is None else mark.home,
+        gpus=gpus,
+        submit_time_s=submit_s if mark is None else float(min(mark.submitted_s, submit_s)),
+        user=user or None,
+        name=name.replace('"', "`") or None,
+        cpus=cores or None,
+        nodes=number_of_nodes,
+        time_limit_s=None if limit_s == A_YEAR_S else limit_s,
+        priority=int(priority) if priority.isdigit() else None,
+        held=held,
+        waits_for=_waits_for(reason, dependency) if waiting else "",
+        reason="" if reason in _NOTHING else reason,
+        comment=written.words,
+        mark="" if mark is None else mark.to_text(),
+        advice=written.advice,
+        requeueable=requeue == "1" and all(each in _NOTHING for each in (task_ids, het_id)) and not others,
+        pinned_to=_said(pinned_to),
+        begin_time_s=begin_s if begin_s is not None and begin_s > submit_s else None,
+        restarts=_count(restarts, 0),
+        tasks=array_tasks,
+        # A job that was cancelled while it waited says that it started then.
+        start_time_s=time_s(started) if hosts else None,
+        gpus_on=_evenly(gpus, hosts),
+        shares_gpus=shared,
+    )
+    return QueueRow(
+        job,
+        target,
+        written,
+        admin_comment,
+        hosts,
+        tuple(_STARTS.findall(dependency)),
+        uneven=len(hosts) > 1 and gpus > 0 and not _of_gres(per_node, "gpu"),
+        nice=int(nice) if nice.lstrip("-").isdigit() else 0,
+        ending=state == "COMPLETING",
+    )
+
+
+def count_tasks(text: str) -> int:
+    """Return how many tasks `1,3-9:2%4` are."""
+    count = 0
+    for first, last, step in _SPANS.findall(text.partition("%")[0]):
+        count += 1 if not last else (int(last) - int(first)) // int(step or 1) + 1
+    return max(count, 1)
+
+
+def _gpus(tres: str, per_job: str, per_node: str, per_task: str, nodes: int, tasks: int) -> tuple[int, bool]:
+    """GPUs in all, and whether they are shared; a share (gres/shard) is of one GPU a node."""
+    told = gpus_of_tres(tres)
+    if told >= 1:
+        return int(told), "gres/gpu" not in tres
+    asked = _of_gres(per_job, "gpu") + _of_gres(per_node, "gpu") * nodes + _of_gres(per_task, "gpu") * tasks
+    if asked:
+        return asked, False
+    shares = "gres/shard" in tres or any(_of_gres(each, "shard") for each in (per_job, per_node, per_task))
+    return (nodes, True) if shares else (0, False)
+
+
+def _of_gres(text: str, kind: str) -> int:
+    """The amount of a kind in `gres:gpu:a100:2,gres:shard:1`; later versions write `gres/gpu:a100=2`."""
+    total = 0
+    for entry in text.split(","):
+        parts = re.split(r"[:/=]", entry.strip())
+        if parts[0] == "gres":
+            parts = parts[1:]
+        if parts and parts[0] == kind:
+            total += _count(parts[-1], 1) if len(parts) > 1 else 1
+    return total
+
+
+def _evenly(gpus: int, hosts: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    if not gpus or not hosts:
+        return ()
+    each, more = divmod(gpus, len(hosts))
+    return tuple((host, each + (at < more)) for at, host in enumerate(hosts) if each + (at < more))
+
+
+def _waits_for(reason: str, dependency: str) -> str:
+    if dependency not in _NOTHING:
+        return "Dependency"
+    return reason if _BARRED.search(reason) else ""
+
+
+def time_s(text: str) -> float | None:
+    """Return Unix seconds, given as such or as a time in UTC; None for a word such as `Unknown`."""
+    if text.isdigit():
+        return float(text)
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _count(text: str, otherwise: int) -> int:
+    found = _COUNT.match(text)
+    return int(found[1]) * _THOUSANDS[found[2]] if found else otherwise
+
+
+def _said(text: str) -> str:
+    return "" if text in ("(null)", "None") else text

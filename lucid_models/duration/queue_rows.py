@@ -1,0 +1,286 @@
+"""The keys of all levels that occur in a waiting queue, and what the shape functions say of them now.
+
+A shape function is a step function, and from one decision to the next hardly any value passes a step. So a
+row keeps the edges between which its means are on the same step, and the time until which its time spans are:
+only the rows of which a value passed an edge, or whose statistics changed, are looked up anew. What comes out
+is the same as if all were.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucid_models.duration.features import DurationFeatureState
+from lucid_models.duration.key_statistics import NEVER_S, KeyStatistics
+from lucid_models.duration.step_functions import StepFunctions
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+# Features that stand still between two events of a key.
+STILL = ("soft_mean", "last", "last_two", "median", "spread", "log_count", "log_running")
+# Features that change with time; the last is the one before it as the newest job of a key sees it, which
+# looks at the submission before its own.
+GAP = "log_since_submission"
+MOVING = ("mean", "raw_mean", "log_oldest_age", GAP, f"{GAP}_of_newest")
+FEATURES = (*STILL, *MOVING)
+_MEANS, _SPANS = slice(len(STILL), len(STILL) + 2), slice(len(STILL) + 2, None)
+
+_FIRST_CAPACITY = 64
+_LEAST_WEIGHT = 1e-12
+# What is kept of a key's statistics: the features that stand still, and what the others are made of (the
+# decayed sums and their time; the start of the oldest running job, the last two submissions).
+_SUMS = slice(len(STILL), len(STILL) + 3)
+_WEIGHT, _TIME = len(STILL), len(STILL) + 3
+_SINCE = slice(len(STILL) + 4, len(STILL) + 7)
+_UNKNOWN = [math.nan] * 5 + [0.0] * 6 + [math.nan] * 3
+
+
+class _LevelKeys:
+    """The keys of one level that occur in the queue: a row each, counted from the level's first."""
+
+    def __init__(self, first: int) -> None:
+        self.first, self.capacity = first, _FIRST_CAPACITY
+        self.row_of: dict[str | int, int] = {}  # a job without a key at this level: its parent's row instead
+        self.keys: list[str | int | None] = []
+        self.uses: list[int] = []
+        self.vacant: list[int] = []
+        self.stale: set[int] = set()  # the rows whose statistics may have changed
+
+    def use(self, key: str | int) -> int:
+        """The row of a key, which one more job uses."""
+        row = self.row_of.get(key)
+        if row is None:
+            if self.vacant:
+                row = self.vacant.pop()
+            else:
+                row = len(self.keys)
+                self.keys.append(None)
+                self.uses.append(0)
+            self.row_of[key] = row
+            self.keys[row] = key
+        self.stale.add(row)
+        self.uses[row] += 1
+        return row
+
+    def release(self, row: int) -> None:
+        """One job less uses a row."""
+        self.uses[row] -= 1
+        if not self.uses[row]:
+            known = self.keys[row]
+            if known is not None:
+                del self.row_of[known]
+            self.keys[row] = None
+            self.stale.discard(row)
+            self.vacant.append(row)
+
+
+class KeyRows:
+    """The keys of all levels: a row each, with the row of the parent's key.
+
+    The rows of a level follow each other, and so do the levels that are as far from the top.
+
+    `functions` are those of each level's FEATURES, level after level. `scores` holds what they say of a key,
+    added up, shape (rows, 2): to other jobs of the key, and to its newest. `pair_bins` are the bins of the
+    FEATURES where pairs need them, shape (features, rows).
+    """
+
+    def __init__(self, state: DurationFeatureState, functions: StepFunctions) -> None:
+        self._state, self._functions = state, functions
+        self._depths = _by_depth(state.parents)
+        in_rows = [position for depth in self._depths for position in depth]
+        self._levels = [_LevelKeys(in_rows.index(at) * _FIRST_CAPACITY) for at in range(len(in_rows))]
+        self._changes = state.watch()
+        rows = len(in_rows) * _FIRST_CAPACITY
+        self._level_of = np.repeat(np.array(in_rows, dtype=np.intp), _FIRST_CAPACITY)
+        self.newest = np.full(rows, -1, dtype=np.int64)  # serial number of the key's newest job
+        self.scores = np.zeros((rows, 2))
+        self.pair_bins = np.zeros((len(FEATURES), rows), dtype=np.intp)
+        self._parents = np.zeros(rows, dtype=np.intp)
+        self._numbers = np.zeros((len(_UNKNOWN), rows))
+        # A row that is in use is looked up because it is stale; one that is not never is.
+        self._low, self._high = np.full((2, rows), -np.inf), np.full((2, rows), np.inf)  # of the means
+        self._until_s = np.full(rows, np.inf)  # when the first time span passes an edge
+        self._followed_s = -math.inf
+
+    @property
+    def firsts(self) -> Rows:
+        """The first row of each level, which its rows are counted from."""
+        return np.array([level.first for level in self._levels], dtype=np.intp)
+
+    def use(self, keys: Sequence[str | None]) -> list[int]:
+        """The rows of a job's keys, in each level counted from its first; one more job uses them."""
+        rows: list[int] = []
+        for key, level, parent in zip(keys, self._levels, self._state.parents, strict=True):
+            above = rows[parent] if parent >= 0 else 0
+            row = level.use(above if key is None else key)
+            if row == level.capacity:
+                self._grow(level)
+            if parent >= 0:
+                self._parents[level.first + row] = self._levels[parent].first + above
+            rows.append(row)
+        return rows
+
+    def release(self, rows: Sequence[int]) -> None:
+        """One job less uses the rows, one a level."""
+        for level, row in zip(self._levels, rows, strict=True):
+            level.release(row)
+
+    def follow(self, at_s: float, serials: Mapping[str, int]) -> Rows:
+        """Bring `scores`, `newest` and `pair_bins` up to date; return the rows whose bins in pairs changed.
+
+        `serials` are the numbers of the jobs in the queue.
+        """
+        stale = self._refresh(serials)
+        means = self._means(at_s)
+        passed = means < self._low
+        passed |= means >= self._high
+        concerned = passed[0] | passed[1]
+        concerned |= self._until_s <= at_s
+        concerned[stale] = True
+        if at_s < self._followed_s:  # time spans have become shorter
+            concerned[:] = True
+        self._followed_s = at_s
+        return self._look_up(concerned.nonzero()[0], means, at_s)
+
+    def _refresh(self, serials: Mapping[str, int]) -> list[int]:
+        """Take the statistics of the stale rows, and return these."""
+        rows: list[int] = []
+        numbers: list[list[float]] = []
+        newest: list[int] = []
+        for level, heard, table in zip(self._levels, self._changes, self._state.tables, strict=True):
+            row_of = level.row_of
+            level.stale.update([row_of[key] for key in heard if key in row_of])
+            heard.clear()
+            for row in level.stale:
+                key = level.keys[row]
+                statistics = table.get(key) if isinstance(key, str) else None
+                rows.append(level.first + row)
+                numbers.append(_UNKNOWN if statistics is None else _numbers(statistics))
+                newest.append(-1 if statistics is None else serials.get(statistics.submit_id, -1))
+            level.stale.clear()
+        if rows:
+            self._numbers[:, rows] = np.array(numbers).T
+            self.newest[rows] = newest
+        return rows
+
+    def _means(self, at_s: float) -> Floats:
+        """Decayed means of log run time and of run time (its logarithm), shrunk towards the parent's.
+
+        Shape (2, rows).
+        """
+        prior_jobs, half_life_s = self._state.settings.prior_jobs, self._state.settings.half_life_s
+        nothing = self._numbers[_WEIGHT] == 0
+        sums = self._numbers[_SUMS] * np.exp2(np.minimum(self._numbers[_TIME] - at_s, 0.0) / half_life_s)
+        # A key's job is a job of every level above: they know something together, or nothing.
+        sums[0, self._levels[0].capacity :] += prior_jobs
+        weight = np.maximum(sums[0], _LEAST_WEIGHT)
+        means = np.full((2, weight.size), np.nan)
+        for depth, positions in enumerate(self._depths):
+            last = self._levels[positions[-1]]
+            here = slice(self._levels[positions[0]].first, last.first + len(last.keys))
+            own, above = sums[1:, here], means[:, here]
+            if depth:
+                above = means.take(self._parents[here], axis=1)
+                own += prior_jobs * above
+            own /= weight[here]
+            np.copyto(own, above, where=nothing[here])
+            means[:, here] = own
+        known = means[1] > 0
+        np.log(means[1], out=means[1], where=known)
+        means[1, ~known] = np.nan
+        return means
+
+    def _look_up(self, rows: Rows, means: Floats, at_s: float) -> Rows:
+        """Score these rows anew; returns those whose bins in pairs changed."""
+        numbers = self._numbers.take(rows, axis=1)
+        since_s = numbers[_SINCE]
+        spans = np.log1p(np.maximum(at_s - since_s, 0.0))
+        values = np.concatenate([numbers[: len(STILL)], means.take(rows, axis=1), spans])
+        features = self._level_of.take(rows) * len(FEATURES) + np.arange(len(FEATURES))[:, None]
+        functions = self._functions
+        steps = functions.find(features, values)
+        scores = functions.scores.take(steps)
+        alike = scores[:-2].sum(axis=0)
+        self.scores[rows] = (alike + scores[-2:]).T
+        self._low[:, rows] = functions.low.take(steps[_MEANS])
+        self._high[:, rows] = functions.high.take(steps[_MEANS])
+        # A little early, for rounding: what has not passed yet is looked up once more.
+        until_s = since_s + np.expm1(functions.high.take(steps[_SPANS])) * (1 - 1e-12) - 1e-5
+        self._until_s[rows] = np.fmin.reduce(until_s)
+        bins = functions.pair_bins.take(steps)
+        changed: Rows = rows[(bins != self.pair_bins.take(rows, axis=1)).any(axis=0)]
+        self.pair_bins[:, rows] = bins
+        return changed
+
+    def _grow(self, level: _LevelKeys) -> None:
+        """Make room for twice as many rows of a level; those of later levels move up."""
+        end, more = level.first + level.capacity, level.capacity
+        self._parents[self._parents >= end] += more
+        self.scores = with_room(self.scores.T, end, more).T.copy()
+        self.newest = with_room(self.newest, end, more, -1)
+        self._level_of = with_room(self._level_of, end, more, self._levels.index(level))
+        self._parents, self._numbers, self.pair_bins = (
+            with_room(array, end, more) for array in (self._parents, self._numbers, self.pair_bins)
+        )
+        self._low = with_room(self._low, end, more, -np.inf)
+        self._high, self._until_s = (
+            with_room(array, end, more, np.inf) for array in (self._high, self._until_s)
+        )
+        level.capacity += more
+        for other in self._levels:
+            if other.first >= end:
+                other.first += more
+
+
+def _by_depth(parents: Sequence[int]) -> list[list[int]]:
+    """The positions of the levels, by how far they are from the top: a parent comes before its children."""
+    depth_of: list[int] = []
+    depths: list[list[int]] = []
+    for position, parent in enumerate(parents):
+        depth = depth_of[parent] + 1 if parent >= 0 else 0
+        depth_of.append(depth)
+        if depth == len(depths):
+            depths.append([])
+        depths[depth].append(position)
+    return depths
+
+
+def with_room(columns: NDArray[Any], at: int, more: int, fill: float = 0) -> NDArray[Any]:
+    """The same columns, and from `at` on so many more that hold `fill`."""
+    room = np.full((*columns.shape[:-1], more), fill, dtype=columns.dtype)
+    return np.concatenate([columns[..., :at], room, columns[..., at:]], axis=-1)
+
+
+def _numbers(statistics: KeyStatistics) -> list[float]:
+    ended = statistics.count > 0
+    known = (
+        [
+            statistics.soft_mean,
+            statistics.last,
+            statistics.last_two(),
+            statistics.median(),
+            statistics.spread(),
+        ]
+        if ended
+        else [math.nan] * 5
+    )
+    return [
+        *known,
+        math.log1p(statistics.count),
+        math.log1p(len(statistics.running)),
+        statistics.weight,
+        statistics.log_sum,
+        statistics.raw_sum,
+        statistics.time_s if ended else 0.0,
+        next(iter(statistics.running.values())) if statistics.running else math.nan,
+        _or_missing(statistics.submit_s),
+        _or_missing(statistics.earlier_submit_s),
+    ]
+
+
+def _or_missing(time_s: float) -> float:
+    return time_s if time_s > NEVER_S else math.nan

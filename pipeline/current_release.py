@@ -1,0 +1,57 @@
+"""Which release a cluster goes by at present, and what a new one keeps of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_logs.errors import NotFoundError
+from lucid_models.registry import Registry
+from lucid_models.releases.lifecycle import ReleaseInfo, show_release
+from lucid_models.releases.manifest import DEFAULT_POLICY, RELEASE_NAME
+from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.release_settings import pinned_settings
+
+
+@dataclass(frozen=True)
+class PolicyOfRelease:
+    """What a release runs: arguments of `build_release` by name."""
+
+    policy: str
+    settings: Mapping[str, Any]
+    choice: Mapping[str, Any] | None
+
+
+def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> ReleaseInfo:
+    """The champion if it is this cluster's, else the cluster's newest release.
+
+    Raises NotFoundError when the cluster has none; `purpose` says what it was wanted for.
+    """
+    try:
+        champion = show_release(tracking_uri=tracking_uri)
+        if champion.cluster == cluster:
+            return champion
+    except NotFoundError:
+        pass
+    for version in Registry(tracking_uri).versions(RELEASE_NAME):
+        if version.tags.get("cluster") == cluster:
+            return show_release(tracking_uri=tracking_uri, version=version.version)
+    raise NotFoundError(
+        f"There is no release of cluster {cluster!r} {purpose} on {tracking_uri}.",
+        remedy="Build one: `lucid release build`, or the DAG retrain_models.",
+    )
+
+
+def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
+    """What a release with new models keeps running: the champion's policy where a person chose it.
+
+    A configuration that was picked stays until another is picked. Lucid's settings are the defaults of the
+    day, which `tune_system` may better.
+    """
+    try:
+        champion = show_release(tracking_uri=tracking_uri)
+    except NotFoundError:
+        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
+    if champion.cluster != cluster or champion.policy == DEFAULT_POLICY:
+        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
+    settings = {name: value for name, value in champion.settings.items() if name != ALLOW_SIMULATED}
+    return PolicyOfRelease(champion.policy, pinned_settings(settings, champion.policy), champion.choice)

@@ -1,0 +1,276 @@
+"""Search a Pareto front of PCS, let a person pick a point of it, and build its release."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import SkipMixin
+
+from lucid_airflow import settings
+from lucid_airflow.errors import as_airflow_errors
+from lucid_airflow.handover import announce
+from lucid_airflow.links import FrontLink, MlflowLink, model_version_path
+from lucid_airflow.operators.base import LucidOperator
+
+NONE = "None of them"
+
+
+class PlanSearchOperator(LucidOperator):
+    """Freeze a cluster's jobs before the held-out window, and what is preferred.
+
+    That many `rounds` of `round_size` configurations each.
+    """
+
+    template_fields: Sequence[str] = ("cluster", "rounds", "round_size", "asked", "lake_uri")
+
+    def __init__(
+        self,
+        *,
+        cluster: Any,
+        rounds: Any,
+        round_size: Any,
+        asked: Any,
+        lake_uri: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+        self.cluster = cluster
+        self.rounds = rounds
+        self.round_size = round_size
+        self.asked = asked
+        self.lake_uri = lake_uri
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Plan; returns the search's URI and the lake's."""
+        from pipeline.pareto.steps import plan_search
+
+        lake_uri = self.lake_uri or settings.lake_uri()
+        sizes = {"evaluations": int(self.rounds) * int(self.round_size), "round_size": int(self.round_size)}
+        plan = plan_search(
+            lake_uri=lake_uri,
+            cluster=self.cluster,
+            asked={**self.asked, **sizes},
+            progress=self.log_progress(),
+        )
+        for remark in plan["remarks"]:
+            self.log.warning("%s", remark)
+        self.log.info("%(rounds)d rounds at %(study_uri)s", plan)
+        return {**plan, "lake_uri": lake_uri}
+
+
+class AskSimulationsOperator(LucidOperator):
+    """Ask what to simulate next: a round's candidates, or the front on more samples.
+
+    `stage` is "round" (`round_number` of `rounds`; those beyond are skipped), "confirm" or "hold_out".
+    Returns what `EvaluateConfigurationsOperator` is mapped over.
+    """
+
+    template_fields: Sequence[str] = ("study_uri", "rounds", "evaluations_per_task")
+
+    def __init__(
+        self,
+        *,
+        study_uri: Any,
+        stage: str,
+        round_number: int = 0,
+        rounds: Any = 0,
+        evaluations_per_task: Any = 4,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.study_uri = study_uri
+        self.stage = stage
+        self.round_number = round_number
+        self.rounds = rounds
+        self.evaluations_per_task = evaluations_per_task
+
+    def run(self, context: Any) -> list[dict[str, Any]]:
+        """Ask; what was asked for before is the same again, without what is known."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from pipeline.pareto import steps
+
+        if self.stage == "round" and self.round_number >= int(self.rounds):
+            raise AirflowSkipException(f"The search has {self.rounds} rounds.")
+        common = {"study_uri": self.study_uri, "evaluations_per_task": int(self.evaluations_per_task)}
+        if self.stage == "round":
+            asked = steps.ask_round(round_number=self.round_number, **common)
+        else:
+            asked = {"confirm": steps.confirm_front, "hold_out": steps.hold_out_front}[self.stage](**common)
+        self.log.info("%d simulations in %d tasks", sum(len(a["evaluations"]) for a in asked), len(asked))
+        return asked
+
+
+class EvaluateConfigurationsOperator(LucidOperator):
+    """Simulate some configurations on samples of the workload."""
+
+    template_fields: Sequence[str] = ("study_uri", "evaluations")
+
+    def __init__(self, *, study_uri: Any, evaluations: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.study_uri = study_uri
+        self.evaluations = evaluations
+
+    def run(self, context: Any) -> dict[str, int]:
+        """Simulate; returns how many were run."""
+        from pipeline.pareto.steps import evaluate_batch
+
+        return evaluate_batch(
+            study_uri=self.study_uri, evaluations=self.evaluations, progress=self.log_progress()
+        )
+
+
+class CollectFrontOperator(LucidOperator):
+    """Write the front with its interactive page, here and in MLflow."""
+
+    template_fields: Sequence[str] = ("study_uri", "cluster")
+    operator_extra_links = (FrontLink(), MlflowLink())
+
+    def __init__(self, *, study_uri: Any, cluster: Any, **kwargs: Any) -> None:
+        super().__init__(multiple_outputs=True, **kwargs)
+        self.study_uri = study_uri
+        self.cluster = cluster
+        self.mlflow_path: str | None = None
+        self.front_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Collect; returns the front's rows, the run in MLflow, and Markdown for who picks."""
+        from pipeline.front_choice import front_markdown, keep_page
+        from pipeline.pareto.presented import read_front
+        from pipeline.pareto.steps import finish_search
+
+        found = finish_search(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
+        self.mlflow_path = found["mlflow_path"]
+        front = read_front(self.study_uri)
+        self.front_path = keep_page(
+            front, found["files"], pages_dir=settings.fronts_dir(), cluster=self.cluster
+        )
+        base = settings.mlflow_ui_url()
+        summary = front_markdown(
+            front,
+            page_url=f"/lucid/fronts/{self.front_path}" if self.front_path else None,
+            mlflow_url=f"{base}/#/{self.mlflow_path}" if base and self.mlflow_path else None,
+        )
+        self.log.info("%s", summary)
+        return {"front": found["front"], "run_id": found["run_id"], "summary": summary}
+
+
+class RequestChoiceOperator(HITLOperator, SkipMixin):
+    """Wait for a person to pick a point of the front in the UI; `pick` names one at once.
+
+    Nothing picked, or no answer in time: what follows is skipped. Returns the point as `front_id`.
+    """
+
+    inherits_from_skipmixin = True
+    template_fields: Sequence[str] = ("subject", "body", "study_uri", "pick")
+
+    def __init__(self, *, study_uri: Any, pick: Any = None, **kwargs: Any) -> None:
+        super().__init__(options=[NONE], defaults=[NONE], multiple_outputs=True, **kwargs)
+        self.study_uri = study_uri
+        self.pick = pick
+
+    def execute(self, context: Any) -> Any:
+        """Ask, with the front's points as the answers to choose from."""
+        with as_airflow_errors():
+            labels = self._offer()
+            if self.pick:
+                from pipeline.pareto.presented import read_front
+
+                point = read_front(self.study_uri).point(str(self.pick))
+                self.log.info("The form picked %s.", point.front_id)
+                return {"front_id": point.front_id}
+        self.log.info("Waiting for a person to pick one of %d points", len(labels))
+        return super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Take the answer."""
+        with as_airflow_errors():
+            labels = self._offer()
+        answer = super().execute_complete(context, event)
+        (chosen,) = answer["chosen_options"]
+        if chosen == NONE:
+            self.log.info("Nothing was picked.")
+            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+            return {}
+        user = answer["responded_by_user"]
+        return {"front_id": labels[chosen], "picked_by": dict(user) if user else None}
+
+    def _offer(self) -> Mapping[str, str]:
+        from pipeline.front_choice import choices_of
+        from pipeline.pareto.presented import read_front
+
+        labels = choices_of(read_front(self.study_uri))
+        self.options = [*labels, NONE]
+        return labels
+
+
+class BuildPickedReleaseOperator(LucidOperator):
+    """Pin the picked configuration, with the models of the current release, in a new challenger."""
+
+    template_fields: Sequence[str] = (
+        "study_uri",
+        "front_id",
+        "run_id",
+        "cluster",
+        "lake_uri",
+        "hold_out_days",
+        "as_of",
+        "jct_price_pct",
+    )
+    operator_extra_links = (MlflowLink(),)
+
+    def __init__(
+        self,
+        *,
+        study_uri: Any,
+        front_id: Any,
+        cluster: Any,
+        lake_uri: Any,
+        hold_out_days: Any,
+        run_id: Any = None,
+        as_of: Any = None,
+        jct_price_pct: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.study_uri = study_uri
+        self.front_id = front_id
+        self.run_id = run_id
+        self.cluster = cluster
+        self.lake_uri = lake_uri
+        self.hold_out_days = hold_out_days
+        self.as_of = as_of
+        self.jct_price_pct = jct_price_pct
+        self.mlflow_path: str | None = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Build; returns the release's name and version, and what it was chosen for."""
+        from pipeline.pareto.presented import read_front
+        from pipeline.release_choice import build_picked_release, describe_choice
+        from pipeline.windows import read_as_of
+
+        release = build_picked_release(
+            front=read_front(self.study_uri),
+            front_id=str(self.front_id),
+            run_id=self.run_id,
+            tracking_uri=settings.tracking_uri(),
+            lake_uri=self.lake_uri,
+            cluster=self.cluster,
+            hold_out_days=int(self.hold_out_days),
+            as_of=read_as_of(self.as_of),
+            jct_price_pct=None if self.jct_price_pct is None else float(self.jct_price_pct),
+        )
+        says = describe_choice(release.choice or {})
+        self.log.info("Release %d: %s", release.version, says)
+        self.mlflow_path = model_version_path(release.name, release.version)
+        announce(
+            context,
+            {
+                "cluster": self.cluster,
+                "lake_uri": self.lake_uri,
+                "hold_out_days": int(self.hold_out_days),
+                "as_of": self.as_of,
+                "version": release.version,
+            },
+        )
+        return {"name": release.name, "version": release.version, "says": says}

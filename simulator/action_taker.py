@@ -1,0 +1,188 @@
+"""Applies what a policy asks for to a simulation's jobs and nodes, or says why it cannot be."""
+
+from simulator.actions import Action, Colocate, Loan, PolicyError, Preempt, Reclaim, Resize, Start
+from simulator.job_lives import JobLives
+from simulator.placement import exchanged
+from simulator.policy import RunCosts
+from simulator.snapshot import JobView, NodePool, RunState
+
+
+class ActionTaker:
+    """Raises PolicyError for an action that breaks the rules (`simulator.actions`)."""
+
+    def __init__(self, lives: JobLives, costs: RunCosts, gpus_per_node: int) -> None:
+        self._lives = lives
+        self._name = lives.name
+        self._pools = lives.pools
+        self._costs = costs
+        self._gpus_per_node = gpus_per_node
+        self._begin = lives.begin
+        self._foresee = lives.foresee
+        self._recorder = lives.recorder
+
+    def apply(self, action: Action) -> None:
+        """Apply an action, whichever it is."""
+        if isinstance(action, Start):
+            self.start(action)
+        elif isinstance(action, Resize):
+            self._resize(action)
+        elif isinstance(action, Preempt):
+            self._preempt(action)
+        elif isinstance(action, Colocate):
+            self._colocate(action)
+        elif isinstance(action, Loan | Reclaim):
+            self._move_node(action)
+        else:
+            raise PolicyError(f"{self._name} asked for {action!r}, which is not an action.")
+
+    def start(self, action: Start) -> None:
+        """Have a waiting job run on free GPUs."""
+        view = action.job
+        if view.state is not RunState.PENDING:
+            raise PolicyError(f"{self._name} starts job {view.job.job_id!r}, which is {view.state.value}.")
+        pool = self._pools[view.pool]
+        placement = action.placement
+        placed = placement[0][1] if len(placement) == 1 else sum(gpus for _, gpus in placement)
+        if placed != view.gpus:
+            self._check_size(view, placed)
+            view.speed = view.speed_on(placed)
+        try:
+            pool.free.take(placement)
+        except (ValueError, IndexError) as error:
+            raise PolicyError(
+                f"{self._name} places job {view.job.job_id!r} on taken GPUs of {pool.name!r}: {error}."
+            ) from error
+        self._begin(view, pool)
+        view.placement = placement
+        view.run_limit_s = action.limit_s
+        if action.limit_s is not None:
+            view.profiled = True
+        self._foresee(view)
+        if self._recorder is not None:
+            self._recorder.started(self._lives.now_s, view, pool)
+
+    def _check_size(self, view: JobView, placed: int) -> None:
+        if view.elastic is None:
+            raise PolicyError(
+                f"{self._name} gives job {view.job.job_id!r} {placed} GPUs; it needs all of its {view.gpus}."
+            )
+        if not view.min_gpus <= placed <= view.gpus:
+            raise PolicyError(
+                f"{self._name} gives job {view.job.job_id!r} {placed} GPUs; it runs on {view.min_gpus} to "
+                f"{view.gpus}."
+            )
+
+    def _resize(self, action: Resize) -> None:
+        """Exchange a running job's GPUs. It is the policy's own doing, and no news to it."""
+        view = action.job
+        before = view.placement
+        if (
+            view.state is not RunState.RUNNING
+            or before is None
+            or view.elastic is None
+            or view.partner is not None
+            or view.stranded
+            or view.run_limit_s is not None
+        ):
+            raise PolicyError(
+                f"{self._name} resizes {view!r}.",
+                remedy="The job must be elastic and run, alone and without a limit.",
+            )
+        pool = self._pools[view.pool]
+        placed = sum(gpus for _, gpus in action.placement)
+        if placed != view.gpus:
+            self._check_size(view, placed)
+        given, taken = exchanged(before, action.placement)
+        whole = all(gpus > 0 for _, gpus in action.placement)
+        if not whole or len({node for node, _ in action.placement}) != len(action.placement):
+            raise PolicyError(f"{self._name} resizes {view!r} to {action.placement}, which is no placement.")
+        if not given and not taken:
+            raise PolicyError(f"{self._name} resizes {view!r} to the GPUs that it holds.")
+        lives = self._lives
+        lives.settle(view)
+        pool.free.give(given)
+        try:
+            pool.free.take(taken)
+        except (ValueError, IndexError) as error:
+            raise PolicyError(
+                f"{self._name} resizes job {view.job.job_id!r} to taken GPUs of {pool.name!r}: {error}."
+            ) from error
+        view.placement = action.placement
+        view.speed = view.speed_on(placed)
+        view.elastic.resizes += 1
+        view.elastic.pause(self._costs.resize_s)
+        self._foresee(view)
+        if self._recorder is not None:
+            self._recorder.resized(lives.now_s, view, pool, before)
+
+    def _colocate(self, action: Colocate) -> None:
+        view, partner = action.job, action.partner
+        allowed = (
+            view.state is RunState.PENDING
+            and partner.state is RunState.RUNNING
+            and partner.partner is None
+            and not partner.stranded
+            and partner.gpus == view.gpus
+            and (partner.elastic is None or partner.held_gpus == view.gpus)
+            and partner.pool == view.pool
+            and partner.run_limit_s is None
+        )
+        if not allowed:
+            raise PolicyError(
+                f"{self._name} colocates {view!r} with {partner!r}.",
+                remedy="The partner must run in the same pool, alone, without a limit, on as many GPUs.",
+            )
+        lives = self._lives
+        lives.settle(partner)
+        self._begin(view, self._pools[view.pool])
+        view.placement = partner.placement
+        view.partner, partner.partner = partner, view
+        view.joined = True
+        view.was_colocated = partner.was_colocated = True
+        view.speed, partner.speed = lives.colocation.speeds(view.profile, partner.profile)
+        self._foresee(view)
+        self._foresee(partner)
+        if self._recorder is not None:
+            self._recorder.started(lives.now_s, view, self._pools[view.pool])
+
+    def _preempt(self, action: Preempt) -> None:
+        view = action.job
+        lives = self._lives
+        bounded = view.run_limit_s is not None
+        if view.state is not RunState.RUNNING or (bounded and action.keeps_progress):
+            raise PolicyError(f"{self._name} preempts {view!r}, which is not a running job without a limit.")
+        if bounded:  # cut short: it shows nothing
+            lives.stop_at_limit(view, profiled=False)
+            return
+        # The policy is deciding right now; a preemption is its own doing, not news to it. Evicted jobs queue
+        # like new ones, and the policy is asked again at once.
+        pool = self._pools[view.pool]
+        was_news = pool in lives.changed
+        if action.keeps_progress:
+            held = view.held_gpus
+            lives.leave(view, "preempted")
+            overhead_s = self._costs.preemption_of(held, self._gpus_per_node)
+            if view.elastic is None:
+                view.remaining_s += overhead_s
+                view.overhead_s += overhead_s
+            else:  # it may resume on fewer GPUs, which make a pause no longer
+                view.elastic.pause(overhead_s)
+        else:
+            lives.leave(view, "evicted")
+            lives.lose_progress(view)
+        view.preemptions += 1
+        lives.enqueue(view)
+        if action.keeps_progress and not was_news:
+            lives.changed.pop(pool, None)
+
+    def _move_node(self, action: Loan | Reclaim) -> None:
+        """Move a node; the policy is asked again at once in the pool that gains it."""
+        changed: dict[NodePool, None] = self._lives.changed
+        try:
+            if isinstance(action, Loan):
+                action.borrower.borrow(action.lender, action.node)
+                changed[action.borrower] = None
+            else:
+                changed[action.borrower.give_back(action.node)] = None
+        except ValueError as error:
+            raise PolicyError(f"{self._name} moves a node that it cannot have: {error}.") from error

@@ -1,0 +1,178 @@
+"""Turns numbers of GPUs into actions: which job starts, grows, shrinks or stops, and on which nodes.
+
+Gangs are placed as everywhere (`simulator.placement`): on as few nodes as possible. An elastic job may be
+scattered over more nodes where nothing better is free, since it can do without a few of its GPUs at any time;
+a rigid one waits for a place. What runs is moved as little as possible: it gives up GPUs where it holds
+fewest, and grows where it is.
+"""
+
+from collections.abc import Mapping
+
+from simulator.actions import Action, Preempt, Resize, Start
+from simulator.placement import FreeGpus, Placement
+from simulator.snapshot import JobView, NodePool
+
+
+class Placing:
+    """Places what a rule wants of a pool; `actions`, `kept_out` and `left` are of the last time.
+
+    `kept_out` are jobs for which GPUs are free, but scattered; `left` are the GPUs that nobody uses. If
+    `strict`, nobody starts after the first job that is kept out.
+    """
+
+    def __init__(self, pool: NodePool, now_s: float, *, resize_s: float, strict: bool) -> None:
+        self._pool = pool
+        self._strict = strict
+        self._now_s = now_s
+        self._resize_s = resize_s
+        self.actions: list[Action] = []
+        self.kept_out: set[JobView] = set()
+        self.left = 0
+
+    def place(self, wanted: Mapping[JobView, int]) -> None:
+        """Find actions after which each job holds what is wanted, in the order of submission.
+
+        Jobs that are not named keep what they hold.
+        """
+        plan = self._pool.plan()
+        wanted = self._worth_while(wanted, plan.total)
+        self.actions, self.kept_out = [], set()
+        starts: list[JobView] = []
+        grows: list[tuple[JobView, Placement, int]] = []
+        for view, gpus in wanted.items():
+            placement = view.placement
+            if placement is None:
+                if gpus:
+                    starts.append(view)
+                continue
+            held = view.held_gpus
+            if not gpus:
+                self.actions.append(Preempt(view))
+                plan.give(placement)
+            elif gpus < held and _may_change(view):
+                kept = shrunk(placement, gpus)
+                self.actions.append(Resize(view, kept))
+                plan.give(_without(placement, kept))
+            elif gpus > held and _may_change(view):
+                grows.append((view, placement, gpus))
+        wide = []
+        for view, placement, gpus in grows:
+            grown = _in_place(placement, gpus - view.held_gpus, plan)
+            if grown is None:
+                wide.append((view, placement, gpus))
+            else:
+                self._grow(view, placement, grown, plan)
+        for view in starts:
+            found = self._found(view, wanted[view], plan)
+            if found is None:
+                self.kept_out.add(view)
+                if self._strict:
+                    break
+            else:
+                plan.take(found)
+                self.actions.append(Start(view, found))
+        for view, placement, gpus in wide:
+            grown = _scattered(placement, gpus - view.held_gpus, plan)
+            if grown != placement:
+                self._grow(view, placement, grown, plan)
+        self.left = plan.total
+
+    def _found(self, view: JobView, gpus: int, plan: FreeGpus) -> Placement | None:
+        """Find GPUs to start on: on as few nodes as possible; an elastic job takes what there is."""
+        found = plan.find(gpus)
+        if found is None and view.elastic is not None:
+            found = _scattered((), min(gpus, plan.total), plan)
+            if sum(gpus for _, gpus in found) < view.min_gpus:
+                return None
+        return found
+
+    def _grow(self, view: JobView, before: Placement, after: Placement, plan: FreeGpus) -> None:
+        plan.take(_without(after, before))
+        self.actions.append(Resize(view, after))
+
+    def _worth_while(self, wanted: Mapping[JobView, int], free: int) -> Mapping[JobView, int]:
+        """Leave out resizes that cost more than they bring.
+
+        A job grows only if it then ends sooner, its pause included, and shrinks only if somebody else uses
+        what it gives up.
+        """
+        if not self._resize_s:
+            return wanted
+        kept = dict(wanted)
+        shrinks: list[JobView] = []
+        for view, gpus in wanted.items():
+            held = view.held_gpus
+            if not held or not gpus:
+                free += held - gpus
+            elif gpus > held:
+                remaining_s = view.remaining_at(self._now_s)
+                if remaining_s / view.speed_on(gpus) + self._resize_s >= remaining_s / view.speed_on(held):
+                    kept[view] = held
+                else:
+                    free -= gpus - held
+            elif gpus < held:
+                shrinks.append(view)
+                free += held - gpus
+        for view in shrinks:
+            back = min(free, view.held_gpus - kept[view])
+            if back > 0:
+                kept[view] += back
+                free -= back
+        return kept
+
+
+def shrunk(placement: Placement, gpus: int) -> Placement:
+    """Keep so many GPUs of a placement, where it holds most."""
+    kept: dict[int, int] = {}
+    for node, held in sorted(placement, key=lambda part: (-part[1], part[0])):
+        take = min(held, gpus)
+        if take:
+            kept[node] = take
+            gpus -= take
+    return tuple((node, kept[node]) for node, _ in placement if node in kept)
+
+
+def _may_change(view: JobView) -> bool:
+    return (
+        view.elastic is not None and view.partner is None and not view.stranded and view.run_limit_s is None
+    )
+
+
+def _without(placement: Placement, other: Placement) -> Placement:
+    """Return the GPUs of a placement that another does not have."""
+    held = dict(other)
+    parts = ((node, gpus - held.get(node, 0)) for node, gpus in placement)
+    return tuple((node, gpus) for node, gpus in parts if gpus > 0)
+
+
+def _in_place(placement: Placement, more: int, plan: FreeGpus) -> Placement | None:
+    """Grow on the nodes that a job is on; None if they have too few."""
+    grown = _on_own_nodes(placement, more, plan)
+    return tuple(grown.items()) if sum(grown.values()) == sum(gpus for _, gpus in placement) + more else None
+
+
+def _on_own_nodes(placement: Placement, more: int, plan: FreeGpus) -> dict[int, int]:
+    grown = dict(placement)
+    for node, _ in placement:
+        free = min(more, plan.on_node(node)) if plan.is_present(node) else 0
+        grown[node] += free
+        more -= free
+    return grown
+
+
+def _scattered(placement: Placement, more: int, plan: FreeGpus) -> Placement:
+    """Grow on the nodes that a job is on, then on others, those with most free first; as far as it goes."""
+    grown = _on_own_nodes(placement, more, plan)
+    more -= sum(grown.values()) - sum(gpus for _, gpus in placement)
+    if more > 0:
+        free = sorted(
+            ((-gpus, node) for node, gpus in enumerate(plan.per_node()) if gpus > 0 and node not in grown)
+        )
+        # The last node is the fullest that is enough.
+        while more > 0 and free:
+            enough = [(-gpus, node) for gpus, node in free if -gpus >= more]
+            gpus, node = min(enough) if enough else (-free[0][0], free[0][1])
+            free.remove((-gpus, node))
+            grown[node] = min(more, gpus)
+            more -= grown[node]
+    return tuple(grown.items())

@@ -1,0 +1,1 @@
+"""When an elastic job ends if nothing more is submitted, sooner than by playing the pool forward."""

@@ -1,0 +1,1 @@
+"""Rules of allocation: PCS' weighted fair queuing and its rivals."""

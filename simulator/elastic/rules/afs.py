@@ -1,0 +1,33 @@
+"""AFS-L: one GPU at a time to whoever gains most (Elastic Resource Sharing, NSDI '21, as PCS' authors do)."""
+
+from collections.abc import Sequence
+
+from simulator.elastic.active_job import ActiveJob
+from simulator.elastic.allocation import AllocationRule, Allocator, Pool
+from simulator.elastic.rules.afs_shares import Shares
+from simulator.elastic.rules.afs_tournament import Player, play
+
+
+class AfsL(AllocationRule):
+    """Shares by what a GPU more would gain; it knows the jobs' lengths."""
+
+    def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
+        """Hold a tournament for each GPU."""
+        if sum(job.demand for job in jobs) <= pool.gpus:
+            return [float(job.demand) for job in jobs]
+        players = [
+            Player(
+                at,
+                job.demand,
+                job.speed_up,
+                max(0.0, job.remaining_at(now_s)),
+                max(1, job.min_gpus) if pool.whole else 1,
+            )
+            for at, job in enumerate(jobs)
+        ]
+        play(players, pool.gpus)
+        return [float(player.gpus) for player in players]
+
+    def allocator(self, pool: Pool) -> Allocator:
+        """Keep waiting jobs in their order."""
+        return Shares(self, pool)

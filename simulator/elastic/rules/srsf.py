@@ -1,0 +1,24 @@
+"""SRSF: the least remaining GPU time first (Tiresias-G, NSDI '19, as PCS' authors compare with it)."""
+
+from collections.abc import Sequence
+
+from simulator.elastic.active_job import ActiveJob
+from simulator.elastic.allocation import AllocationRule, Allocator, Pool
+from simulator.elastic.rules.elastic_fifo import serve
+from simulator.elastic.rules.srsf_ranks import Ranks, remaining_gpu_s
+
+
+class ShortestRemainingServiceFirst(AllocationRule):
+    """Serves the job first that would need the fewest more seconds times GPUs on all that it makes use of."""
+
+    def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
+        """Serve jobs by their remaining GPU time, equal ones in the order of submission."""
+        order = sorted(range(len(jobs)), key=[remaining_gpu_s(job, now_s) for job in jobs].__getitem__)
+        given = [0.0] * len(jobs)
+        for at, gpus in zip(order, serve([jobs[at] for at in order], pool), strict=True):
+            given[at] = gpus
+        return given
+
+    def allocator(self, pool: Pool) -> Allocator:
+        """Keep the jobs in their order."""
+        return Ranks(pool)

@@ -1,0 +1,63 @@
+"""Themis: leases for whoever is treated worst (Themis, NSDI '20, as PCS' authors compare with it)."""
+
+from collections.abc import Sequence
+from math import inf
+
+from simulator.elastic.active_job import ActiveJob, to_microsecond
+from simulator.elastic.allocation import AllocationRule, Allocator, Pool
+from simulator.elastic.rules.themis_leases import Leases
+
+LEASE_S = 600.0
+
+
+class Themis(AllocationRule):
+    """Serves the job first whose finish time lies furthest behind that of an equal share of the pool.
+
+    What a job holds is a lease. Leases end together, `lease_s` after the last submission, end or lease.
+    """
+
+    def __init__(self, lease_s: float = LEASE_S, *, forgetful: bool = False) -> None:
+        """`forgetful` foretells ends as the reference does (`Leases.foretell`)."""
+        self.lease_s = lease_s
+        self.forgetful = forgetful
+
+    def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
+        """Serve the job with the largest finish time fairness (rho), time after time.
+
+        Its finish time is what it would be on the GPUs that it would get, were it next: without a speed-up
+        curve, as the reference has it.
+        """
+        given = [0.0] * len(jobs)
+        left = float(pool.gpus)
+        waiting = {
+            at: (now_s - job.submit_time_s, job.remaining_at(now_s), job.fair_time_s(pool.gpus))
+            for at, job in enumerate(jobs)
+        }
+        while left > 0 and waiting:
+            worst, worst_rho, useless = -1, 0.0, []
+            for at, (elapsed_s, remaining_s, fair_s) in waiting.items():
+                job = jobs[at]
+                gpus = min(left, job.demand)
+                if pool.whole and gpus < job.min_gpus:
+                    useless.append(at)
+                    continue
+                # What has no work to do is done as soon as it is looked at.
+                rho = (elapsed_s + remaining_s / gpus) / fair_s if fair_s else inf
+                if worst < 0 or rho > worst_rho:
+                    worst, worst_rho = at, rho
+            for at in useless:
+                del waiting[at]
+            if worst < 0:
+                break
+            del waiting[worst]
+            given[worst] = gpus = min(left, float(jobs[worst].demand))
+            left -= gpus
+        return given
+
+    def next_change_s(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> float | None:
+        """Tell when the leases end."""
+        return to_microsecond(now_s + self.lease_s) if jobs else None
+
+    def allocator(self, pool: Pool) -> Allocator:
+        """Keep the jobs in a table."""
+        return Leases(self, pool, self.lease_s, forgetful=self.forgetful)

@@ -1,0 +1,114 @@
+"""The gate's objective: by what a challenger is judged, against whom, and within which margin.
+
+Times (mean JCT by default) and errors of prediction are judged alike: the upper bound of the paired interval
+of the change decides. Predictability has two rules of its own (`GateRules.jct_price_pct`):
+
+- Nobody is more predictable than FIFO, which is why it is what predictability is paid with. Against FIFO,
+  therefore, mean JCT counts whatever the objective is.
+- A gain in predictability may cost mean JCT up to a stated price, and only a clear gain may.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.gate.bootstrap import PairedChange, paired_mean_change, paired_quantile_change
+from simulator.gate.constraints import number, within
+from simulator.gate.metrics import PolicyFigures
+from simulator.gate.rules import FIGURES, GateRules
+from simulator.gate.verdict import Constraint, Row
+
+MEAN_JCT = "mean_jct_s"
+PRICE = "price_in_mean_jct"
+
+
+def change_of(
+    name: str, judged: PolicyFigures, other: PolicyFigures, blocks: NDArray[np.int64], rules: GateRules
+) -> PairedChange | None:
+    """The change of a figure from `other` to `judged`; None where no job has it under both."""
+    column, share = FIGURES[name]
+    new, old = getattr(judged, column), getattr(other, column)
+    known = np.isfinite(new) & np.isfinite(old)
+    if not known.any():
+        return None
+    new, old, block = new[known], old[known], blocks[known]
+    sure = {"confidence_pct": rules.confidence_pct, "resamples": rules.resamples, "seed": rules.seed}
+    if share is None:
+        return paired_mean_change(new, old, block, method=rules.interval, **sure)  # type: ignore[arg-type]
+    return paired_quantile_change(new, old, block, share, **sure)  # type: ignore[arg-type]
+
+
+def objective_row(name: str, change: PairedChange, reference: str, rules: GateRules) -> Row:
+    """The objective as the verdict holds it; a change and its floor carry their unit in their names."""
+    amount, per_cent = change.difference, change.relative_pct
+    margin_pct, floor = rules.margin(reference, name)
+    passed = within(change, margin_pct, floor, rules)
+    unit = unit_of(name)
+    suffix = "points" if unit == "%" else "s"
+    margin = f"+{margin_pct:g} % or +{floor:g} {'points' if unit == '%' else 's'}"
+    if amount.high is None or amount.blocks < rules.min_blocks:
+        reason = (
+            f"{amount.blocks} block(s) of one day and one virtual cluster are too little evidence "
+            f"(at least {rules.min_blocks}): hold out more days"
+        )
+    elif passed:
+        reason = f"the upper bound of the change is within the margin of {margin}"
+    else:
+        reason = f"the upper bound of the change is beyond the margin of {margin}"
+    return {
+        "name": name,
+        "unit": unit,
+        "reference_policy": reference,
+        "challenger": change.challenger,
+        "reference": change.reference,
+        f"change_{suffix}": amount.point,
+        f"change_low_{suffix}": amount.low,
+        f"change_high_{suffix}": amount.high,
+        "change_pct": per_cent.point if per_cent else None,
+        "change_low_pct": per_cent.low if per_cent else None,
+        "change_high_pct": per_cent.high if per_cent else None,
+        "confidence_pct": rules.confidence_pct,
+        "method": amount.method,
+        "resamples": rules.resamples,
+        "blocks": amount.blocks,
+        "interval_reliable": amount.reliable,
+        "interval_note": amount.note,
+        "margin_pct": margin_pct,
+        f"margin_floor_{suffix}": floor,
+        "passed": passed,
+        "reason": reason,
+    }
+
+
+def no_objective(name: str, reason: str) -> Row:
+    """The objective of a challenger that could not be judged by it."""
+    return {"name": name, "unit": unit_of(name), "passed": False, "reason": reason}
+
+
+def unit_of(name: str) -> str:
+    """The unit of an objective: seconds, or per cent of what was foretold."""
+    return "%" if name.endswith("_pct") else "s"
+
+
+def price_in_mean_jct(gain: PairedChange, cost: PairedChange, reference: str, rules: GateRules) -> Constraint:
+    """What a gain in predictability may cost: `cost` is the change of mean JCT."""
+    clear = gain.difference.high is not None and gain.difference.high < 0
+    margin_pct, floor_s = rules.margin(reference, MEAN_JCT)
+    limit_pct = max(margin_pct, rules.jct_price_pct) if clear else margin_pct
+    passed = within(cost, limit_pct, floor_s, rules)
+    upper = cost.relative_pct.high if cost.relative_pct else None
+    bound = f"{upper:+.1f} %" if upper is not None else "unknown"
+    why = (
+        f"that a clear gain in predictability may cost (jct_price_pct {rules.jct_price_pct:g})"
+        if clear
+        else "since predictability does not clearly gain, and only a clear gain may cost more"
+    )
+    return Constraint(
+        PRICE,
+        "s",
+        cost.challenger,
+        cost.reference,
+        max(cost.reference * (1 + limit_pct / 100), cost.reference + floor_s),
+        passed,
+        f"Mean JCT of {number(cost.challenger)} s against {number(cost.reference)} s; the change's upper "
+        f"bound is {bound}, {'within' if passed else 'beyond'} the +{limit_pct:g} % or +{floor_s:g} s {why}.",
+    )

@@ -1,0 +1,169 @@
+"""Where a simulation begins, if not in an empty cluster: what runs and waits, and which GPUs are free.
+
+`Simulation.state()` takes it from a simulation that runs; a live scheduler makes it of its cluster. A
+simulation that goes on from the state of another gives every job the same starts and ends as the other does,
+unless its policy remembers more than it can hand over (`Policy.history`). A state is only ever copied, so any
+number of simulations can begin with it.
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.event_kinds import EventKind
+from simulator.node_books import Repair
+from simulator.placement import FreeGpus, Placement, Remainder
+from simulator.snapshot import JobView, NodePool
+
+# What is to happen: when, what, and to whom (a job, the pool that is to be decided in, a repair).
+Foreseen = tuple[float, EventKind, "JobView | str | Repair"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolNodes:
+    """The nodes of a pool, those included that are not on offer.
+
+    `taken` are GPUs that nobody in the simulation holds and that stay taken: nodes that are smaller than the
+    others, jobs that are not simulated. `closed` says for which reasons a node is off the offer (its jobs run
+    on), `guests` which nodes are on loan: own index -> (the pool that lent it, its index there).
+    """
+
+    nodes: int
+    gpus_per_node: int
+    taken: Placement = ()
+    closed: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    guests: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class InitialState:
+    """A cluster at `at_s`.
+
+    `running` are the jobs that run, in the order of their starts, and `waiting` those that wait, in the order
+    in which they began to: views that say in which pool (`JobView.pool`), on which GPUs (`placement`), beside
+    whom (`partner`), for how long already (`attained_s`, as of `run_since_s`) and for how much longer
+    (`remaining_s`, at full speed). `JobView.index` orders all of them by submission.
+
+    `nodes` describes pools; one that is not named has the nodes that the cluster says, all on offer.
+    `foreseen` is what is to happen, in order; None: jobs end when their work is done, and the policy is asked
+    at once. `failures` are the node failures so far. `set_aside`: how many nodes of each virtual cluster a
+    policy took for itself when the cluster was new (size changes and failures count them). `submitted`: jobs
+    so far, whose indices no later job gets. `duration_s`: true run times in the place of the views' own, by
+    job id. `history` is what the policy remembers.
+    """
+
+    at_s: float
+    running: tuple[JobView, ...] = ()
+    waiting: tuple[JobView, ...] = ()
+    nodes: Mapping[str, PoolNodes] = field(default_factory=dict)
+    foreseen: tuple[Foreseen, ...] | None = None
+    failures: int = 0
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    submitted: int = 0
+    duration_s: Mapping[str, float] = field(default_factory=dict)
+    history: Any = None
+
+    def with_durations(self, duration_s: Mapping[str, float]) -> "InitialState":
+        """Return the same cluster with other true run times (s), by job id; those not named stay.
+
+        A job that has run keeps what it attained: what it has left changes by the difference, and is never
+        below zero. When jobs end is foreseen anew.
+        """
+        kept = None
+        if self.foreseen is not None:
+            kept = tuple(event for event in self.foreseen if not isinstance(event[2], JobView))
+        return replace(self, duration_s={**self.duration_s, **duration_s}, foreseen=kept)
+
+    def begun(self) -> dict[JobView, JobView]:
+        """Return a copy of each view, with the run time that counts, and partners as copies of each other."""
+        copies = copied((*self.running, *self.waiting))
+        duration_s = self.duration_s
+        if duration_s:
+            for view in copies.values():
+                job = view.job
+                true_s = duration_s.get(job.job_id)
+                if true_s is not None and true_s != job.duration_s:
+                    view.remaining_s = max(0.0, view.remaining_s + true_s - job.duration_s)
+                    view.job = job.lasting(true_s)
+        return copies
+
+
+def copied(views: Iterable[JobView]) -> dict[JobView, JobView]:
+    """Return a copy of each view, partners as copies of each other."""
+    copies = {view: view.copy() for view in views}
+    for view, copy in copies.items():
+        if view.partner is not None:
+            copy.partner = copies[view.partner]
+    return copies
+
+
+def handed_over(memory: Any, places: Mapping[Any, Any]) -> Any:
+    """Copy what a policy remembers, with other jobs and pools in the place of those that it knows."""
+    if memory is None:
+        return None
+    return deepcopy(memory, {id(known): other for known, other in places.items()})
+
+
+def nodes_of(pool: NodePool) -> PoolNodes:
+    """Describe the nodes of a pool as they are."""
+    held = [0] * pool.free.nodes
+    for view in pool.running:
+        if view.partner is None or view.index < view.partner.index:  # a pair holds its GPUs together
+            for node, gpus in view.placement or ():
+                held[node] += gpus
+    size = pool.free.gpus_per_node
+    taken = tuple((node, size - pool.free.on_node(node) - gpus) for node, gpus in enumerate(held))
+    return PoolNodes(
+        nodes=pool.free.nodes,
+        gpus_per_node=size,
+        taken=tuple((node, gpus) for node, gpus in taken if gpus),
+        closed=pool.closed_nodes(),
+        guests={own: (home.name, node) for own, (home, node) in pool.guests.items()},
+    )
+
+
+def make_pool(name: str, nodes: PoolNodes, remainder: Remainder) -> NodePool:
+    """Make a pool with these nodes, all on offer so far; what is taken is taken."""
+    pool = NodePool(name, FreeGpus(nodes.nodes, nodes.gpus_per_node, remainder))
+    _take(pool, nodes.taken, "something else")
+    return pool
+
+
+def occupy(pools: Mapping[str, NodePool], running: Iterable[JobView]) -> None:
+    """Let running jobs hold their GPUs; raises BadInputError when they are not there."""
+    for view in running:
+        pool = pool_with(pools, view)
+        placed = view.held_gpus
+        if not view.min_gpus <= placed <= view.gpus:
+            needs = f"{view.min_gpus} to {view.gpus}" if view.min_gpus < view.gpus else str(view.gpus)
+            raise BadInputError(f"Job {view.job.job_id!r} runs on {placed} GPUs, and needs {needs}.")
+        if view.partner is None or view.index < view.partner.index:
+            _take(pool, view.placement or (), f"job {view.job.job_id!r}")
+        pool.running[view] = None
+
+
+def close_nodes(pools: Mapping[str, NodePool], nodes: Mapping[str, PoolNodes]) -> None:
+    """Take nodes off the offer and lend them, as described; what runs on them runs on."""
+    for name, described in nodes.items():
+        pool = pools[name]
+        for node, reasons in described.closed.items():
+            for reason in sorted(reasons):
+                pool.close(node, reason)
+        pool.guests.update({own: (pools[home], node) for own, (home, node) in described.guests.items()})
+
+
+def pool_with(pools: Mapping[str, NodePool], view: JobView) -> NodePool:
+    """Return the pool that a job runs or waits in; raises UnknownNameError when there is none."""
+    pool = pools.get(view.pool)
+    if pool is None:
+        raise UnknownNameError(f"pool of job {view.job.job_id!r}:", view.pool, pools)
+    return pool
+
+
+def _take(pool: NodePool, placement: Placement, who: str) -> None:
+    try:
+        pool.free.take(placement)
+    except (ValueError, IndexError) as error:
+        raise BadInputError(f"In {pool.name!r} {who} holds GPUs that are not there: {error}.") from error

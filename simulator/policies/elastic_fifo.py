@@ -1,0 +1,16 @@
+"""Elastic FIFO: jobs get what they can use in the order of submission (PCS, section 2)."""
+
+from simulator.elastic.allocation import AllocationRule
+from simulator.elastic.elastic_policy import ElasticPolicy
+from simulator.elastic.rules import elastic_fifo
+
+
+class ElasticFifo(ElasticPolicy):
+    """First come first served over elastic jobs: the last one served gets what is left, if it is of use."""
+
+    oracle = False
+
+    @property
+    def rule(self) -> AllocationRule:
+        """Serve from the front."""
+        return elastic_fifo.ElasticFifo()

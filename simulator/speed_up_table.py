@@ -1,0 +1,117 @@
+"""Speed-up curves by model: the measured ones that come with the simulator, and those of a file.
+
+`measured_speed_ups.csv` holds the time of a training iteration (us) on 1, 2, ... GPUs of nine models of
+vision and language, as measured for PCS (OSDI '24; the artifact's figures, MIT licence). There too is
+`LinearModel`, which scales perfectly.
+"""
+
+import csv
+import gzip
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cluster_logs.errors import BadInputError, UnknownNameError
+from simulator.speed_up import Elasticity, SpeedUp
+
+MEASURED_FILE = Path(__file__).with_name("measured_speed_ups.csv")
+LINEAR_MODEL, LINEAR_MODEL_GPUS = "LinearModel", 64
+LONG_COLUMNS = ("model", "gpus")  # and a time
+LONG_TIMES = ("time_us", "time_ms", "time_s")
+
+
+@cache
+def measured_speed_ups() -> Mapping[str, SpeedUp]:
+    """Return the curves that come with the simulator."""
+    return {**read_speed_ups(MEASURED_FILE), LINEAR_MODEL: SpeedUp.linear(LINEAR_MODEL_GPUS)}
+
+
+def read_speed_ups(path: Path) -> dict[str, SpeedUp]:
+    """Read curves by model from a CSV (also `.gz`); the unit of time does not matter.
+
+    Either one row a model, `model,1,2,4,...`, the times on so many GPUs, a blank where nothing was measured;
+    or one row a measurement, `model,gpus,time_us`. Gaps are filled linearly (`SpeedUp.tabulated`). Raises
+    BadInputError with the row of what cannot be used.
+    """
+    opened: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        rows = csv.reader(file, skipinitialspace=True)
+        header = [name.strip() for name in next(rows, [])]
+        times: dict[str, dict[int, float]] = {}
+        measurements = _measurements(header, str(path))
+        for number, row in enumerate((row for row in rows if row), start=1):
+            try:
+                for model, gpus, time in measurements(row):
+                    times.setdefault(model, {})[gpus] = time
+            except (ValueError, IndexError) as error:
+                raise BadInputError(f"{path}, row {number} is no speed-up: {error}") from error
+    if not times:
+        raise BadInputError(f"{path} holds no speed-up curve.", remedy="Check how it was exported.")
+    found = {}
+    for model, time_by_gpus in times.items():
+        try:
+            found[model] = SpeedUp.tabulated(time_by_gpus)
+        except BadInputError as error:
+            raise BadInputError(f"{path}, model {model!r}: {error}") from error
+    return found
+
+
+def _measurements(
+    header: Sequence[str], path: str
+) -> Callable[[list[str]], Iterable[tuple[str, int, float]]]:
+    """Return what takes a row apart into (model, GPUs, time)."""
+    if all(name in header for name in LONG_COLUMNS):
+        time = next((name for name in LONG_TIMES if name in header), None)
+        if time is not None:
+            at = [header.index(name) for name in (*LONG_COLUMNS, time)]
+            return lambda row: [(row[at[0]].strip(), int(row[at[1]]), float(row[at[2]]))]
+    elif header[:1] == ["model"] and len(header) > 1 and all(name.isdecimal() for name in header[1:]):
+        sizes = [int(name) for name in header[1:]]
+        return lambda row: [
+            (row[0].strip(), gpus, float(value))
+            for gpus, value in zip(sizes, row[1:], strict=False)
+            if value.strip()
+        ]
+    raise BadInputError(
+        f"{path} holds no speed-up curves; its first line reads: {','.join(header)[:200]}.",
+        remedy="It reads model,1,2,4,... (a row a model) or model,gpus,time_us (a row a measurement).",
+    )
+
+
+def elasticities(
+    single_gpu_s: "np.ndarray[Any, np.dtype[np.float64]]",
+    models: Sequence[str | None],
+    speed_ups: Mapping[str, SpeedUp] | None,
+) -> list[Elasticity | None]:
+    """Return what each elastic job is; None where it has no run time on one GPU: it is rigid.
+
+    `speed_ups` None: the measured ones. Raises UnknownNameError for a model without a curve.
+    """
+    known = np.isfinite(single_gpu_s)
+    if not known.any():
+        return [None] * len(known)
+    curves = measured_speed_ups() if speed_ups is None else speed_ups
+    found: list[Elasticity | None] = []
+    for model, service_s, elastic in zip(models, single_gpu_s.tolist(), known.tolist(), strict=True):
+        if not elastic:
+            found.append(None)
+            continue
+        curve = curves.get(model or "")
+        if curve is None:
+            raise UnknownNameError("model without a speed-up curve (--speed-ups FILE):", str(model), curves)
+        found.append(Elasticity(service_s, curve))
+    return found
+
+
+def run_times_s(
+    elastic: Sequence[Elasticity | None], gpus: np.ndarray, otherwise_s: np.ndarray
+) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """Return the run times (s) of elastic jobs on all of their GPUs, and of the rigid ones `otherwise_s`."""
+    times = otherwise_s.astype(np.float64)
+    for i, found in enumerate(elastic):
+        if found is not None:
+            times[i] = found.service_s / found.speed_up.at(max(1, int(gpus[i])))
+    return times

@@ -1,0 +1,54 @@
+"""A release that a client kept on disk while its server was there; now the server is away."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from live_scheduler.client import ReleaseClient
+from live_scheduler.release import LiveRelease
+from live_scheduler.release_store import ReleaseStore
+from lucid_models.model_format import sha256_of
+from lucid_models.releases.files import load_release_scorers
+from lucid_models.releases.manifest import (
+    MANIFEST_FILE,
+    RELEASE_NAME,
+    ModelPin,
+    Provenance,
+    ReleaseManifest,
+    Training,
+)
+
+AWAY = "http://127.0.0.1:1"
+
+
+@contextmanager
+def client_without_server(folder: Path, model_files: dict[str, list[Path]]) -> Iterator[ReleaseClient]:
+    """A client with its last known good release; its server is away."""
+    keep_release(folder, model_files)
+    client = ReleaseClient(AWAY, "champion", folder)
+    yield client
+    client.close()
+
+
+def keep_release(folder: Path, model_files: dict[str, list[Path]], *, version: int = 7) -> LiveRelease:
+    """Leave a release in a client's state folder, as if it had been fetched from `AWAY`."""
+    paths = {kind: files[0] for kind, files in model_files.items()}
+    manifest = ReleaseManifest(
+        name=RELEASE_NAME,
+        created="2020-04-12T00:00:00+00:00",
+        cluster="small",
+        models={
+            kind: ModelPin(f"lucid-{kind}", 1, path.name, sha256_of(path), path.stat().st_size)
+            for kind, path in paths.items()
+        },
+        settings={"gss": 2},
+        training=Training("2020-04-11T00:00:00+00:00", {}),
+        provenance=Provenance(simulated_profiles=True, synthetic_logs=True),
+    )
+    payload = manifest.to_bytes()
+    files = {MANIFEST_FILE: payload} | {path.name: path.read_bytes() for path in paths.values()}
+    scorers = load_release_scorers(manifest, files)
+    release = LiveRelease("champion", version, manifest, hashlib.sha256(payload).hexdigest(), scorers)
+    ReleaseStore(folder).save(release, files, AWAY)
+    return release

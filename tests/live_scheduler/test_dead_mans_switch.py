@@ -1,0 +1,432 @@
+"""Without a heartbeat the cluster's own order returns, however the daemon ended, whatever the clocks do."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from live_scheduler.adapter import Advise, SetPriority
+from live_scheduler.live_settings import LiveSettings, Mode
+from live_scheduler.safety.control_lease import ControlLease
+from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK, Watch, watch_settings
+from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
+from live_scheduler.safety.process_lock import ProcessLock, holder, is_held
+from live_scheduler.safety.touched import TouchedJobs
+from tests.live_scheduler.memory_cluster import PRIORITIES, MemoryCluster
+
+SETTINGS = LiveSettings("c", Mode.CONTROL, dead_after_s=60.0)
+
+
+class Clocks:
+    """The time of day and the monotonic clock of one machine."""
+
+    def __init__(self) -> None:
+        self.moment = Moment(1_700_000_000.0, 500.0, "boot-1")
+
+    def __call__(self) -> Moment:
+        return self.moment
+
+    def pass_by(self, seconds: float) -> None:
+        self.moment = replace(
+            self.moment, at_s=self.moment.at_s + seconds, monotonic_s=self.moment.monotonic_s + seconds
+        )
+
+    def set_time_of_day(self, by_s: float) -> None:
+        self.moment = replace(self.moment, at_s=self.moment.at_s + by_s)
+
+    def reboot(self, took_s: float) -> None:
+        self.moment = Moment(self.moment.at_s + took_s, 20.0, "boot-2")
+
+
+def beat_at(moment: Moment, **changes: object) -> Heartbeat:
+    beat = Heartbeat(moment.at_s, moment.monotonic_s, moment.boot_id, 60.0, True, 17)
+    return replace(beat, **changes)  # type: ignore[arg-type]
+
+
+# The heartbeat
+
+
+@pytest.mark.parametrize(
+    ("happens", "alive"),
+    [
+        (lambda clocks: clocks.pass_by(59.0), True),
+        (lambda clocks: clocks.pass_by(61.0), False),
+        (lambda clocks: clocks.set_time_of_day(+86_400.0), True),
+        (lambda clocks: clocks.set_time_of_day(-86_400.0), True),
+        (lambda clocks: (clocks.set_time_of_day(-86_400.0), clocks.pass_by(61.0)), False),
+        (lambda clocks: clocks.reboot(120.0), False),
+        (lambda clocks: clocks.reboot(-86_400.0), False),  # the battery of its clock was empty
+    ],
+)
+def test_clocks_that_jump_neither_kill_nor_keep_alive(
+    happens: Callable[[Clocks], object], alive: bool
+) -> None:
+    clocks = Clocks()
+    beat = beat_at(clocks())
+    happens(clocks)
+    assert beat.alive(clocks()) is alive
+
+
+def test_a_heartbeat_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / HEARTBEAT_FILE
+    assert read_heartbeat(path) is None
+    for number in range(3):
+        beat = beat_at(Moment(1e9 + number, number, "b"))
+        write_heartbeat(path, beat)
+        assert read_heartbeat(path) == beat
+    assert [each.name for each in tmp_path.iterdir()] == [HEARTBEAT_FILE]
+    assert path.stat().st_mode & 0o777 == 0o644  # slurmctld reads it, as another user
+    assert path.read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"at_s": 1}', "\x00" * 50])
+def test_what_is_no_heartbeat_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / HEARTBEAT_FILE).write_text(text)
+    assert read_heartbeat(tmp_path / HEARTBEAT_FILE) is None
+
+
+def test_a_heartbeat_of_no_number_is_none(tmp_path: Path) -> None:
+    write_heartbeat(tmp_path / HEARTBEAT_FILE, beat_at(Moment(float("nan"), 1.0, "b")))
+    assert read_heartbeat(tmp_path / HEARTBEAT_FILE) is None
+
+
+# The switch
+
+
+class Stage:
+    """A state folder, a cluster with five jobs ranked backwards, and a switch that watches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clocks, self.cluster = folder, Clocks(), MemoryCluster()
+        self.ids = [self.cluster.submit() for _ in range(5)]
+        self.opened = 0
+        self.said: list[str] = []
+        self.beat()
+        self.rank()
+        self.watch = Watch(folder, self.open, clock=self.clocks, say=self.said.append)
+
+    def open(self) -> tuple[MemoryCluster, None]:
+        self.opened += 1
+        return self.cluster, None
+
+    def beat(self, **changes: object) -> None:
+        write_heartbeat(self.folder / HEARTBEAT_FILE, beat_at(self.clocks(), **changes))
+
+    def rank(self) -> None:
+        changes = [SetPriority(job_id, 20_000 + at) for at, job_id in enumerate(self.ids)]
+        changes_and_text = [*changes, Advise(self.ids[0], "soon")]
+        TouchedJobs(self.folder).note(changes_and_text, self.cluster.read(), PRIORITIES)
+        self.cluster.apply(changes_and_text)
+
+    def look_until_well(self) -> None:
+        for _ in range(20):
+            if self.watch.look():
+                return
+            self.clocks.pass_by(1.0)
+        raise AssertionError(self.said)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_a_daemon_that_lives_is_left_alone(stage: Stage) -> None:
+    for _ in range(10):
+        stage.clocks.pass_by(50.0)
+        stage.beat()
+        assert stage.watch.look()
+    assert stage.opened == 0
+    assert stage.cluster.order() == stage.ids[::-1]
+
+
+def test_silence_brings_the_clusters_own_order_back_once(stage: Stage) -> None:
+    stage.clocks.pass_by(61.0)
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+    assert stage.cluster.advice[stage.ids[0]] == ""
+    assert len(TouchedJobs(stage.folder)) == 0
+    done = list(stage.cluster.asked)
+    for _ in range(100):
+        stage.clocks.pass_by(10.0)
+        assert stage.watch.look()
+    assert stage.cluster.asked == done
+    # Slurm's plugin is told too, whatever its clock says.
+    beat = read_heartbeat(stage.folder / HEARTBEAT_FILE)
+    assert beat is not None
+    assert beat.left
+
+
+def test_what_the_daemon_had_asked_for_before_it_died_may_come_late(stage: Stage) -> None:
+    stage.cluster.priorities = replace(PRIORITIES, exclusive=True)
+    stage.clocks.pass_by(61.0)
+    assert not stage.watch.look()
+    stage.cluster.apply([SetPriority(stage.ids[4], 30_000)])  # its scontrol lived a moment longer
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+
+
+def test_a_cluster_that_is_away_is_asked_again(stage: Stage) -> None:
+    stage.clocks.pass_by(61.0)
+    stage.cluster.away = True
+    for _ in range(5):
+        with pytest.raises(ServiceUnavailableError):
+            stage.watch.look()
+        stage.clocks.pass_by(10.0)
+    stage.cluster.away = False
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+
+
+def test_a_daemon_that_comes_back_takes_over_and_may_die_again(stage: Stage) -> None:
+    for _ in range(3):
+        stage.clocks.pass_by(61.0)
+        stage.look_until_well()
+        assert stage.cluster.order() == stage.ids
+        stage.beat()
+        stage.rank()
+        assert stage.watch.look()
+        assert stage.cluster.order() == stage.ids[::-1]
+
+
+def test_a_daemon_that_hung_and_beats_again_stops_the_return(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("live_scheduler.safety.restoring.BATCH", 2)
+    apply = stage.cluster.apply
+
+    def apply_and_wake(changes: object) -> object:
+        refused = apply(changes)  # type: ignore[arg-type]
+        stage.beat()
+        return refused
+
+    stage.cluster.apply = apply_and_wake  # type: ignore[assignment, method-assign]
+    stage.clocks.pass_by(61.0)
+    assert not stage.watch.look()
+    assert len(TouchedJobs(stage.folder)) >= 3  # nothing is forgotten
+    assert stage.watch.look()
+    assert stage.opened == 1
+
+
+def test_leaving_is_as_good_as_silence_and_quicker(stage: Stage) -> None:
+    stage.beat(left=True)
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+
+
+def test_a_daemon_that_only_looks_on_keeps_no_order_of_an_earlier_one(stage: Stage) -> None:
+    stage.beat(controls=False)
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+    # Advice that it writes itself stays.
+    text = [Advise(stage.ids[1], "soon")]
+    TouchedJobs(stage.folder).note(text, stage.cluster.read(), PRIORITIES)
+    stage.cluster.apply(text)
+    assert stage.watch.look()
+    assert stage.cluster.advice[stage.ids[1]] == "soon"
+
+
+def test_where_no_daemon_ever_was_nothing_is_done(tmp_path: Path) -> None:
+    cluster = MemoryCluster()
+    cluster.submit()
+    assert Watch(tmp_path, lambda: (cluster, None)).look()
+    assert cluster.asked == []
+
+
+def test_a_heartbeat_that_was_lost_is_none(stage: Stage) -> None:
+    (stage.folder / HEARTBEAT_FILE).write_text("{")
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+
+
+def test_a_full_disk_does_not_keep_it_from_returning_or_make_it_repeat(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    stage.clocks.pass_by(61.0)
+    monkeypatch.setattr("live_scheduler.safety.touched.os.write", full)
+    monkeypatch.setattr("live_scheduler.safety.dead_mans_switch.write_heartbeat", full)
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+    done = list(stage.cluster.asked)
+    for _ in range(10):
+        stage.clocks.pass_by(10.0)
+        assert stage.watch.look()
+    assert stage.cluster.asked == done
+
+
+# The daemon's side, and the process
+
+
+@pytest.fixture
+def lease(tmp_path: Path) -> Iterator[ControlLease]:
+    lease = ControlLease(tmp_path / "live" / "c", SETTINGS)
+    yield lease
+    until(lambda: all(map(has_words, psutil.Process().children())), "what was started has its command line")
+    for pid in pids_of(tmp_path):
+        psutil.Process(pid).kill()
+
+
+def pids_of(folder: Path) -> list[int]:
+    """The switches that watch below a folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if "live_scheduler.safety.dead_mans_switch" in words and any(str(folder) in word for word in words):
+            found.append(process.pid)
+    return found
+
+
+def has_words(process: psutil.Process) -> bool:
+    """Whether a process is past its exec(), or gone."""
+    try:
+        return bool(process.cmdline())
+    except psutil.Error:
+        return True
+
+
+def until(happened: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_one_daemon_a_state_folder(lease: ControlLease) -> None:
+    lease.take()
+    assert lease.folder.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(BadInputError, match=rf"already \(process {os.getpid()}\)"):
+        ControlLease(lease.folder, SETTINGS).take()
+    assert watch_settings(lease.folder) == SETTINGS
+
+
+def test_one_switch_a_daemon_and_another_when_it_is_gone(lease: ControlLease) -> None:
+    lease.take()
+    until(lambda: is_held(lease.folder / WATCH_LOCK), "the switch watches")
+    (pid,) = pids_of(lease.folder)
+    assert holder(lease.folder / WATCH_LOCK) == pid
+    assert os.getsid(pid) != os.getsid(0)  # what ends our terminal does not end it
+    lease.beat()
+    assert pids_of(lease.folder) == [pid]
+    assert psutil.Process(pid).memory_info().rss < 60 * 2**20
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_held(lease.folder / WATCH_LOCK), "it is gone")
+    lease.beat()
+    until(lambda: is_held(lease.folder / WATCH_LOCK), "another watches")
+    assert pid not in pids_of(lease.folder)
+
+
+def test_word_is_left_before_anything_is_changed(lease: ControlLease) -> None:
+    cluster = MemoryCluster()
+    job_id = cluster.submit()
+    lease.take()
+    lease.before([SetPriority(job_id, 20_000)], cluster.read(), cluster.priorities)
+    assert job_id in TouchedJobs(lease.folder)
+
+
+def test_where_no_word_can_be_left_nothing_may_be_changed(
+    lease: ControlLease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = MemoryCluster()
+    job_id = cluster.submit()
+    lease.take()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("live_scheduler.safety.touched.os.write", full)
+    with pytest.raises(ServiceUnavailableError, match="No space left on device; nothing is changed"):
+        lease.before([SetPriority(job_id, 20_000)], cluster.read(), cluster.priorities)
+    monkeypatch.setattr("live_scheduler.safety.control_lease.write_heartbeat", full)
+    with pytest.raises(ServiceUnavailableError):
+        lease.before([], cluster.read(), cluster.priorities)
+    with pytest.raises(ServiceUnavailableError):
+        lease.beat()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInputError, match="cannot be written"):
+        ControlLease(tmp_path / "file" / "live", SETTINGS).take()
+    assert pids_of(tmp_path) == []
+
+
+def test_who_only_looks_on_needs_no_switch(tmp_path: Path) -> None:
+    lease = ControlLease(tmp_path, replace(SETTINGS, mode=Mode.OBSERVE))
+    lease.take()
+    assert pids_of(tmp_path) == []
+    assert json.loads((tmp_path / HEARTBEAT_FILE).read_text())["controls"] is False
+
+
+def test_a_switch_without_a_state_says_what_is_missing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 1
+    assert "There are no settings" in result.stdout
+
+
+def test_a_lock_is_free_when_its_holder_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / DAEMON_LOCK
+    code = (
+        "import sys, time; from pathlib import Path;"
+        "from live_scheduler.safety.process_lock import ProcessLock;"
+        "lock = ProcessLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); time.sleep(600)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        assert holder(path) == other.pid
+        assert not ProcessLock(path).acquire()
+    finally:
+        other.kill()
+        other.communicate()
+    assert not is_held(path)
+    with ProcessLock(path) as lock:
+        assert lock.acquire()
+        assert is_held(path)
+    assert not is_held(path)
+
+
+def test_whoever_only_asks_keeps_nobody_from_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / DAEMON_LOCK
+    with path.open("w") as asker, ProcessLock(path) as lock:
+        fcntl.flock(asker, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda _: asker.close())  # it has its answer
+        assert lock.acquire()
+
+
+def test_one_that_stays_takes_the_place_of_another_that_is_gone(lease: ControlLease) -> None:
+    lease.take()
+    lock = lease.folder / WATCH_LOCK
+    until(lambda: is_held(lock), "the daemon's own watches")
+    first = holder(lock)
+    assert first is not None
+    command = [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", "--stay", str(lease.folder)]
+    staying = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        os.kill(first, signal.SIGTERM)
+        until(lambda: holder(lock) == staying.pid, "it takes over")
+        lease.beat()
+        assert pids_of(lease.folder) == [staying.pid]
+        staying.terminate()
+        assert staying.wait(timeout=60) == 0
+        assert not is_held(lock)
+    finally:
+        staying.kill()
+        staying.wait()

@@ -1,0 +1,20 @@
+import subprocess
+import sys
+
+import pytest
+
+# What the way back needs of a Slurm cluster; the switch that waits to go it is to stay small.
+WAY_BACK = "live_scheduler.safety.way_back, live_scheduler.slurm.adapter, live_scheduler.state_folder"
+HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "fsspec", "httpx", "pydantic", "fastapi", "grpc", "mlflow"}
+# The daemon and its forecasts decide without tables.
+DAEMON = "live_scheduler.assembly, live_scheduler.forecast.forecast_process"
+TABLES = {"pandas", "pyarrow", "scipy", "sklearn", "mlflow"}
+
+
+@pytest.mark.parametrize(("modules", "heavy"), [(WAY_BACK, HEAVY), (DAEMON, TABLES)])
+def test_what_runs_beside_a_cluster_imports_no_heavy_library(modules: str, heavy: set[str]) -> None:
+    code = f"import sys, {modules}; print(*({heavy!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == []

@@ -1,0 +1,185 @@
+"""One schema: pydantic and protobuf say the same, and what protobuf's compiler makes is up to date."""
+
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from cluster_logs.errors import BadInputError
+from live_scheduler.service import generate, live_messages, scheduler_pb2, schema
+from live_scheduler.service.protobuf_messages import from_protobuf, protobuf_class, to_protobuf
+
+BASES = (schema.Message, schema.Pushed)
+MESSAGES = {
+    name: kind
+    for name, kind in vars(schema).items()
+    if isinstance(kind, type) and issubclass(kind, schema.Message) and kind not in BASES
+}
+SCALARS = {
+    str: FieldDescriptor.TYPE_STRING,
+    int: FieldDescriptor.TYPE_INT64,
+    float: FieldDescriptor.TYPE_DOUBLE,
+    bool: FieldDescriptor.TYPE_BOOL,
+}
+ZEROS = ("", 0, False, (), {}, 0.0)
+
+
+def without_bounds(annotation: object) -> object:
+    """`Annotated[str, ...]` and a choice of texts are a string."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return without_bounds(typing.get_args(annotation)[0])
+    return str if typing.get_origin(annotation) is typing.Literal else annotation
+
+
+def described(annotation: object) -> tuple[str, object]:
+    """(one / optional / repeated / map, type) of a field of the schema."""
+    annotation = without_bounds(annotation)
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        (kind,) = (part for part in inner if part is not type(None))
+        return "optional", without_bounds(kind)
+    if origin is tuple:
+        return "repeated", without_bounds(inner[0])
+    if origin is dict:
+        assert without_bounds(inner[0]) is str
+        return "map", without_bounds(inner[1])
+    return "one", annotation
+
+
+def described_in_protobuf(field: typing.Any) -> tuple[str, object]:
+    """The same of a field of the protobuf message."""
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        assert field.message_type.fields_by_name["key"].type == FieldDescriptor.TYPE_STRING
+        return "map", described_in_protobuf(field.message_type.fields_by_name["value"])[1]
+    kind = (
+        field.message_type.name
+        if field.message_type is not None
+        else next(kind for kind, number in SCALARS.items() if number == field.type)
+    )
+    if field.is_repeated:
+        return "repeated", kind
+    # The word `optional` makes a group of its own of a field; messages know presence without it.
+    return ("one" if field.containing_oneof is None else "optional"), kind
+
+
+def test_both_hold_the_same_messages() -> None:
+    assert set(scheduler_pb2.DESCRIPTOR.message_types_by_name) == set(MESSAGES)
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES))
+def test_a_message_has_the_same_fields_in_both(name: str) -> None:
+    fields = protobuf_class(name).DESCRIPTOR.fields_by_name
+    assert sorted(fields) == sorted(MESSAGES[name].model_fields)
+    for field, info in MESSAGES[name].model_fields.items():
+        how, kind = described(info.annotation)
+        kind = kind.__name__ if isinstance(kind, type) and issubclass(kind, BaseModel) else kind
+        assert described_in_protobuf(fields[field]) == (how, kind), field
+        if how == "optional":
+            assert info.default is None, field
+        elif not info.is_required():
+            # What protobuf does not send is its zero value: the default must mean the same.
+            assert info.get_default(call_default_factory=True) in ZEROS, field
+
+
+def test_the_generated_modules_are_those_of_the_protobuf_file(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools")
+    made = generate.generate(tmp_path)
+    assert len(made) == 2
+    for path in made:
+        kept = generate.ROOT / path.relative_to(tmp_path)
+        assert kept.read_text() == path.read_text(), "stale: make protobuf"
+
+
+# Round trips
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20)
+times = st.floats(min_value=1.0, max_value=4e9, allow_subnormal=False)
+small = st.integers(min_value=0, max_value=1_000)
+
+
+def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
+    """Any message of a kind whose fields have no rules beyond their bounds."""
+    values: dict[str, st.SearchStrategy[typing.Any]] = {}
+    for field, info in kind.model_fields.items():
+        how, inner = described(info.annotation)
+        if how == "one" and typing.get_origin(info.annotation) is typing.Literal:
+            one: st.SearchStrategy[typing.Any] = st.sampled_from(typing.get_args(info.annotation))
+        elif isinstance(inner, type) and issubclass(inner, schema.Message):
+            one = st.deferred(lambda inner=inner: messages(inner))
+        else:
+            one = {str: texts, int: small, float: times, bool: st.booleans()}[inner]
+        if how == "optional":
+            one = st.none() | one
+        elif how == "repeated":
+            by = {"jobs": lambda m: getattr(m, "job_id", None) or m.job.job_id, "nodes": lambda m: m.name}
+            unique = by.get(field) if isinstance(inner, type) and issubclass(inner, schema.Message) else None
+            unique = str if field == "partitions" and inner is str else unique
+            one = st.lists(one, max_size=3, unique_by=unique).map(tuple)
+        elif how == "map":
+            one = st.dictionaries(texts, one, max_size=3)
+        values[field] = one
+    made = st.fixed_dictionaries(values)
+    if kind is schema.EndedJob:
+        made = made.map(lambda v: {**v, "end_time_s": max(v["end_time_s"], v["start_time_s"] or 0.0)})
+    return made.map(lambda found: kind(**found))
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES))
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_any_message_survives_protobuf_and_json(name: str, data: st.DataObject) -> None:
+    message = data.draw(messages(MESSAGES[name]))
+    wire = to_protobuf(message).SerializeToString()
+    read = protobuf_class(name)()
+    read.ParseFromString(wire)
+    assert from_protobuf(read, MESSAGES[name]) == message
+    assert MESSAGES[name].model_validate_json(message.model_dump_json()) == message
+
+
+@given(state=messages(schema.ClusterState))
+@settings(max_examples=25, deadline=None)
+def test_a_pushed_cluster_is_read_as_it_was_pushed(state: schema.ClusterState) -> None:
+    read = live_messages.live_cluster(state)
+    again = live_messages.live_cluster(live_messages.pushed_cluster(read))
+    assert again == read
+    assert [job.job_id for job in read.jobs] == [job.job_id for job in state.jobs]
+    assert all(job.partition for job in read.jobs)
+
+
+JOB = {"job_id": "1", "virtual_cluster": "vc1", "gpus": 1, "submit_time_s": 1e9}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"at_s": float("nan")}, "ClusterState.at_s is nan"),
+        ({"at_s": -1.0}, "ClusterState.at_s is -1.0"),
+        ({"jobs": [JOB | {"gpus": -2}]}, "ClusterState.jobs.0.gpus is -2"),
+        ({"jobs": [JOB | {"job_id": ""}]}, "ClusterState.jobs.0.job_id is ''"),
+        ({"jobs": [JOB, JOB]}, "job '1' is given 2 times"),
+        ({"nodes": [{"name": "n", "gpus": 1, "gpus_used": 0, "available": True, "partitions": []}] * 2},
+         "node 'n' is given 2 times"),
+        ({"nodes": [{"name": "n", "gpus": 1, "partitions": ["a", "a"]}]}, "partition 'a' is given 2 times"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_named(change: Mapping[str, object], said: str) -> None:
+    made = scheduler_pb2.ClusterState(**({"at_s": 1e9} | change))
+    with pytest.raises(BadInputError, match=said.replace(".", r"\.")):
+        from_protobuf(made, schema.ClusterState)
+
+
+def test_unknown_fields_are_refused_by_name() -> None:
+    with pytest.raises(ValidationError, match="gpu_count"):
+        schema.Job(**JOB, gpu_count=3)
+
+
+def test_messages_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        schema.Job(**JOB).gpus = 3

@@ -1,0 +1,63 @@
+"""Ends foretold by estimates: what is believed is played forward, not what will be."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cluster_logs.errors import BadInputError
+from simulator.cluster import ClusterSpec
+from simulator.replay import simulate
+from simulator.workload import Job, Workload
+
+ONE_GPU = ClusterSpec({"vc": 1}, gpus_per_node=1)
+
+
+def workload(*jobs: tuple[float, float, float | None]) -> Workload:
+    """Jobs on one GPU: submission, run time and estimate (s)."""
+    made = tuple(
+        Job(f"j{i}", "vc", "u", 1, submit_s, duration_s, estimated_duration_s=estimate_s, order=i)
+        for i, (submit_s, duration_s, estimate_s) in enumerate(jobs)
+    )
+    return Workload(made, {})
+
+
+def foretold(found: Workload, policy: str = "fifo", by: str = "estimated") -> list[float]:
+    result = simulate(found, ONE_GPU, policy, predict=True, predict_by=by)  # type: ignore[arg-type]
+    table: pd.DataFrame = result.jobs
+    return table.sort_values("job_id")["predicted_end_time_s"].tolist()
+
+
+def test_what_waits_and_runs_is_played_by_its_estimates() -> None:
+    jobs = workload((0, 100, 50), (10, 100, 30), (20, 10, 10))
+    assert foretold(jobs, by="true") == [100, 200, 210]
+    assert foretold(jobs) == [50, 80, 90]
+
+
+def test_an_estimate_that_is_outlived_counts_twice() -> None:
+    # At 70 s the first has run for 70 of 50 estimated: it is believed to take 100.
+    assert foretold(workload((0, 300, 50), (70, 10, 10))) == [50, 110]
+    assert foretold(workload((0, 300, 50), (250, 10, 10))) == [50, 410]
+
+
+def test_right_estimates_foretell_what_true_run_times_do() -> None:
+    rng = np.random.default_rng(3)
+    submit = np.sort(rng.integers(0, 5_000, 60)).astype(float)
+    run = rng.integers(10, 400, 60).astype(float)
+    jobs = workload(*((s, r, r) for s, r in zip(submit, run, strict=True)))
+    for policy in ("fifo", "qssf"):
+        assert foretold(jobs, policy) == foretold(jobs, policy, by="true")
+
+
+def test_only_the_jobs_that_are_asked_for_are_foretold() -> None:
+    jobs = workload((0, 100, 50), (10, 100, 30), (20, 10, 10))
+    for by, expected in (("estimated", 80.0), ("true", 200.0)):
+        result = simulate(jobs, ONE_GPU, "fifo", predict={"j1"}, predict_by=by)  # type: ignore[arg-type]
+        foretold_ends = result.jobs.set_index("job_id")["predicted_end_time_s"].dropna()
+        assert foretold_ends.to_dict() == {"j1": expected}
+
+
+def test_without_an_estimate_nothing_can_be_foretold_by_it() -> None:
+    with pytest.raises(BadInputError, match="'j0' cannot be foretold"):
+        foretold(workload((0, 100, None)))
+    with pytest.raises(BadInputError, match="guessed"):
+        foretold(workload((0, 100, 1)), by="guessed")

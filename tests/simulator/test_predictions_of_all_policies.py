@@ -1,0 +1,116 @@
+"""What is foretold at submission is exactly what a naive forward run shows, under every policy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.cluster import ClusterSpec
+from simulator.colocation import UtilisationModel
+from simulator.conformance import SHAPES, sample_changes, sample_workload
+from simulator.elastic.allocation import Pool
+from simulator.elastic.engine import ElasticSimulation
+from simulator.elastic.rules.elastic_fifo import ElasticFifo
+from simulator.engine import Simulation
+from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.prediction import PredictingSimulation, fair_times_s
+from simulator.replay import simulate
+from simulator.snapshot import RunState
+from simulator.workload import Job, Workload
+
+
+def naively(name, workload, cluster, changes, moments):
+    """Foretell by fresh simulations that begin with the state and run to the end; only at some moments."""
+    given = {"colocation": UtilisationModel()}
+    simulation = Simulation(workload, cluster, load_policy(name), name=name, changes=changes, **given)
+    foretold, first = {}, 0
+    while simulation.step():
+        submitted = [view for view in simulation.jobs[first:] if view.submit_time_s <= simulation.now_s]
+        first += len(submitted)
+        if not submitted or simulation.decisions % moments:
+            continue
+        state = simulation.state()
+        for view in (*state.running, *state.waiting):  # nobody knows who will withdraw a job
+            view.job = replace(view.job, cancel_time_s=None)
+        ahead = Simulation(
+            Workload((), {}), simulation.cluster, load_policy(name), name=name, initial=state, **given
+        )
+        ahead.run()
+        ends = {view.job.job_id: view.end_time_s for view in ahead.jobs}
+        for view in submitted:
+            over = view.state is RunState.COMPLETED
+            foretold[view.job.job_id] = view.end_time_s if over else ends.get(view.job.job_id)
+    return foretold
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@settings(max_examples=6, deadline=None)
+@given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 200))
+def test_predictions_equal_naive_forward_runs_and_change_nothing(name, shape, seed):
+    workload, cluster = sample_workload(shape, seed, jobs=50)
+    changes = sample_changes(shape, seed, cluster)
+    given = {"changes": changes, "colocation": UtilisationModel()}
+    predicting = PredictingSimulation(workload, cluster, load_policy(name), name=name, **given)
+    predicting.run()
+    assert "predicted_end_time_s" in predicting.result().jobs
+    plain = Simulation(workload, cluster, load_policy(name), name=name, **given)
+    plain.run()
+    assert [view.end_time_s for view in predicting.jobs] == [view.end_time_s for view in plain.jobs]
+    foretold = {view.job.job_id: view.predicted_end_time_s for view in predicting.jobs}
+    naive = naively(name, workload, cluster, changes, moments=5)
+    assert {job_id: foretold[job_id] for job_id in naive} == naive
+
+
+@pytest.mark.parametrize("name", ["fifo", "elastic_fifo"])
+@settings(max_examples=10, deadline=None)
+@given(shape=st.sampled_from(["quiet", "loaded", "burst", "gangs", "elastic"]), seed=st.integers(0, 200))
+def test_where_arrivals_never_delay_the_true_end_is_what_a_forward_run_shows(name, shape, seed):
+    workload, cluster = sample_workload(shape, seed, jobs=50)
+    workload = replace(workload, jobs=tuple(replace(job, cancel_time_s=None) for job in workload.jobs))
+    assert load_policy(name).arrivals_never_delay
+    table = simulate(workload, cluster, name, predict=True).jobs.set_index("job_id")
+    assert table["predicted_end_time_s"].tolist() == table["end_time_s"].tolist()
+    naive = naively(name, workload, cluster, (), moments=3)
+    assert table["end_time_s"][list(naive)].tolist() == list(naive.values())
+
+
+def test_easy_lets_later_jobs_delay_earlier_ones_and_says_so():
+    assert not load_policy("easy").arrivals_never_delay
+    summary = simulate(*sample_workload("gangs", 2, jobs=60), "easy", predict=True).summary
+    assert summary["later_than_predicted_pct"] > 0
+
+
+def test_what_cannot_be_known_does_not_count():
+    """A job that is withdrawn later is foretold as if it stayed, and so are those behind it."""
+    cluster = ClusterSpec({"a": 1}, 4)
+    jobs = [
+        Job("first", "a", "u", 4, 0.0, 100.0, 100.0, 0, cancel_time_s=10.0),
+        Job("second", "a", "u", 4, 5.0, 50.0, 50.0, 1),
+        Job("third", "a", "u", 4, 20.0, 10.0, 10.0, 2),
+    ]
+    table = simulate(Workload(tuple(jobs), {}), cluster, "fifo", predict=True).jobs
+    assert table["predicted_end_time_s"].tolist() == [100.0, 150.0, 70.0]
+    assert table["end_time_s"].tolist() == [10.0, 60.0, 70.0]
+
+
+def test_fair_times_are_those_of_the_pool():
+    workload, cluster = sample_workload("elastic", 4, jobs=60)
+    distinct = tuple(
+        replace(
+            job, virtual_cluster="a", submit_time_s=job.submit_time_s + 0.01 * i, cancel_time_s=None, order=i
+        )
+        for i, job in enumerate(workload.jobs)
+    )
+    workload = Workload(distinct, {})
+    pool = ElasticSimulation(workload, Pool(96, whole=True), ElasticFifo())
+    pool.run()
+    expected = {job.job.job_id: job for job in pool.ended}
+    simulation = Simulation(workload, cluster, load_policy("fifo"))
+    simulation.run()
+    for view in simulation.jobs:  # the pool's schedule, seen as the main engine's
+        view.end_time_s = expected[view.job.job_id].end_time_s
+    fair = fair_times_s(simulation.jobs, {"a": 96})
+    known = [expected[view.job.job_id].fair_duration_s for view in simulation.jobs]
+    assert np.allclose(fair, known, rtol=1e-9, atol=1e-9)

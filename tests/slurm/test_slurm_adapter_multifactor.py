@@ -1,0 +1,78 @@
+"""The adapter where Slurm computes priorities (priority/multifactor): above all of them, and back again."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from live_scheduler.adapter import ReturnToDefault, SetPriority
+from live_scheduler.slurm.adapter import SlurmAdapter
+from live_scheduler.slurm.control import PRIORITIES
+from tests.slurm.adapter_jobs import FULL, runs, submit, until_reads
+from tests.slurm.conftest import commands_talk_to, skip_without_slurm
+from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
+
+
+@pytest.fixture(scope="module")
+def computing() -> Iterator[PrivateSlurm]:
+    """A node in two partitions; large jobs come first, and a nice job last."""
+    skip_without_slurm()
+    folder = short_folder()
+    cluster = PrivateSlurm(
+        folder,
+        nodes=(Node("n1"), Node("n2")),
+        partitions=(
+            Partition("vc1", ("n1", "n2")),
+            Partition("vc2", ("n2",), options="PriorityJobFactor=10"),
+        ),
+        settings={
+            "PriorityType": "priority/multifactor",
+            "PriorityWeightJobSize": "100000",
+            "PriorityWeightPartition": "4000000000",
+            "PriorityCalcPeriod": "1",
+        },
+    )
+    try:
+        with cluster:
+            yield cluster
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def slurm(computing: PrivateSlurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateSlurm]:
+    yield from commands_talk_to(computing, monkeypatch)
+
+
+def test_ours_lie_above_all_and_go_back_to_what_slurm_computes(slurm: PrivateSlurm) -> None:
+    adapter = SlurmAdapter()
+    full = submit(slurm, "--nodes=2", FULL)
+    until_reads(slurm, adapter, lambda state: runs(state, full), "the cluster is full")
+    wide = submit(slurm, "--nodes=2", "--ntasks=64", FULL)
+    narrow = submit(slurm, FULL)
+    nice = submit(slurm, "--nice=1000", FULL)
+    both = submit(slurm, "--partition=vc1,vc2", FULL)
+    preferred = submit(slurm, "--partition=vc2", FULL)
+    held = submit(slurm, "--hold", FULL)
+    ids = [wide, narrow, nice, both, preferred]
+    before = {job_id: adapter.read().by_id[job_id].priority for job_id in ids}
+    assert all(priority is not None and priority < PRIORITIES.least for priority in before.values())
+    changes = [SetPriority(job_id, PRIORITIES.least + at) for at, job_id in enumerate(ids)]
+    assert adapter.apply(changes) == []
+    late = submit(slurm, "--partition=vc2", FULL)
+    jobs = adapter.read().by_id
+    assert [jobs[job_id].priority for job_id in ids] == [change.priority for change in changes]
+    assert (jobs[late].priority or 0) < PRIORITIES.least
+    # They keep their places whatever Slurm computes meanwhile, and over a restart.
+    slurm.stop_controller()
+    slurm.start_controller()
+    slurm.run("scontrol", "reconfigure")
+    jobs = adapter.read().by_id
+    assert [jobs[job_id].priority for job_id in ids] == [change.priority for change in changes]
+    # What is given back gets what Slurm computes now, whatever it had before.
+    back = [ReturnToDefault(job_id, 17 if at % 2 else None) for at, job_id in enumerate(ids)]
+    assert adapter.apply(back) == []
+    assert [refusal.change for refusal in adapter.apply([ReturnToDefault(held)])] == [ReturnToDefault(held)]
+    state = adapter.read()
+    assert {job_id: state.by_id[job_id].priority for job_id in ids} == before
+    assert state.by_id[held].held

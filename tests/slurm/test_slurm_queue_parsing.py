@@ -1,0 +1,441 @@
+"""What squeue, sinfo and comments say, read without a Slurm: odd records, host states, words of users."""
+
+import dataclasses
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from cluster_logs.slurm_mark import SlurmMark, Stage
+from live_scheduler.cluster_state import LiveJob
+from live_scheduler.slurm import queue_reading
+from live_scheduler.slurm.job_comment import JobComment
+from live_scheduler.slurm.node_reading import NodeKind, gpus_used, parse_nodes, starts_jobs
+from live_scheduler.slurm.queue_reading import QUEUE_FIELDS, QueueReader, QueueRow, count_tasks, time_s
+from live_scheduler.slurm.scontrol_session import fits_a_line
+from live_scheduler.slurm.stale_reasons import as_of_now
+
+PLAIN = {
+    "JobID": "17",
+    "ArrayJobID": "17",
+    "ArrayTaskID": "N/A",
+    "HetJobID": "N/A",
+    "HetJobOffset": "N/A",
+    "State": "PENDING",
+    "UserName": "ada",
+    "Partition": "vc1",
+    "PriorityLong": "4294901750",
+    "Nice": "0",
+    "Reason": "Priority",
+    "Dependency": "(null)",
+    "SubmitTime": "1700000000",
+    "StartTime": "1700000500",
+    "EligibleTime": "1700000000",
+    "TimeLimit": "1-00:00:00",
+    "NumCPUs": "4",
+    "NumNodes": "1",
+    "NumTasks": "1",
+    "tres-alloc": "cpu=4,mem=4000M,node=1,billing=4,gres/gpu=2",
+    "tres-per-job": "N/A",
+    "tres-per-node": "gres:gpu:2",
+    "tres-per-task": "N/A",
+    "OverSubscribe": "OK",
+    "Requeue": "1",
+    "RestartCnt": "0",
+    "NodeList": "",
+    "ReqNodes": "",
+    "Name": "train",
+    "Comment": "(null)",
+    "admin_comment": "",
+    "EndTime": "N/A",
+}
+
+
+def row(kinds: dict[str, NodeKind] | None = None, **changed: str) -> QueueRow:
+    """The row of a waiting job with some fields changed (`_` stands for `-` in their names)."""
+    values = PLAIN | {name.replace("_", "-") if "tres" in name else name: v for name, v in changed.items()}
+    assert set(values) == set(QUEUE_FIELDS)
+    return QueueReader().parse([[values[name] for name in QUEUE_FIELDS]], kinds or {})[0]
+
+
+def job(**changed: str) -> LiveJob:
+    return row(**changed).job
+
+
+def test_a_waiting_job() -> None:
+    assert job() == LiveJob(
+        job_id="17",
+        partition="vc1",
+        virtual_cluster="vc1",
+        gpus=2,
+        submit_time_s=1_700_000_000.0,
+        user="ada",
+        name="train",
+        cpus=4,
+        nodes=1,
+        time_limit_s=86_400.0,
+        priority=4_294_901_750,
+        reason="Priority",
+    )
+
+
+@pytest.mark.parametrize(
+    ("tres", "per_job", "per_node", "per_task", "gpus", "shares"),
+    [
+        ("cpu=1,node=2,gres/gpu:a100=8,gres/gpu=8", "N/A", "gres:gpu:a100:4", "N/A", 8, False),
+        # AccountingStorageTRES without gres/gpu
+        ("cpu=1,node=2", "N/A", "gres:gpu:a100:4", "N/A", 8, False),
+        ("cpu=1,node=2", "gres:gpu:3", "N/A", "N/A", 3, False),
+        ("cpu=1,node=2", "gres/gpu:3", "N/A", "N/A", 3, False),
+        ("cpu=1,node=2", "N/A", "N/A", "gres/gpu:h100:1", 6, False),
+        ("cpu=1,node=2", "gres:gpu:a:1,gres:gpu:b:2", "N/A", "N/A", 3, False),
+        ("cpu=1,node=2", "N/A", "gres:gpu", "N/A", 2, False),
+        ("cpu=1,node=2", "N/A", "gres:craynetwork:2", "N/A", 0, False),
+        ("cpu=1,node=2,gres/shard=6", "N/A", "gres:shard:3", "N/A", 2, True),
+        ("cpu=1,node=2", "N/A", "gres:shard:3", "N/A", 2, True),
+        ("", "N/A", "N/A", "N/A", 0, False),
+    ],
+)
+def test_gpus(tres: str, per_job: str, per_node: str, per_task: str, gpus: int, shares: bool) -> None:
+    got = job(
+        tres_alloc=tres,
+        tres_per_job=per_job,
+        tres_per_node=per_node,
+        tres_per_task=per_task,
+        NumNodes="2",
+        NumTasks="6",
+    )
+    assert (got.gpus, got.shares_gpus) == (gpus, shares)
+
+
+def test_a_job_that_wants_its_nodes_for_itself_gets_all_of_them() -> None:
+    kinds = {"vc1": NodeKind(8, 96)}
+    alone = row(kinds, OverSubscribe="NO", tres_alloc="cpu=4,node=2,gres/gpu=2").job
+    assert (alone.gpus, alone.cpus) == (16, 192)
+    elsewhere = row(kinds, OverSubscribe="NO", Partition="mixed").job
+    assert (elsewhere.gpus, elsewhere.cpus) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "held"),
+    [
+        ({"PriorityLong": "0", "Reason": "JobHeldUser"}, True),
+        ({"PriorityLong": "0", "Reason": "JobHeldAdmin"}, True),
+        ({"Reason": "JobHoldMaxRequeue"}, True),
+        ({"Reason": "launch_failed_requeued_held"}, True),
+        ({"State": "REQUEUE_HOLD", "Reason": "job requeued in held state"}, True),
+        ({"State": "SPECIAL_EXIT"}, True),
+        ({"Reason": "Priority"}, False),
+        ({"Reason": "QOSUsageThreshold"}, False),
+        ({"State": "RUNNING", "PriorityLong": "0", "NodeList": "n1"}, False),
+    ],
+)
+def test_holds(changed: dict[str, str], held: bool) -> None:
+    assert job(**changed).held is held
+
+
+@pytest.mark.parametrize(
+    ("changed", "waits_for"),
+    [
+        ({"Reason": "None"}, ""),
+        ({"Reason": "Resources"}, ""),
+        ({"Reason": "ReqNodeNotAvail, May be reserved for other job"}, ""),
+        (
+            {
+                "Reason": "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority"
+                " partitions"
+            },
+            "",
+        ),
+        ({"Reason": "ANewReasonOfLaterVersions"}, ""),
+        # The dependency is known before Slurm has looked at the job.
+        ({"Reason": "None", "Dependency": "afterok:16(unfulfilled)"}, "Dependency"),
+        *(
+            ({"Reason": reason}, reason)
+            for reason in (
+                "BeginTime",
+                "Reservation",
+                "ReqNodeNotAvail, Reserved for maintenance",
+                "ReqNodeNotAvail, UnavailableNodes:n3",
+                "Licenses",
+                "AssocGrpGRES",
+                "QOSMaxJobsPerUserLimit",
+                "PartitionDown",
+                "PartitionTimeLimit",
+                "JobArrayTaskLimit",
+                "BadConstraints",
+                "InvalidQOS",
+            )
+        ),
+    ],
+)
+def test_what_a_job_waits_for(changed: dict[str, str], waits_for: str) -> None:
+    assert job(**changed).waits_for == waits_for
+
+
+def test_an_array_that_waits_is_one_record() -> None:
+    waiting = row(ArrayTaskID="5-9%2")
+    assert (waiting.job.job_id, waiting.job.tasks, waiting.target) == ("17", 5, "17_[5-9]")
+    assert not waiting.job.requeueable
+    running = row(JobID="21", ArrayTaskID="4", State="RUNNING", NodeList="n1")
+    assert (running.job.job_id, running.job.tasks, running.target) == ("17_4", 1, "17_4")
+    # The last task keeps the array's number; requeued, it is still that task.
+    again = row(ArrayTaskID="9", RestartCnt="1")
+    assert (again.job.job_id, again.job.tasks, again.target) == ("17_9", 1, "17_9")
+    last = row(ArrayTaskID="9")
+    assert (last.job.job_id, last.job.tasks, last.target) == ("17", 1, "17_[9]")
+
+
+@given(st.sets(st.integers(0, 400), min_size=1))
+def test_tasks_are_counted_as_slurm_writes_them(tasks: set[int]) -> None:
+    written = written_as_slurm_does(sorted(tasks))
+    assert count_tasks(f"{written}%7") == count_tasks(written) == len(tasks)
+
+
+def written_as_slurm_does(tasks: list[int]) -> str:
+    """Slurm's bit strings: spans, and steps for regular ones."""
+    if len(tasks) > 2 and len({b - a for a, b in itertools.pairwise(tasks)}) == 1:
+        step = tasks[1] - tasks[0]
+        return f"{tasks[0]}-{tasks[-1]}" + (f":{step}" if step > 1 else "")
+    spans: list[list[int]] = []
+    for task in tasks:
+        if spans and spans[-1][-1] == task - 1:
+            spans[-1].append(task)
+        else:
+            spans.append([task])
+    return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
+
+
+def test_components_of_a_heterogeneous_job_are_changed_one_by_one() -> None:
+    first = row(HetJobID="17", HetJobOffset="0")
+    second = row(JobID="18", HetJobID="17", HetJobOffset="1")
+    assert [each.job.job_id for each in (first, second)] == ["17+0", "17+1"]
+    assert [each.target for each in (first, second)] == ["17+0", "17+1"]
+
+
+def test_where_a_run_holds_its_gpus() -> None:
+    running = job(
+        State="RUNNING",
+        NodeList="n[1-3,05]",
+        NumNodes="4",
+        tres_alloc="cpu=4,gres/gpu=9",
+        StartTime="1700000500",
+    )
+    assert running.gpus_on == (("n1", 3), ("n2", 2), ("n3", 2), ("n05", 2))
+    assert running.start_time_s == 1_700_000_500.0
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [
+        ("UNLIMITED", None),
+        ("NOT_SET", None),
+        ("365-00:00:00", None),  # what Slurm sets at the start of a job without a limit
+        ("30:00", 1800.0),
+        ("1:00:00", 3600.0),
+        ("2-12:00:00", 216_000.0),
+    ],
+)
+def test_time_limits(limit: str, seconds: float | None) -> None:
+    assert job(TimeLimit=limit).time_limit_s == seconds
+
+
+def test_times_are_utc_in_whatever_form() -> None:
+    assert time_s("1700000000") == time_s("2023-11-14T22:13:20") == 1_700_000_000.0
+    assert [time_s(word) for word in ("Unknown", "N/A", "None", "")] == [None] * 4
+
+
+def test_a_begin_time_is_one_after_the_submission() -> None:
+    assert job(EligibleTime="1700003600").begin_time_s == 1_700_003_600.0
+    assert job().begin_time_s is None
+    assert job(EligibleTime="N/A").begin_time_s is None
+
+
+def test_a_marked_job_belongs_to_its_home() -> None:
+    mark = SlurmMark("vc2", 1_600_000_000, Stage.PROFILING)
+    by_admin = job(Partition="prof", admin_comment=mark.written_beside("site: ok"))
+    by_comment = job(Partition="prof", Comment=JobComment("my words", mark.to_text(), "soon").to_text())
+    for each in (by_admin, by_comment):
+        assert (each.partition, each.virtual_cluster) == ("prof", "vc2")
+        assert (each.submit_time_s, each.mark) == (1_600_000_000.0, mark.to_text())
+    assert by_comment.comment == "my words"
+
+
+def test_a_record_that_did_not_change_is_not_parsed_again() -> None:
+    reader = QueueReader()
+    record = [PLAIN[name] for name in QUEUE_FIELDS]
+    guess = [*record]
+    guess[QUEUE_FIELDS.index("StartTime")] = "1700009999"
+    first = reader.parse([record], {})[0]
+    assert reader.parse([guess], {})[0] is first
+    guess[QUEUE_FIELDS.index("PriorityLong")] = "7"
+    assert reader.parse([guess], {})[0].job.priority == 7
+
+
+@pytest.mark.parametrize("text", ["", "17", "17\x1f18\n"])
+def test_an_answer_that_broke_off_is_no_empty_queue(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_reading, "call", lambda *_, **__: text)
+    if not text:
+        assert QueueReader().read({}, 1.0) == []
+    else:
+        with pytest.raises(ServiceUnavailableError, match="broke off"):
+            QueueReader().read({}, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "at_s", "waits_for"),
+    [
+        ({"Reason": "Priority"}, 1_700_000_100.0, ""),
+        ({"Reason": "Priority", "EligibleTime": "1700003600"}, 1_700_000_100.0, "BeginTime"),
+        ({"Reason": "BeginTime", "EligibleTime": "1700003600"}, 1_700_003_599.0, "BeginTime"),
+        ({"Reason": "BeginTime", "EligibleTime": "1700003600"}, 1_700_003_600.0, ""),
+        ({"Reason": "BeginTime"}, 1_700_000_100.0, ""),
+        ({"Reason": "Licenses", "EligibleTime": "1700003600"}, 1_700_000_100.0, "Licenses"),
+        ({"Reason": "ReqNodeNotAvail, UnavailableNodes:n[7-8]"}, 1_700_000_100.0, ""),
+        (
+            {"Reason": "ReqNodeNotAvail, UnavailableNodes:n8"},
+            1_700_000_100.0,
+            "ReqNodeNotAvail, UnavailableNodes:n8",
+        ),
+        (
+            {"Reason": "None", "Dependency": "afterok:1(unfulfilled)", "EligibleTime": "N/A"},
+            1_700_000_100.0,
+            "Dependency",
+        ),
+    ],
+)
+def test_reasons_of_an_earlier_look_at_a_job(changed: dict[str, str], at_s: float, waits_for: str) -> None:
+    assert as_of_now(row(**changed), at_s, {"n7"}).job.waits_for == waits_for
+
+
+def test_a_squeue_that_calls_a_field_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def answer(command: list[str], **_: object) -> str:
+        asked.append(command)
+        if any("admin_comment" in word for word in command):
+            raise BadInputError("Slurm refused squeue: Invalid job format specification: admin_comment.")
+        return ""
+
+    monkeypatch.setattr(queue_reading, "call", answer)
+    assert QueueReader().read({}, 1.0) == []
+    assert any("AdminComment:0" in word for word in asked[-1])
+
+
+# Nodes
+
+
+@pytest.mark.parametrize(
+    ("state", "starts"),
+    [
+        ("idle", True),
+        ("mixed", True),
+        ("allocated", True),
+        ("allocated+completing", True),
+        ("idle+planned", True),
+        ("mixed-", True),
+        ("idle~", True),
+        ("idle+cloud+powered_down", True),
+        ("down", False),
+        ("down*", False),
+        ("idle*", False),
+        ("idle+drain", False),
+        ("mixed+drain", False),
+        ("drained", False),
+        ("draining", False),
+        ("reserved", False),
+        ("idle+reserved", False),
+        ("idle+maint", False),
+        ("maint", False),
+        ("idle$", False),
+        ("fail", False),
+        ("failing", False),
+        ("unknown", False),
+        ("idle+reboot_issued", False),
+        ("powering_down", False),
+        ("some_new_word", False),
+    ],
+)
+def test_which_nodes_start_jobs(state: str, starts: bool) -> None:
+    assert starts_jobs(state) is starts
+
+
+@pytest.mark.parametrize(
+    ("gres", "used"),
+    [
+        ("gpu:0", 0),
+        ("gpu:3", 3),
+        ("gpu:a100:3(IDX:0-2)", 3),
+        ("gpu:a100:1(IDX:0),gpu:v100:2(IDX:4-5)", 3),
+        ("gpu:0,shard:0", 0),
+        ("gpu:1,shard:(null):2(IDX:0-1)", 3),
+        ("gpu:0,shard:(null):1(IDX:3)", 1),
+        ("gpu:a100:0(IDX:N/A),shard:a100:3(2/4,1/4,0/4)", 2),
+        ("(null)", 0),
+        ("", 0),
+    ],
+)
+def test_gpus_in_use(gres: str, used: int) -> None:
+    assert gpus_used(gres) == used
+
+
+def test_nodes_in_several_partitions_are_one_node() -> None:
+    read = parse_nodes(
+        [
+            "n1|vc1|up|infinite|mixed|64|gpu:4|gpu:3|",
+            "n1|debug|up|1:00:00|mixed|64|gpu:4|gpu:3|",
+            "n2|vc1|up|infinite|idle+drain|64|gpu:4|gpu:0|",
+            "n3|old|drain|2-00:00:00|idle|16|gpu:k80:2|gpu:k80:0|",
+            "n3|vc3|inact|infinite|idle|16|gpu:k80:2|gpu:k80:0|",
+            "n4|vc3|inact|infinite|idle|16|(null)|(null)|",
+        ]
+    )
+    n1, n2, n3, n4 = read.nodes
+    assert (n1.partitions, n1.gpus, n1.gpus_used, n1.available) == (("vc1", "debug"), 4, 3, True)
+    assert not n2.available
+    assert (n3.gpus, n4.gpus) == (2, 0)
+    assert read.closed == {"old", "vc3"}
+    assert read.longest_run_s == {"debug": 3600.0, "old": 172_800.0}
+    assert read.kinds == {"vc1": NodeKind(4, 64), "debug": NodeKind(4, 64), "old": NodeKind(2, 16)}
+    with pytest.raises(ServiceUnavailableError):
+        parse_nodes(["n1|vc1|up"])
+
+
+# Comments
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60)
+
+
+@given(words=WORDS, text=WORDS, again=WORDS, marked=st.booleans(), nice=st.integers(-2000, 2000))
+def test_the_words_of_a_user_stay_as_they_are(
+    words: str, text: str, again: str, marked: bool, nice: int
+) -> None:
+    mark = SlurmMark("vc1", 1_700_000_000, Stage.HOME).to_text() if marked else ""
+    if JobComment.parse(words).words != words:  # somebody typed our marker, no-break spaces included
+        return
+    comment = JobComment(words, mark, "", nice)
+    advised = JobComment.parse(dataclasses.replace(comment, advice=text).to_text())
+    assert (advised.words, advised.mark, advised.nice) == (words, mark, nice)
+    assert advised.advice == " ".join(text.split())
+    replaced = JobComment.parse(dataclasses.replace(advised, advice=again).to_text())
+    assert replaced.advice == " ".join(again.split())
+    assert JobComment.parse(
+        dataclasses.replace(replaced, advice="", mark="", nice=0).to_text()
+    ) == JobComment(words)
+
+
+@pytest.mark.parametrize("words", ["lucid: my model", "see | lucid: run", "a | b", " ", '"', "it's", "=\n\t"])
+def test_words_like_ours_are_still_the_users(words: str) -> None:
+    assert JobComment.parse(words) == JobComment(words)
+
+
+@given(WORDS)
+def test_what_we_write_beside_plain_words_fits_a_line(text: str) -> None:
+    assert fits_a_line(JobComment("", "", "".join(c for c in text if c.isprintable())).to_text())
+
+
+@pytest.mark.parametrize("value", ["two words", "tab\t", "line\n", "\x15", "\x7f", "\x85", "x" * 5000])
+def test_what_does_not_fit_a_line(value: str) -> None:
+    assert not fits_a_line(value)
