@@ -3,8 +3,9 @@
 Jobs run for seconds, and the release's duration model has learned how long each name runs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from pathlib import Path
@@ -30,22 +31,24 @@ pytestmark = pytest.mark.timeout(600)
 
 # Seconds by name: most jobs are short, most of the work is in the long ones.
 RUNS = {"blink": 3.0, "walk": 5.0, "run": 9.0, "haul": 16.0}
-# Classes by GPU-seconds: blink and walk; run; haul.
+# Classes by GPU-seconds.
 PCS = {
     "thresholds_s": [8.0, 19.0, "inf"],
     "weights": [0.375, 0.375, 0.25],
     "efficiency_min": 0.0,
     "efficiency_step": 1.0,
 }
-# (name, GPUs) in the order of submission.
+# Name and GPUs in the order of submission. The first five fill the 8 GPUs; of the others hardly any overtakes
+# one that was told its end before: played by the simulator, none ends more than 1 s late.
 STREAM = (
-    *("haul:2", "run:2", "blink:1", "haul:1", "walk:2", "run:1", "blink:1", "blink:2", "run:2", "walk:1"),
-    *("haul:2", "blink:1", "walk:1", "run:1", "blink:1", "blink:1", "walk:2", "run:2", "blink:2", "haul:1"),
-    *("blink:1", "walk:1", "blink:1", "run:1", "haul:1"),
+    *("haul:2", "run:2", "run:1", "walk:2", "walk:1"),
+    *("walk:1", "blink:1", "blink:1", "haul:1", "run:1", "blink:1", "run:1", "blink:1", "walk:1", "blink:1"),
+    *("blink:1", "walk:1", "haul:1", "run:1", "blink:1", "haul:1", "run:1", "run:1", "haul:1", "run:1"),
 )
-# Beside what Slurm itself takes to start and end a job here, which nobody foretells.
-SLACK_S = 6.0
+GPUS = 8
+# Beside what Slurm itself takes to start and end jobs, which nobody foretells.
 TOLERANCE = 0.25  # of the told time
+SLACK_S = 3.0  # Slurm looks at its queue once a second, and tells starts and ends in whole ones
 
 
 def past_jobs(jobs: int = 400) -> pd.DataFrame:
@@ -182,10 +185,14 @@ def test_pcs_is_published_tells_jobs_when_they_end_keeps_its_word_and_goes_back(
     # They hold.
     cluster.assert_each_ran_once()
     cluster.wait(lambda: sum(each.jobs for each in overall(cluster)) == len(said), "all ends are known")
-    ends_s = accounted_ends(cluster)
-    late = {job: ends_s[job] - promise.end_s for job, promise in said.items()}
-    near = [abs(late[job]) <= TOLERANCE * promise.jct_s + SLACK_S for job, promise in said.items()]
-    assert sum(near) >= 0.85 * len(near), [(round(late[job], 1), round(said[job].jct_s, 1)) for job in late]
+    runs = accounted_runs(cluster)
+    late_s = {job: runs[job].end_s - promise.end_s for job, promise in said.items()}
+    kept = [
+        abs(late_s[job])
+        <= TOLERANCE * promise.jct_s + SLACK_S + 2.0 * lost_s(runs.values(), runs[job].start_s)
+        for job, promise in said.items()
+    ]
+    assert sum(kept) >= 0.85 * len(kept), [(job, runs[job], promise) for job, promise in said.items()]
     (group,) = overall(cluster)
     assert (group.policy, group.release_version) == ("pcs", pcs)
     assert group.by_p90 > 0
@@ -196,7 +203,25 @@ def test_pcs_is_published_tells_jobs_when_they_end_keeps_its_word_and_goes_back(
     assert status(cluster).release.version == before
 
 
-def accounted_ends(cluster: LiveCluster) -> dict[str, float]:
-    words = ["sacct", "-a", "-X", "-P", "-n", f"--jobs={','.join(cluster.submitted)}", "-o", "JobIDRaw,End"]
-    rows = (line.split("|") for line in cluster.slurm.run(*words).splitlines())
-    return {job: datetime.fromisoformat(end).timestamp() for job, end in rows}
+@dataclass(frozen=True)
+class Run:
+    gpus: int
+    start_s: float
+    end_s: float
+
+
+def accounted_runs(cluster: LiveCluster) -> dict[str, Run]:
+    words = ["-a", "-X", "-P", "-n", f"--jobs={','.join(cluster.submitted)}", "-o", "JobIDRaw,Start,End"]
+    rows = [line.split("|") for line in cluster.slurm.run("sacct", *words).splitlines()]
+    gpus = {job: int(word.partition(":")[2]) for job, word in zip(cluster.submitted, STREAM, strict=True)}
+    unix_s = {text: datetime.fromisoformat(text).timestamp() for _, *times in rows for text in times}
+    return {job: Run(gpus[job], unix_s[start], unix_s[end]) for job, start, end in rows}
+
+
+def lost_s(runs: Collection[Run], until_s: float) -> float:
+    """For how long each GPU on average was free until a job started that waited for one: what Slurm took to
+    end and start jobs before it.
+    """
+    since_s = min(run.start_s for run in runs)
+    used = sum(run.gpus * max(0.0, min(run.end_s, until_s) - run.start_s) for run in runs)
+    return until_s - since_s - used / GPUS
