@@ -1,6 +1,6 @@
 """`lucid live status`, `queue`, `explain`, `when`: what a live scheduler answers; `serve` runs one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from inspect import Signature, signature
 from pathlib import Path
@@ -255,29 +255,35 @@ def _print_queue(answer: "schema.QueueAnswer", first: int) -> None:
     print_lines([answer.note])
     for found in answer.queues:
         if found.jobs:
-            print_table(
-                [
-                    {
-                        "place": job.place,
-                        "job": job.job_id if job.tasks < 2 else f"{job.job_id} ({job.tasks} tasks)",
-                        "user": job.user,
-                        "name": job.name,
-                        "gpus": job.gpus,
-                        "waited": human_duration(job.waited_s),
-                        "estimate": None
-                        if job.estimated_duration_s is None
-                        else human_duration(job.estimated_duration_s),
-                        "": "starts now" if job.starts_now else "overdue" if job.overdue else "",
-                    }
-                    for job in found.jobs[:first]
-                ],
-                title=_shown_of(found.pool, len(found.jobs), first),
-            )
+            shown = found.jobs[:first]
+            print_table(_queue_rows(shown), title=_shown_of(found.pool, len(found.jobs), first))
         if found.left_alone:
             rows = [{"job": job_id, "left alone because": why} for job_id, why in found.left_alone.items()]
             print_table(rows[:first], title=_shown_of(f"{found.pool}, not ranked", len(rows), first))
     if not any(found.jobs or found.left_alone for found in answer.queues):
         print_lines(["Nobody waits."])
+
+
+def _queue_rows(jobs: "Sequence[schema.QueuedJob]") -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = [
+        {
+            "place": job.place,
+            "job": job.job_id if job.tasks < 2 else f"{job.job_id} ({job.tasks} tasks)",
+            "user": job.user,
+            "name": job.name,
+            "gpus": job.gpus,
+            "waited": human_duration(job.waited_s),
+            "estimate": None
+            if job.estimated_duration_s is None
+            else human_duration(job.estimated_duration_s),
+        }
+        for job in jobs
+    ]
+    notes = ["starts now" if job.starts_now else "overdue" if job.overdue else "" for job in jobs]
+    if any(notes):
+        for row, note in zip(rows, notes, strict=True):
+            row["note"] = note
+    return rows
 
 
 def _shown_of(title: str, jobs: int, first: int) -> str:
