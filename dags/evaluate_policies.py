@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.sweep import CollectSweepOperator, PlanSweepOperator, SimulateRunsOperator
 
@@ -27,12 +28,8 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "simulator"],
     params={
-        "cluster": Param(
-            "synthetic-venus",
-            type="string",
-            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
-            title="Cluster",
-            description="Its name in the lake; for a file, the name to keep the results under.",
+        "cluster": form_fields.cluster(
+            "Its name in the lake; for a file, the name to keep the results under."
         ),
         "policies": Param(
             ["fifo", "sjf", "qssf", "srtf", "tiresias", "lucid"],

@@ -19,6 +19,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.ingest import (
@@ -64,13 +65,7 @@ with DAG(
             title="Source",
             description="The log's format, a live Slurm, or a made log.",
         ),
-        "cluster": Param(
-            slurm_cluster() or "synthetic-venus",
-            type="string",
-            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
-            title="Cluster",
-            description="Its name in the lake.",
-        ),
+        "cluster": form_fields.cluster("Its name in the lake.", slurm_cluster() or "synthetic-venus"),
         "input_uri": Param(
             None,
             type=OPTIONAL_TEXT,
@@ -129,20 +124,11 @@ with DAG(
             title="Who held which GPU",
             description="CSV job_id,gpu_uuid,start_time,end_time. Empty: the samples' own job labels.",
         ),
-        "hold_out_days": Param(
-            14,
-            type="integer",
-            minimum=1,
-            maximum=365,
-            title="Held-out days",
-            description="The log's last days, which training does not see and the gate replays.",
+        "hold_out_days": form_fields.hold_out_days(
+            "The log's last days, which training does not see and the gate replays.", default=14
         ),
-        "as_of": Param(
-            None,
-            type=["string", "null"],
-            format="date",
-            title="As of",
-            description="As if the log ended here (UTC). Empty: its last job, or the interval's end.",
+        "as_of": form_fields.as_of(
+            "As if the log ended here (UTC). Empty: its last job, or the interval's end."
         ),
         "days": Param(30, type="integer", minimum=2, maximum=400, title="Days of a made log"),
         "seed": Param(

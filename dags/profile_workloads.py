@@ -20,6 +20,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import PROFILE_MEASUREMENTS
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, GPU_POOL, TAG
 from lucid_airflow.operators.profile import (
@@ -44,13 +45,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "profiles"],
     params={
-        "cluster": Param(
-            "synthetic-venus",
-            type="string",
-            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
-            title="Cluster",
-            description="Its name in the lake. GPUs of one kind to a cluster.",
-        ),
+        "cluster": form_fields.cluster("Its name in the lake. GPUs of one kind to a cluster."),
         "devices": Param(
             gpu_devices(),
             type="array",
@@ -129,21 +124,10 @@ with DAG(
             title="Measure again",
             description="What was rejected, or everything: then another kind of GPU's measurements give way.",
         ),
-        "hold_out_days": Param(
-            None,
-            type=["integer", "null"],
-            minimum=1,
-            maximum=365,
-            title="Held-out days",
-            description="Of the retraining. Empty: what the kept models have not seen, at most two weeks.",
+        "hold_out_days": form_fields.hold_out_days(
+            "Of the retraining. Empty: what the kept models have not seen, at most two weeks.", default=None
         ),
-        "as_of": Param(
-            None,
-            type=["string", "null"],
-            format="date",
-            title="As of",
-            description="Of the retraining: as if the log ended here (UTC). Empty: its last job.",
-        ),
+        "as_of": form_fields.as_of("Of the retraining: as if the log ended here (UTC). Empty: its last job."),
     },
 ) as dag:
     asked = {

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import (
     DURATION_MODEL,
     JOB_TABLE,
@@ -45,21 +46,8 @@ with DAG(
         "cluster": Param(
             None, type=["string", "null"], title="Cluster", description="Empty: the one that was announced."
         ),
-        "hold_out_days": Param(
-            None,
-            type=["integer", "null"],
-            minimum=1,
-            maximum=365,
-            title="Held-out days",
-            description="Empty: as announced.",
-        ),
-        "as_of": Param(
-            None,
-            type=["string", "null"],
-            format="date",
-            title="As of",
-            description="As if the log ended here (UTC). Empty: as announced.",
-        ),
+        "hold_out_days": form_fields.hold_out_days("Empty: as announced.", default=None),
+        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
         "models": Param(
             None,
             type=["array", "null"],

@@ -25,6 +25,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
 from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
 from lucid_airflow.operators.pareto import (
@@ -49,12 +50,8 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "simulator", "release"],
     params={
-        "cluster": Param(
-            "synthetic-venus",
-            type="string",
-            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
-            title="Cluster",
-            description="Its name in the lake. To build a release of a point, it must have one already.",
+        "cluster": form_fields.cluster(
+            "Its name in the lake. To build a release of a point, it must have one already."
         ),
         "preference": Param(
             ["JCT:avg", "Pred_err:avg"],
@@ -121,21 +118,10 @@ with DAG(
             title="Virtual cluster",
             description="Its jobs and GPUs alone. Empty: all as one pool.",
         ),
-        "hold_out_days": Param(
-            14,
-            type="integer",
-            minimum=1,
-            maximum=365,
-            title="Held-out days",
-            description="The last days, which the gate judges on; nothing of them is read.",
+        "hold_out_days": form_fields.hold_out_days(
+            "The last days, which the gate judges on; nothing of them is read.", default=14
         ),
-        "as_of": Param(
-            None,
-            type=["string", "null"],
-            format="date",
-            title="As of",
-            description="As if the log ended here (UTC). Empty: its end.",
-        ),
+        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its end."),
         "seed": Param(0, type="integer", minimum=0, title="Seed", description="Of samples and optimiser."),
     },
 ) as dag:

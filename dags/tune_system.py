@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.tune import (
@@ -36,13 +37,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "simulator", "release"],
     params={
-        "cluster": Param(
-            "synthetic-venus",
-            type="string",
-            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
-            title="Cluster",
-            description="Its name in the lake. It must have a release to tune.",
-        ),
+        "cluster": form_fields.cluster("Its name in the lake. It must have a release to tune."),
         "rounds": Param(
             5,
             type="integer",
@@ -61,13 +56,8 @@ with DAG(
             title="Objective",
             description="What is to be lower; as in the gate.",
         ),
-        "hold_out_days": Param(
-            14,
-            type="integer",
-            minimum=1,
-            maximum=365,
-            title="Held-out days",
-            description="The last days, which the gate judges on; nothing of them is read.",
+        "hold_out_days": form_fields.hold_out_days(
+            "The last days, which the gate judges on; nothing of them is read.", default=14
         ),
         "search_days": Param(
             9, type="number", minimum=1, maximum=365, title="Search days", description="Before validation."
@@ -93,13 +83,7 @@ with DAG(
             title="Job types",
             description="Drawn: what the log lacks is drawn from measured profiles; as in the gate.",
         ),
-        "as_of": Param(
-            None,
-            type=["string", "null"],
-            format="date",
-            title="As of",
-            description="As if the log ended here (UTC). Empty: its end.",
-        ),
+        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its end."),
         "seed": Param(0, type="integer", minimum=0, title="Seed", description="Of the optimiser."),
     },
 ) as dag:

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.release import ValidateReleaseOperator
@@ -32,21 +33,8 @@ with DAG(
         "version": Param(
             None, type=["integer", "null"], minimum=1, title="Release", description="Empty: the challenger."
         ),
-        "hold_out_days": Param(
-            None,
-            type=["integer", "null"],
-            minimum=1,
-            maximum=365,
-            title="Held-out days",
-            description="Empty: as built.",
-        ),
-        "as_of": Param(
-            None,
-            type=["string", "null"],
-            format="date",
-            title="As of",
-            description="As if the log ended here (UTC). Empty: as announced.",
-        ),
+        "hold_out_days": form_fields.hold_out_days("Empty: as built.", default=None),
+        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
         "rules": Param(
             {},
             type="object",

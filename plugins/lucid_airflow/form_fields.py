@@ -1,0 +1,31 @@
+"""Fields that the forms of several DAGs have; each form says in its own words what a field means there."""
+
+from airflow.sdk import Param
+
+
+def cluster(description: str, default: str = "synthetic-venus") -> Param:
+    """A cluster's name in the lake."""
+    return Param(
+        default,
+        type="string",
+        pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        title="Cluster",
+        description=description,
+    )
+
+
+def hold_out_days(description: str, *, default: int | None) -> Param:
+    """The last days of a log, which the gate judges on; without a default it may be left empty."""
+    return Param(
+        default,
+        type=["integer", "null"] if default is None else "integer",
+        minimum=1,
+        maximum=365,
+        title="Held-out days",
+        description=description,
+    )
+
+
+def as_of(description: str) -> Param:
+    """The day (UTC) on which a log is taken to end; may be left empty."""
+    return Param(None, type=["string", "null"], format="date", title="As of", description=description)
