@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import only_skipped
 from tests.collecting import after_the_first
 from tests.running_order import TESTS, ByServer, rank_of
 
@@ -43,7 +44,12 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
         return (yield)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(only_skipped.OPTION, action="store_true", help="run what the last run of all skipped")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    only_skipped.keep_skipped(config, items)
     items.sort(key=lambda item: rank_of(item.nodeid))
 
 
@@ -72,6 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_FailuresAsTheyHappen(terminal))
+        only_skipped.watch(config)
 
 
 def free_port() -> int:

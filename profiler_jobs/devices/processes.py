@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from statistics import median
 from types import TracebackType
 
@@ -38,8 +39,9 @@ from profiler_jobs.workers.windows import Span, overlap
 from profiler_jobs.workloads import JobType
 
 CATALOGUE = "profiler_jobs.zoo.catalogue"
-# sympy is most of what PyTorch's optimizers import at their first use.
-PRELOAD: tuple[str, ...] = ("numpy", "torch", "sympy", "profiler_jobs.workloads")
+PRELOAD: tuple[str, ...] = ("numpy", "torch", "profiler_jobs.workloads")
+# Only saves time, where it is installed: most of what PyTorch's optimizers import at their first use.
+PRELOAD_IF_INSTALLED: tuple[str, ...] = ("sympy",)
 SEED = 0
 _RELEASE_LIMIT_S = 15.0  # for the driver to let go of processes that have ended
 _RELEASE_POLL_S = 0.1
@@ -74,7 +76,7 @@ class ProcessDevice:
         self._settle_s = settle_s
         self._description = telemetry.describe()
         self._server: ForkServer | None = None
-        self._preload = PRELOAD
+        self._preload = PRELOAD + tuple(name for name in PRELOAD_IF_INSTALLED if find_spec(name))
         self._overheads_s: list[float] = []
 
     @property
