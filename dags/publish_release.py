@@ -2,15 +2,16 @@
 
 Starts when the gate has judged, or by hand. A refused release ends here: `check_verdict` shows the
 reason, and the rest is skipped. An approved one waits for a person when approval is required
-(LUCID_REQUIRE_APPROVAL, on unless it is switched off; answer under *Required Actions*), and then
-`champion` moves to it and the former champion becomes `previous`. Live schedulers pull it at their next
-poll.
+(LUCID_REQUIRE_APPROVAL, on unless the installation switches it off; answer under *Required Actions*), and
+then `champion` moves to it and the former champion becomes `previous`. Live schedulers pull it at their
+next poll.
 """
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
 from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
 from lucid_airflow.operators.approval import RequestApprovalOperator
@@ -32,12 +33,7 @@ with DAG(
             title="Release",
             description="Empty: the one that was judged.",
         ),
-        "approval_required": Param(
-            None,
-            type=["boolean", "null"],
-            title="A person must approve",
-            description="Empty: as LUCID_REQUIRE_APPROVAL says.",
-        ),
+        "approval_required": form_fields.approval_required(),
     },
 ) as dag:
     check_verdict = CheckVerdictOperator(

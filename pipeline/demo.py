@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +200,9 @@ def main(argv: list[str] | None = None) -> int:
         reference = None if arguments.synthetic else os.environ.get("LUCID_REFERENCE_DATA")
         parameters = demo_parameters(reference, arguments.days, arguments.hold_out_days)
         config = config_from(arguments)
-        config = running_stack(config.state_dir) or config
+        running = running_stack(config.state_dir)
+        if running is not None:  # its ports; that a person must approve is asked for, or refused by `up`
+            config = replace(running, require_approval=running.require_approval or config.require_approval)
         up(config)
         with connect(config) as airflow:
             say(f"ingest_logs of {parameters['source_format']} as cluster {parameters['cluster']!r}")
@@ -213,7 +215,10 @@ def main(argv: list[str] | None = None) -> int:
     for line in login_lines(config):
         print(line)
     if not outcome.published:
-        print("The release is not published; the verdict above says why.", file=sys.stderr)
+        print(
+            "The release is not published; its verdict, or the person that was asked, says why.",
+            file=sys.stderr,
+        )
         return EXIT_REFUSED
     return 0
 

@@ -24,6 +24,7 @@ from typing import Any
 import httpx
 import psutil
 
+from cluster_logs.environment import read_switch
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
 from pipeline import settings
 from pipeline.airflow_client import AirflowClient
@@ -178,9 +179,13 @@ def status(state_dir: Path) -> dict[str, Any]:
 
 def login_lines(config: StackConfig) -> list[str]:
     """Return the lines that tell a person where the UIs are and how to log in."""
+    approval = "off: what the gate approves is published; LUCID_REQUIRE_APPROVAL=true asks a person first"
+    if config.require_approval:
+        approval = "on: a person must approve every publication"
     return [
         f"Airflow  {config.airflow_url}   user {ADMIN}, password {admin_password(config)}",
         f"MLflow   {config.mlflow_url}/#/models",
+        f"Approval {approval}",
         f"Logs     {config.log_dir}     stop with `make down`",
     ]
 
@@ -353,7 +358,7 @@ def add_stack_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--require-approval",
         action="store_true",
-        help="a person must approve a publication in the Airflow UI",
+        help="a person must approve every publication (LUCID_REQUIRE_APPROVAL, default off)",
     )
 
 
@@ -366,7 +371,8 @@ def config_from(arguments: argparse.Namespace) -> StackConfig:
             or port_from_environment("LUCID_AIRFLOW_PORT", DEFAULT_AIRFLOW_PORT),
             mlflow_port=arguments.mlflow_port
             or port_from_environment("LUCID_MLFLOW_PORT", DEFAULT_MLFLOW_PORT),
-            require_approval=arguments.require_approval,
+            require_approval=arguments.require_approval
+            or read_switch("LUCID_REQUIRE_APPROVAL", default=False),
         )
     except ValueError as error:
         raise BadInputError(str(error)) from error

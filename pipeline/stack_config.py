@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class StackConfig:
-    """One stack: its folder, its two ports, and whether a person must approve a publication."""
+    """One stack: its folder, its two ports, and whether a person must approve every publication."""
 
     state_dir: Path
     airflow_port: int = DEFAULT_AIRFLOW_PORT

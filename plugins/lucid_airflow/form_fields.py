@@ -2,6 +2,8 @@
 
 from airflow.sdk import Param
 
+from lucid_airflow import settings
+
 
 def cluster(description: str, default: str = "synthetic-venus") -> Param:
     """A cluster's name in the lake."""
@@ -29,3 +31,22 @@ def hold_out_days(description: str, *, default: int | None) -> Param:
 def as_of(description: str) -> Param:
     """The day (UTC) on which a log is taken to end; may be left empty."""
     return Param(None, type=["string", "null"], format="date", title="As of", description=description)
+
+
+def approval_required() -> Param:
+    """Whether a person must approve: on and fixed where the installation requires it, else for one run."""
+    title = "A person must approve"
+    if settings.approval_required():
+        return Param(
+            True,
+            type="boolean",
+            const=True,
+            title=title,
+            description="This installation requires it (LUCID_REQUIRE_APPROVAL); no run can switch it off.",
+        )
+    return Param(
+        False,
+        type="boolean",
+        title=title,
+        description="This installation does not require it (LUCID_REQUIRE_APPROVAL is off); this run may.",
+    )

@@ -12,7 +12,7 @@
 | live scheduler that it looks at | LUCID_LIVE (state folder or URL; default: in the state folder) | |
 | its token, for a URL | LUCID_LIVE_TOKEN_FILE | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
-| must a person approve a publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
+| must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 
@@ -21,14 +21,12 @@ Where Slurm's jobs go to: `slurm_settings.py`.
 Variables are read inside tasks only: a DAG file may not ask the database while it is parsed.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.environment import read_json_object, read_switch
 from cluster_logs.errors import BadInputError
-
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def lake_uri() -> str:
@@ -112,28 +110,12 @@ def monitor_as_of() -> str | None:
 
 def monitor_settings() -> dict[str, Any]:
     """Return the thresholds that this installation sets; the rest keep their defaults."""
-    text = os.environ.get("LUCID_MONITOR_SETTINGS", "").strip()
-    try:
-        values = json.loads(text) if text else {}
-    except json.JSONDecodeError as error:
-        raise BadInputError(
-            f"LUCID_MONITOR_SETTINGS is not JSON: {error}.", remedy='Write it as {"psi_major": 0.3}.'
-        ) from error
-    if not isinstance(values, dict):
-        raise BadInputError(
-            f"LUCID_MONITOR_SETTINGS is {values!r}, not an object.", remedy='Write it as {"psi_major": 0.3}.'
-        )
-    return values
+    return read_json_object("LUCID_MONITOR_SETTINGS", example='{"psi_major": 0.3}')
 
 
-def approval_required_by_default() -> bool:
-    """Return whether publication waits for a person unless a run says otherwise. Reads no database."""
-    text = os.environ.get("LUCID_REQUIRE_APPROVAL", "true").strip().lower()
-    if text not in _TRUE + _FALSE:
-        raise BadInputError(
-            f"LUCID_REQUIRE_APPROVAL={text!r} is neither true nor false.", remedy="Set it to true or false."
-        )
-    return text in _TRUE
+def approval_required() -> bool:
+    """Return whether every publication waits for a person's approval. Reads no database."""
+    return read_switch("LUCID_REQUIRE_APPROVAL", default=True)
 
 
 def gpu_devices() -> list[str]:

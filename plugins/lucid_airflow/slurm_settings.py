@@ -11,10 +11,10 @@
 Job logs lie in `slurm/` below LUCID_STATE_DIR, unless the setting `log_dir` names another shared folder.
 """
 
-import json
 import os
 from typing import Any
 
+from cluster_logs.environment import read_json_object
 from cluster_logs.errors import BadInputError
 from lucid_airflow import settings
 
@@ -52,13 +52,7 @@ def slurm_site() -> Any:
             "No Slurm partition is configured to measure in.",
             remedy="Set LUCID_SLURM_PARTITION in Airflow's environment, or measure here.",
         )
-    text = os.environ.get("LUCID_SLURM_SETTINGS", "").strip()
-    remedy = 'Write it as {"gres": "gpu:a100:1", "options": ["--account=ml"]}.'
-    try:
-        values = json.loads(text) if text else {}
-    except json.JSONDecodeError as error:
-        raise BadInputError(f"LUCID_SLURM_SETTINGS is not JSON: {error}.", remedy=remedy) from error
-    if not isinstance(values, dict):
-        raise BadInputError(f"LUCID_SLURM_SETTINGS is {values!r}, not an object.", remedy=remedy)
+    example = '{"gres": "gpu:a100:1", "options": ["--account=ml"]}'
+    values = read_json_object("LUCID_SLURM_SETTINGS", example=example)
     log_dir = values.get("log_dir") or str(settings.state_dir() / "slurm")
     return read_site(partition, log_dir, values)

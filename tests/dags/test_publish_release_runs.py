@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.airflow_home import REPOSITORY
+
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
 
@@ -44,17 +46,65 @@ def states(run: Any) -> dict[str, str]:
     return {task.task_id: str(task.state) for task in run.get_task_instances()}
 
 
+def publish_dag() -> Any:
+    """The DAG as this environment makes it."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(REPOSITORY / "dags" / "publish_release.py")
+    assert bag.import_errors == {}
+    return bag.dags["publish_release"]
+
+
 def test_an_approved_release_is_published_without_a_click_when_approval_is_off(
-    dag_bag: Any, registry
+    monkeypatch: pytest.MonkeyPatch, registry
 ) -> None:
-    run = dag_bag.dags["publish_release"].test(run_conf={"version": 7, "approval_required": False})
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "false")
+    run = publish_dag().test(run_conf={"version": 7})
     assert states(run) == dict.fromkeys(("check_verdict", "request_approval", "publish_release"), "success")
     assert registry["published"] == [("http://127.0.0.1:1", 7)]
 
 
+@pytest.mark.parametrize(
+    ("installation", "form"), [(None, {}), ("true", {}), ("false", {"approval_required": True})]
+)
+def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
+    monkeypatch: pytest.MonkeyPatch, registry, installation: str | None, form: dict[str, bool]
+) -> None:
+    from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+    asked = []
+
+    def answer(task: Any, context: Any) -> dict[str, Any]:
+        asked.append(task.subject)
+        assert registry["published"] == []
+        return {"chosen_options": [ApprovalOperator.APPROVE], "responded_by_user": None}
+
+    monkeypatch.setattr(ApprovalOperator, "execute", answer)
+    monkeypatch.delenv("LUCID_REQUIRE_APPROVAL", raising=False)
+    if installation is not None:
+        monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", installation)
+    publish_dag().test(run_conf={"version": 7, **form})
+    assert asked == ["Publish release 7?"]
+    assert registry["published"] == [("http://127.0.0.1:1", 7)]
+
+
+def test_a_form_cannot_switch_off_what_the_installation_requires(
+    monkeypatch: pytest.MonkeyPatch, registry
+) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "true")
+    dag = publish_dag()
+    assert dag.params.get_param("approval_required").value is True  # what the form shows
+    for less in (False, None):
+        with pytest.raises(ParamValidationError):
+            dag.test(run_conf={"version": 7, "approval_required": less})
+    assert registry["published"] == []
+
+
 def test_a_refused_release_ends_well_and_unpublished(dag_bag: Any, registry) -> None:
     registry["approved"] = False
-    run = dag_bag.dags["publish_release"].test(run_conf={"version": 7, "approval_required": False})
+    run = dag_bag.dags["publish_release"].test(run_conf={"version": 7})
     assert states(run) == {
         "check_verdict": "success",
         "request_approval": "skipped",

@@ -1,5 +1,6 @@
 """The local stack without starting it: ports, secrets, loopback."""
 
+import os
 import socket
 import stat
 from pathlib import Path
@@ -68,6 +69,31 @@ def test_ports_come_from_options_then_environment(monkeypatch, tmp_path: Path) -
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path))
     config = local_stack.config_from(parser.parse_args(["--mlflow-port", "15002"]))
     assert (config.airflow_port, config.mlflow_port, config.state_dir) == (18081, 15002, tmp_path)
+
+
+@pytest.mark.parametrize(("word", "asks"), [("true", True), ("false", False), ("", False)])
+def test_approval_comes_from_the_environment_and_reaches_airflow(
+    monkeypatch, tmp_path: Path, word: str, asks: bool
+) -> None:
+    import argparse
+
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", word)
+    parser = argparse.ArgumentParser()
+    local_stack.add_stack_options(parser)
+    config = local_stack.config_from(parser.parse_args(["--state-dir", str(tmp_path)]))
+    environment = stack_environment(config, os.environ)
+    assert environment["LUCID_REQUIRE_APPROVAL"] == str(asks).lower()
+    assert any(f"Approval {'on' if asks else 'off'}" in line for line in local_stack.login_lines(config))
+
+
+def test_a_wrong_approval_variable_is_one_line(monkeypatch, capsys, tmp_path: Path) -> None:
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "yes please")
+    assert local_stack.main(["up", "--state-dir", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert (
+        said
+        == "error: LUCID_REQUIRE_APPROVAL='yes please' is neither true nor false. Set it to true or false.\n"
+    )
 
 
 def test_secrets_are_generated_once_and_private(tmp_path: Path) -> None:

@@ -18,15 +18,15 @@ class Bare:
 @pytest.mark.parametrize(("text", "expected"), [("true", True), ("1", True), ("OFF", False), (" no ", False)])
 def test_approval_reads_words(monkeypatch, text, expected) -> None:
     monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", text)
-    assert settings.approval_required_by_default() is expected
+    assert settings.approval_required() is expected
 
 
 def test_approval_is_on_unless_switched_off(monkeypatch) -> None:
     monkeypatch.delenv("LUCID_REQUIRE_APPROVAL", raising=False)
-    assert settings.approval_required_by_default() is True
+    assert settings.approval_required() is True
     monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "maybe")
     with pytest.raises(BadInputError, match="'maybe'"):
-        settings.approval_required_by_default()
+        settings.approval_required()
 
 
 def test_a_browser_may_need_another_address(monkeypatch) -> None:

@@ -12,7 +12,8 @@ from lucid_airflow.errors import as_airflow_errors
 class RequestApprovalOperator(ApprovalOperator):
     """Wait for a person in the UI when approval is required; else go on at once.
 
-    No answer in time counts as a rejection.
+    The installation decides (LUCID_REQUIRE_APPROVAL); a run's `approval_required` may ask for more, never for
+    less. No answer in time counts as a rejection.
     """
 
     template_fields: Sequence[str] = ("subject", "body", "approval_required")
@@ -22,12 +23,10 @@ class RequestApprovalOperator(ApprovalOperator):
         self.approval_required = approval_required
 
     def execute(self, context: Any) -> Any:
-        """Ask, or say that nobody needs to be asked."""
+        """Ask, or say that no approval is needed."""
         with as_airflow_errors():
-            required = self.approval_required
-            if required is None:
-                required = settings.approval_required_by_default()
+            required = settings.approval_required() or bool(self.approval_required)
         if not required:
-            self.log.info("Approval is switched off; publishing without a person's word.")
+            self.log.info("LUCID_REQUIRE_APPROVAL is off: publishing without a person's approval.")
             return {"chosen_options": [self.APPROVE], "responded_by_user": None}
         return super().execute(context)
