@@ -2,14 +2,16 @@
 
 LucidError
 ├── BadInputError            a file, a row or a value that cannot be used
-│   └── UnknownNameError     a name that is not in a catalogue; lists what is
+│   ├── UnknownNameError     a name that is not in a catalogue; lists what is
+│   └── TooManyBadRowsError  more rows of a log are bad than may be: most likely another format
 ├── NotFoundError            a table, a model or a release that is not there
 ├── ValidationFailedError    a table failed its expectations
 ├── ReleaseRefusedError      a release that may not be published or loaded
 └── ServiceUnavailableError  MLflow, Airflow or storage did not answer
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 
 class LucidError(Exception):
@@ -29,6 +31,41 @@ class UnknownNameError(BadInputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         super().__init__(f"Unknown {kind} {name!r}.", remedy=f"Choose one of: {', '.join(sorted(known))}.")
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """One refused row, to be shown: its number from 1 on, why, its column and value (if any), its text."""
+
+    row: int
+    reason: str
+    column: str | None
+    value: str | None
+    text: str
+
+
+class TooManyBadRowsError(BadInputError):
+    """More rows of a log are bad than may be.
+
+    `judged` rows were looked at, `quarantined` of them are bad; `reasons` counts these, the commonest first,
+    and `example` is the first row with the commonest.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str,
+        judged: int,
+        quarantined: int,
+        reasons: Mapping[str, int],
+        example: BadRow | None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.judged = judged
+        self.quarantined = quarantined
+        self.reasons = dict(reasons)
+        self.example = example
 
 
 class NotFoundError(LucidError):

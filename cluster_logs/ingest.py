@@ -22,14 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
+from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
 from cluster_logs.duplicates import KEPT, judge_duplicates
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake, check_cluster_name
 from cluster_logs.merging import JOB_ORDER
 from cluster_logs.progress import Progress, silent
-from cluster_logs.quarantine import Accounting
-from cluster_logs.readers.base import Reader, ReadOptions, read_chunks, read_raw_rows
+from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
+from cluster_logs.readers.base import ReadChunk, Reader, ReadOptions, read_chunks, read_raw_rows
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.sieve import REFUSED_SCHEMA
@@ -69,6 +70,7 @@ def ingest_log(
     start: datetime | None = None,
     end: datetime | None = None,
     bin_s: int = DEFAULT_BIN_S,
+    max_bad_share: float = MAX_BAD_SHARE,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read a log into the lake under the cluster's name.
@@ -79,22 +81,24 @@ def ingest_log(
     `time_zone` replaces the format's own clock for times without offset. `gpus_per_node` matters to formats
     that count a virtual cluster's GPUs. Jobs also renew the derived throughput table, in bins of `bin_s`
     seconds, which divide a day. Raises BadInputError (or NotFoundError, UnknownNameError) for an input that
-    cannot be used as a whole; single bad rows are quarantined.
+    cannot be used as a whole; single bad rows are quarantined. Raises TooManyBadRowsError as soon as more
+    than `max_bad_share` of the rows are bad (`cluster_logs.bad_rows`); nothing is written then.
     """
     reader = load_reader(source_format)
     lake = Lake(lake_uri)
     options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node)
+    limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
     report = progress or silent
     window = _window(start, end, load_zone(time_zone or reader.time_zone))
     if not 1 <= bin_s <= DAY_S or DAY_S % bin_s:
         raise BadInputError(f"A bin of {bin_s} s does not divide a day.", remedy="Choose for example 600 s.")
     if reader.table == "jobs":
-        return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s)
+        return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s, limit)
     if start is not None or end is not None:
         raise BadInputError(
             f"A window was given, but format {source_format!r} holds no jobs.", remedy="Leave it out."
         )
-    return _ingest_table(reader, input_uri, options, lake, report)
+    return _ingest_table(reader, input_uri, options, lake, report, limit)
 
 
 def read_jobs_file(
@@ -103,26 +107,29 @@ def read_jobs_file(
     *,
     cluster: str = "cluster",
     time_zone: str | None = None,
+    max_bad_share: float = MAX_BAD_SHARE,
     progress: Progress | None = None,
 ) -> tuple[pd.DataFrame, IngestReport]:
     """The jobs of one log as a frame (JOB_SCHEMA, by submission, equal times in the file's order), and the
     account.
 
-    The same checks and the same rules for duplicates as `ingest_log`, without a lake.
+    The same checks, limit of bad rows and rules for duplicates as `ingest_log`, without a lake.
     """
     reader = load_reader(source_format)
     if reader.table != "jobs":
         raise BadInputError(f"Format {source_format!r} holds no jobs.", remedy="Choose a format of jobs.")
     options = ReadOptions(cluster, time_zone)
+    limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
     account = Accounting()
     tables = [JOB_ROWS_SCHEMA.empty_table()]
     for chunk in read_chunks(reader, input_uri, options, progress=progress or silent):
-        _count(account, chunk.rows_in, chunk.refused, chunk.skipped)
+        _count(account, chunk, limit)
         tables.append(chunk.rows)
     jobs = pa.concat_tables(tables)
     verdicts = judge_duplicates(jobs)
     _count_duplicates(account, Counter(verdicts.tolist()))
     account.check(input_uri)
+    limit.check(account)
     jobs = _as_jobs_of(cluster, jobs.filter(pa.array(verdicts == KEPT))).sort_by(JOB_ORDER)
     return to_frame(jobs), _report(reader, options, account, (), _submit_range([jobs]))
 
@@ -143,7 +150,8 @@ def read_throughput_file(
             f"Format {source_format!r} is no throughput table.",
             remedy="Use helios-throughput, or ingest the jobs.",
         )
-    rows, refused, _ = _read_all(reader, input_uri, ReadOptions(cluster, time_zone), silent)
+    limit = BadRowLimit(input_uri, source_format, 1.0)
+    rows, refused, _ = _read_all(reader, input_uri, ReadOptions(cluster, time_zone), silent, limit)
     if refused.num_rows:
         bad = refused.slice(0, 1).to_pylist()[0]
         raise BadInputError(
@@ -186,20 +194,22 @@ def _ingest_jobs(
     progress: Progress,
     window: Window,
     bin_s: int,
+    limit: BadRowLimit,
 ) -> IngestReport:
     with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
         spool = DaySpool(Path(scratch), JOB_ROWS_SCHEMA, "submit_time")
         account = Accounting()
         refused = []
         for chunk in read_chunks(reader, uri, options, progress=progress):
-            _count(account, chunk.rows_in, chunk.refused, chunk.skipped)
-            refused.append(chunk.refused)
             rows = _inside(chunk.rows, window)
             account.skipped[q.OUTSIDE_WINDOW] += chunk.rows.num_rows - rows.num_rows
+            _count(account, chunk, limit)
+            refused.append(chunk.refused)
             spool.append(rows)
         days = spool.days()
         kept, conflicts = _resolve_duplicates(spool, days, account)
         account.check(uri)
+        limit.check(account)
         if conflicts:
             refused.append(_conflict_rows(reader, uri, options, conflicts))
         for done, day in enumerate(days):
@@ -272,9 +282,9 @@ def _submit_range(tables: Sequence[pa.Table]) -> tuple[datetime | None, datetime
 
 
 def _ingest_table(
-    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress
+    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress, limit: BadRowLimit
 ) -> IngestReport:
-    rows, refused, account = _read_all(reader, uri, options, progress)
+    rows, refused, account = _read_all(reader, uri, options, progress, limit)
     times: tuple[datetime | None, datetime | None] = (None, None)
     if reader.table == "throughput":
         lake.write_throughput(options.cluster, rows)
@@ -290,7 +300,7 @@ def _ingest_table(
 
 
 def _read_all(
-    reader: Reader, uri: str, options: ReadOptions, progress: Progress
+    reader: Reader, uri: str, options: ReadOptions, progress: Progress, limit: BadRowLimit
 ) -> tuple[pa.Table, pa.Table, Accounting]:
     """All rows of a small table, all refused rows, and the account. A row that comes twice is a clear
     error.
@@ -299,7 +309,7 @@ def _read_all(
     tables: list[pa.Table] = []
     refused = [REFUSED_SCHEMA.empty_table()]
     for chunk in read_chunks(reader, uri, options, progress=progress):
-        _count(account, chunk.rows_in, chunk.refused, chunk.skipped)
+        _count(account, chunk, limit)
         tables.append(chunk.rows)
         refused.append(chunk.refused)
     rows = pa.concat_tables(tables) if tables else None
@@ -307,6 +317,7 @@ def _read_all(
         raise BadInputError(f"{uri} holds a header and no rows.", remedy="Check how it was exported.")
     account.kept = _distinct_rows(reader, uri, rows)
     account.check(uri)
+    limit.check(account)
     return rows, pa.concat_tables(refused), account
 
 
@@ -328,11 +339,12 @@ def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
 # The account -------------------------------------------------------------------------------------------
 
 
-def _count(account: Accounting, rows_in: int, refused: pa.Table, skipped: Counter[str]) -> None:
-    account.rows_in += rows_in
-    account.skipped.update(skipped)
-    for counted in pc.value_counts(refused.column("reason")).to_pylist():
+def _count(account: Accounting, chunk: ReadChunk, limit: BadRowLimit) -> None:
+    account.rows_in += chunk.rows_in
+    account.skipped.update(chunk.skipped)
+    for counted in pc.value_counts(chunk.refused.column("reason")).to_pylist():
         account.quarantined[counted["values"]] += counted["counts"]
+    limit.watch(account, chunk.refused)
 
 
 def _count_duplicates(account: Accounting, verdicts: Counter[str]) -> None:

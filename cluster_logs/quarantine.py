@@ -113,6 +113,10 @@ SKIP_RULES: Mapping[str, str] = {
 }
 
 
+# The most rows of a log that may be bad, unless somebody says otherwise (`cluster_logs.bad_rows`).
+MAX_BAD_SHARE = 0.5
+
+
 @dataclass
 class Accounting:
     """Where the rows of one input went."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
+from cluster_logs.quarantine import MAX_BAD_SHARE
 from pipeline.plain_values import plain
 from pipeline.windows import read_time
 
@@ -26,6 +27,7 @@ def ingest_cluster(
     days: int = 30,
     seed: int = 0,
     staged_uris: Sequence[str] | None = None,
+    max_bad_share: float = MAX_BAD_SHARE,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake.
@@ -33,7 +35,8 @@ def ingest_cluster(
     `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. The
     source `slurm` is the accounting of this machine's Slurm: the runs that were about in the window, from
     `staged_uris` if `read_accounting` was called before. Returns the accounting with `lake_uri`. Raises
-    BadInputError when the log is not named.
+    BadInputError when the log is not named, TooManyBadRowsError when more than `max_bad_share` of a file's
+    rows are bad.
     """
     if source_format == SLURM:
         return _ingest_slurm(cluster, lake_uri, nodes_uri, gpus_per_node, start, end, staged_uris, progress)
@@ -56,6 +59,7 @@ def ingest_cluster(
         gpus_per_node=gpus_per_node,
         start=read_time(start),
         end=read_time(end),
+        max_bad_share=max_bad_share,
         progress=progress,
     )
     return {**plain(report), "lake_uri": lake_uri}

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cluster_logs.errors import BadInputError
+from cluster_logs.quarantine import MAX_BAD_SHARE
 from pipeline.cli.options import ClusterOption, GpusPerNodeOption, LakeOption, lake_or_default, parse_time
 from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
 
@@ -38,6 +39,14 @@ def ingest(
     bin_s: Annotated[
         int, typer.Option("--bin-s", min=1, help="Seconds of a bin of the throughput counted from jobs.")
     ] = 600,
+    max_bad_share: Annotated[
+        float,
+        typer.Option(
+            "--max-bad-share",
+            metavar="SHARE",
+            help="Most rows that may be bad, 0 to 1; with more nothing is written. 1: any number.",
+        ),
+    ] = MAX_BAD_SHARE,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a cluster's log into the lake.
@@ -84,6 +93,7 @@ def ingest(
             start=parse_time(start, "--start"),
             end=parse_time(end, "--end"),
             bin_s=bin_s,
+            max_bad_share=max_bad_share,
             progress=progress,
         )
     if sizes is not None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs import spool
-from cluster_logs.errors import BadInputError, LucidError
+from cluster_logs import bad_rows, spool
+from cluster_logs.errors import BadInputError, BadRow, LucidError, TooManyBadRowsError
 from cluster_logs.ingest import IngestReport, ingest_log, read_jobs_file, read_throughput_file
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
@@ -66,6 +66,62 @@ def test_quarantine_can_be_opened_and_shows_the_row(tmp_path: Path) -> None:
     assert (row["reason"], row["column"], row["value"]) == ("negative_gpus", "gpu_num", "-1")
     assert (row["source_format"], row["source_file"], row["source_row"]) == ("helios", "log.csv", 2)
     assert row["raw_row"] == bad
+
+
+def test_a_log_of_bad_rows_writes_nothing_and_says_what_is_wrong_with_them(tmp_path: Path) -> None:
+    rows = [helios_row(number, gpus=-1) for number in range(60)]
+    rows += [helios_row(number, state="Lost") for number in range(60, 90)]
+    path = write_log(tmp_path / "log.csv", [*(helios_row(number) for number in range(100, 180)), *rows])
+    with pytest.raises(
+        TooManyBadRowsError, match=r"log\.csv, read as helios: 90 of 170 rows cannot"
+    ) as caught:
+        ingest(path, tmp_path / "lake")
+    said = caught.value
+    assert (said.judged, said.quarantined) == (170, 90)
+    assert list(said.reasons.items()) == [("negative_gpus", 60), ("unknown_state", 30)]
+    assert said.example == BadRow(81, "negative_gpus", "gpu_num", "-1", rows[0])
+    assert "52.9 %, 50 % allowed" in str(said)
+    assert rows[0] in str(said)
+    assert "--max-bad-share" in str(said.remedy)
+    assert not (tmp_path / "lake").exists()
+    asked = {"source_format": "helios", "input_uri": str(path), "cluster": "venus"}
+    with pytest.raises(TooManyBadRowsError):
+        read_jobs_file(str(path), "helios")
+    report = ingest_log(**asked, lake_uri=str(tmp_path / "lake"), max_bad_share=0.6)
+    assert (report.rows_in, report.rows_kept, report.rows_quarantined) == (170, 80, 90)
+    with pytest.raises(BadInputError, match="A share of 60"):
+        ingest_log(**asked, lake_uri=str(tmp_path / "lake"), max_bad_share=60)
+
+
+def test_a_few_rows_are_refused_as_a_whole_only_when_all_are_bad(tmp_path: Path) -> None:
+    bad = [helios_row(number, gpus=-1) for number in range(9)]
+    assert ingest(write_log(tmp_path / "some.csv", [*bad, helios_row(10)]), tmp_path / "some").rows_kept == 1
+    with pytest.raises(TooManyBadRowsError, match="9 of 9 rows cannot be used"):
+        ingest(write_log(tmp_path / "none.csv", bad), tmp_path / "none")
+
+
+def test_rows_outside_the_window_speak_for_the_format(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.csv", [helios_row(1), helios_row(2), helios_row(3, gpus=-1)])
+    report = ingest_log(
+        source_format="helios",
+        input_uri=str(path),
+        cluster="venus",
+        lake_uri=str(tmp_path / "lake"),
+        start=pd.Timestamp("2021-01-01").to_pydatetime(),
+    )
+    assert report.reasons == {"negative_gpus": 1, "outside_window": 2}
+
+
+def test_reading_ends_as_soon_as_it_is_clear_that_the_rows_are_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bad_rows, "ENOUGH_TO_STOP", 200)
+    monkeypatch.setattr(TextSource.blocks, "__defaults__", (2_000,))
+    path = write_log(tmp_path / "log.csv", [helios_row(number, gpus=-1) for number in range(3_000)])
+    with pytest.raises(TooManyBadRowsError, match="rows so far cannot be used") as caught:
+        ingest(path, tmp_path / "lake")
+    assert 200 <= caught.value.judged < 300
+    assert not (tmp_path / "lake").exists()
 
 
 def test_conflicting_duplicates_show_their_own_text(tmp_path: Path) -> None:
