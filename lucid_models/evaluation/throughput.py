@@ -35,6 +35,21 @@ TEST_DAYS = 28
 
 
 @dataclass(frozen=True)
+class PublishedForecasts:
+    """Forecasts that the Lucid artifact has published, as `read_published` found them.
+
+    `by_time`: columns pred_gpu_job and pred_gpu_num (jobs and GPUs a bin), index time (UTC).
+    """
+
+    by_time: pd.DataFrame
+
+    def cover(self, table: pd.DataFrame, test_days: int = TEST_DAYS) -> bool:
+        """Whether they hold every test bin of a throughput table."""
+        starts = table["bin_start"]
+        return bool(starts[starts >= _test_start(table, test_days)].isin(self.by_time.index).all())
+
+
+@dataclass(frozen=True)
 class ThroughputComparison:
     """`rows` for a table; `forecasts[series, lead]`: bin_start, truth, a column a model; test bins only."""
 
@@ -46,7 +61,7 @@ def evaluate_throughput(
     source: Path | str | pd.DataFrame,
     *,
     test_days: int = TEST_DAYS,
-    published: Path | str | pd.DataFrame | None = None,
+    published: PublishedForecasts | None = None,
     leads: tuple[str, ...] = LEADS,
     rivals: bool = True,
     settings: ThroughputSettings | None = None,
@@ -68,7 +83,7 @@ def compare_throughput(
     source: Path | str | pd.DataFrame,
     *,
     test_days: int = TEST_DAYS,
-    published: Path | str | pd.DataFrame | None = None,
+    published: PublishedForecasts | None = None,
     leads: tuple[str, ...] = LEADS,
     series: tuple[str, ...] = tuple(SERIES),
     rivals: bool = True,
@@ -79,17 +94,16 @@ def compare_throughput(
 
     Rows {series, lead, model, mae, fit_s, predict_ms, bins, worse_by, ...}. `source`: a throughput table
     (THROUGHPUT_SCHEMA) or a CSV in Helios's layout, whose times are taken as they are written. Lead gN: the
-    newest known bin lies N bins before the forecast one. `published`: predictions of the Lucid artifact for
-    the test bins (time, pred_gpu_job, pred_gpu_num), listed as lucid_published at g5. `rivals=False` leaves
-    out what must be trained, which takes most of the time. Times are CPU time; `fit_s` includes making the
-    features, `predict_ms` is for all test bins from ready features. `worse_by`: how much the error exceeds
-    the model's (evaluation_measures.compared, blocks of days).
+    newest known bin lies N bins before the forecast one. `published` (read_published): predictions for the
+    test bins, listed as lucid_published at g5. `rivals=False` leaves out what must be trained, which takes
+    most of the time. Times are CPU time; `fit_s` includes making the features, `predict_ms` is for all test
+    bins from ready features. `worse_by`: how much the error exceeds the model's (measures.compared,
+    blocks of days).
 
     Raises BadInputError for a table that is too short or has other columns, for an unknown lead, and when the
     published predictions lack test bins.
     """
     table = source if isinstance(source, pd.DataFrame) else read_throughput_csv(source)
-    theirs = None if published is None else read_published(published)
     comparison = ThroughputComparison()
     work = [(name, lead) for name in series for lead in leads]
     for done, (name, lead) in enumerate(work):
@@ -99,8 +113,8 @@ def compare_throughput(
         naive = baselines.throughput_baselines(test.data.counts, test.lead_bins, test.data.bin_s)
         for rival, values in naive.items():
             test.add(rival, values[test.data.position][test.rows], 0.0, 0.0)
-        if theirs is not None and lead == PUBLISHED_LEAD and test.data.bin_s == 600:
-            test.add("lucid_published", _aligned(theirs, test), None, None)
+        if published is not None and lead == PUBLISHED_LEAD and test.data.bin_s == 600:
+            test.add("lucid_published", _aligned(published, test), None, None)
         if rivals:
             _add_weekly(test)
             _add_black_boxes(test, model)
@@ -128,8 +142,11 @@ def read_throughput_csv(path: Path | str) -> pd.DataFrame:
     return read_throughput_file(str(path), time_zone="UTC")
 
 
-def read_published(source: Path | str | pd.DataFrame) -> pd.DataFrame:
-    """Published predictions by time; raises BadInputError for a file without the columns that they need."""
+def read_published(source: Path | str | pd.DataFrame) -> PublishedForecasts:
+    """The Lucid artifact's predictions: a table or CSV with the columns time, pred_gpu_job, pred_gpu_num.
+
+    Raises BadInputError for what cannot be read, lacks a column, or has a time twice.
+    """
     try:
         table = source if isinstance(source, pd.DataFrame) else pd.read_csv(source)
         missing = [name for name in ("time", *PUBLISHED.values()) if name not in table.columns]
@@ -138,17 +155,19 @@ def read_published(source: Path | str | pd.DataFrame) -> pd.DataFrame:
                 f"The published predictions lack the columns {', '.join(missing)}.",
                 remedy="Give the artifact's file: time, pred_gpu_job, pred_gpu_num.",
             )
-        return table.assign(time=pd.to_datetime(table["time"], utc=True)).set_index("time")
+        by_time = table.assign(time=pd.to_datetime(table["time"], utc=True)).set_index("time")
+        for name in PUBLISHED.values():
+            by_time[name] = by_time[name].astype("float64")
     except (OSError, ValueError) as error:
         raise BadInputError(
             f"The published predictions cannot be read: {error}.", remedy="Check --published."
         ) from error
-
-
-def covers(published: pd.DataFrame, table: pd.DataFrame, test_days: int = TEST_DAYS) -> bool:
-    """Whether the published predictions hold every test bin of a throughput table."""
-    starts = table["bin_start"]
-    return bool(starts[starts >= _test_start(table, test_days)].isin(published.index).all())
+    twice = by_time.index[by_time.index.duplicated()]
+    if len(twice):
+        raise BadInputError(
+            f"The published predictions have {twice[0]} twice.", remedy="Give one row a bin in --published."
+        )
+    return PublishedForecasts(by_time)
 
 
 class _Test:
@@ -280,10 +299,10 @@ def _add_authors_recipes(test: _Test) -> None:
         test.add(f"{name}_authors_recipe", said, making_s + fit_s, took_ms)
 
 
-def _aligned(published: pd.DataFrame, test: _Test) -> NDArray[np.float64]:
+def _aligned(published: PublishedForecasts, test: _Test) -> NDArray[np.float64]:
     """The published predictions of the test bins, by time."""
     starts = pd.DatetimeIndex(test.forecasts["bin_start"])
-    found = published[PUBLISHED[test.series]].reindex(starts)
+    found = published.by_time[PUBLISHED[test.series]].reindex(starts)
     if found.isna().any():
         raise BadInputError(
             f"The published predictions lack {int(found.isna().sum())} of the {len(found)} test bins "

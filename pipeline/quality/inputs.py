@@ -11,7 +11,7 @@ from cluster_logs.job_table import to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.throughput import derive_throughput
-from lucid_models.evaluation.throughput import covers, read_published, read_throughput_csv
+from lucid_models.evaluation.throughput import PublishedForecasts, read_published, read_throughput_csv
 from lucid_models.known_profiles import with_known_profiles
 
 THROUGHPUT_FORMAT, LAKE = "helios-throughput", "lake"
@@ -55,7 +55,7 @@ def read_jobs(
 
 def published_for(
     table: pd.DataFrame, test_days: int, *, source: str, given: Path | None
-) -> pd.DataFrame | None:
+) -> PublishedForecasts | None:
     """Lucid's published predictions: the file that was given, else the one beside the input, if it fits.
 
     Raises BadInputError when the given file lacks test bins.
@@ -66,7 +66,7 @@ def published_for(
     if not beside.is_file():
         return None
     found = read_published(beside)
-    return found if covers(found, table, test_days) else None
+    return found if found.cover(table, test_days) else None
 
 
 def _until_last_submission(table: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,12 @@ from cluster_logs.synthetic.generator import synthesize
 from lucid_models.evaluation.duration import DurationComparison, compare_durations
 from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.packing import evaluate_packing
-from lucid_models.evaluation.throughput import ThroughputComparison, compare_throughput, read_throughput_csv
+from lucid_models.evaluation.throughput import (
+    ThroughputComparison,
+    compare_throughput,
+    read_published,
+    read_throughput_csv,
+)
 from pipeline.quality.utilisation import UtilisationQuality, measure_utilisation
 from pipeline.run_manifest import commit_text, machine_text
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
@@ -82,7 +87,9 @@ def measure(data: Path, *, out_dir: Path | None = None, progress: Progress = sil
         )
     began = time.process_time()
     table = read_throughput_csv(data / THROUGHPUT)
-    throughput = compare_throughput(table, test_days=TEST_DAYS, published=data / PUBLISHED, progress=progress)
+    throughput = compare_throughput(
+        table, test_days=TEST_DAYS, published=read_published(data / PUBLISHED), progress=progress
+    )
     others = tuple(lead for lead in LEADS if lead not in {row["lead"] for row in throughput.rows})
     by_lead = compare_throughput(table, test_days=TEST_DAYS, leads=others, rivals=False, progress=progress)
     jobs, _ = read_jobs_file(str(data / DURATION), "swf")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
-from lucid_models.evaluation.throughput import evaluate_throughput
+from lucid_models.evaluation.throughput import evaluate_throughput, read_published
 from lucid_models.model_format import FormatVersionError
 from lucid_models.throughput.features import DAY_S, ThroughputFeatures, filled
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
@@ -244,7 +244,7 @@ def test_on_venus_jobs_at_g5_beat_lucid_and_every_naive_rival(reference_data) ->
     folder = reference_data / "venus"
     rows = evaluate_throughput(
         folder / "cluster_throughput.csv.gz",
-        published=folder / "lucid_september_predictions.csv",
+        published=read_published(folder / "lucid_september_predictions.csv"),
         leads=("g5",),
         rivals=False,
     )

@@ -10,7 +10,6 @@ from lucid_models.evaluation import authors_recipes
 from lucid_models.evaluation.throughput import (
     ThroughputComparison,
     compare_throughput,
-    covers,
     evaluate_throughput,
     read_published,
 )
@@ -46,7 +45,7 @@ def measured(table: pd.DataFrame) -> ThroughputComparison:
         return compare_throughput(
             table,
             test_days=TEST_DAYS,
-            published=published_of(table).sample(frac=1.0, random_state=0),
+            published=read_published(published_of(table).sample(frac=1.0, random_state=0)),
             leads=("g5",),
             series=("jobs",),
             settings=FAST,
@@ -101,8 +100,9 @@ def test_the_future_moves_no_forecast(table: pd.DataFrame, comparison: Throughpu
 
 
 def test_leads_are_named_and_never_mixed(table: pd.DataFrame) -> None:
+    published = read_published(published_of(table))
     rows = evaluate_throughput(
-        table, test_days=2, leads=("g1",), rivals=False, settings=FAST, published=published_of(table)
+        table, test_days=2, leads=("g1",), rivals=False, settings=FAST, published=published
     )
     assert {row["lead"] for row in rows} == {"g1"}
     assert "lucid_published" not in {row["model"] for row in rows}  # they are of lead g5
@@ -112,13 +112,14 @@ def test_leads_are_named_and_never_mixed(table: pd.DataFrame) -> None:
 
 def test_what_does_not_fit_is_refused(table: pd.DataFrame) -> None:
     whole = published_of(table)
-    assert covers(read_published(whole), table, 3)
-    assert not covers(read_published(whole.iloc[:-1]), table, 3)
+    assert read_published(whole).cover(table, 3)
+    assert not read_published(whole.iloc[:-1]).cover(table, 3)
+    short = read_published(whole.iloc[:-1])
     with pytest.raises(BadInputError, match="lack 1 of the 288 test bins"):
-        evaluate_throughput(
-            table, test_days=2, leads=("g5",), rivals=False, settings=FAST, published=whole.iloc[:-1]
-        )
+        evaluate_throughput(table, test_days=2, leads=("g5",), rivals=False, settings=FAST, published=short)
     with pytest.raises(BadInputError, match="lack the columns pred_gpu_num"):
         read_published(whole.drop(columns="pred_gpu_num"))
+    with pytest.raises(BadInputError, match=r"have 2020.* twice"):
+        read_published(pd.concat([whole, whole.iloc[:1]]))
     with pytest.raises(BadInputError, match="nothing is left to learn from"):
         evaluate_throughput(table, test_days=14, rivals=False, settings=FAST)
