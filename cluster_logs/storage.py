@@ -7,27 +7,19 @@ objects anyway.
 """
 
 import os
-import re
 import uuid
 from collections.abc import Callable
-from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from cluster_logs.input_roots import admitted, check_opened, is_restricted, local_path
 
 # A leading dot keeps Parquet tools from taking a file that is being written for data.
 TEMPORARY_PREFIX = ".writing-"
-
-_SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
-
-
-def has_scheme(uri: str) -> bool:
-    """Whether the text is a URI with a scheme, and not a plain path."""
-    return _SCHEME.match(uri) is not None
 
 
 def locate(uri: str) -> tuple[pafs.FileSystem, str]:
@@ -38,11 +30,11 @@ def locate(uri: str) -> tuple[pafs.FileSystem, str]:
     """
     if not uri:
         raise BadInputError("The URI is empty.", remedy="Give a folder, or a URI such as s3://bucket/lake.")
-    if not has_scheme(uri):
-        return pafs.LocalFileSystem(), str(Path(uri).expanduser().absolute())
+    uri = admitted(uri)
+    path = local_path(uri)
+    if path is not None:
+        return pafs.LocalFileSystem(), path
     scheme = urlsplit(uri).scheme
-    if scheme == "file":
-        return pafs.LocalFileSystem(), str(Path(unquote(urlsplit(uri).path)).absolute())
     try:
         if scheme in ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"):
             return _arrow_file_system(scheme, uri)
@@ -63,6 +55,26 @@ def _arrow_file_system(scheme: str, uri: str) -> tuple[pafs.FileSystem, str]:
         uri = f"{uri}{'&' if '?' in uri else '?'}endpoint_override={quote(endpoint, safe='')}"
     fs, path = pafs.FileSystem.from_uri(uri)
     return fs, path
+
+
+def open_input(fs: pafs.FileSystem, path: str) -> pa.NativeFile:
+    """Open a file for reading; within `reading_only_from` what was opened is judged, not its name alone.
+
+    Raises BadInputError when a link was moved between the two.
+    """
+    if not (is_restricted() and isinstance(fs, pafs.LocalFileSystem)):
+        return fs.open_input_file(path)
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the native file closes it
+    try:
+        check_opened(file.fileno())
+    except BadInputError:
+        file.close()
+        raise
+    return pa.PythonFile(file, mode="r")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer must not hold us
 
 
 def write_atomically(fs: pafs.FileSystem, path: str, write: Callable[[pa.NativeFile], None]) -> None:

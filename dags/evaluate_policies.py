@@ -95,21 +95,13 @@ with DAG(
             description="Drawn (the lake's default): what the log lacks is drawn from measured profiles.",
         ),
         "rules": Param("default", type="string", title="Rules", description="The simulator's rule set."),
-        "input_uri": Param(
-            None, type=OPTIONAL_TEXT, title="Log file", description="Path or URI. Empty: the lake's jobs."
-        ),
+        "input_uri": form_fields.place("Log file", "Path or URI. Empty: the lake's jobs."),
         "source_format": Param(
             None, type=OPTIONAL_TEXT, title="Its format", description="As in ingest_logs; for a file only."
         ),
-        "nodes_uri": Param(
-            None, type=OPTIONAL_TEXT, title="Its nodes", description="CSV virtual_cluster,nodes; for a file."
-        ),
-        "singles_uri": Param(
-            None, type=OPTIONAL_TEXT, title="Its solo profiles", description="For packing; for a file."
-        ),
-        "pairs_uri": Param(
-            None, type=OPTIONAL_TEXT, title="Its pair profiles", description="For packing; for a file."
-        ),
+        "nodes_uri": form_fields.place("Its nodes", "CSV virtual_cluster,nodes; for a file."),
+        "singles_uri": form_fields.place("Its solo profiles", "For packing; for a file."),
+        "pairs_uri": form_fields.place("Its pair profiles", "For packing; for a file."),
         "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
         "time_zone": Param(
             None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times in the file."

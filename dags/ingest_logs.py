@@ -66,18 +66,10 @@ with DAG(
             description="The log's format, a live Slurm, or a made log.",
         ),
         "cluster": form_fields.cluster("Its name in the lake.", slurm_cluster() or "synthetic-venus"),
-        "input_uri": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="Log",
-            description="Path or URI; may end in .gz. Empty for a live Slurm and a made log.",
+        "input_uri": form_fields.place(
+            "Log", "Path or URI; may end in .gz. Empty for a live Slurm and a made log."
         ),
-        "nodes_uri": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="Nodes",
-            description="CSV virtual_cluster,nodes: the cluster's size.",
-        ),
+        "nodes_uri": form_fields.place("Nodes", "CSV virtual_cluster,nodes: the cluster's size."),
         "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
         "time_zone": Param(
             None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times, e.g. Asia/Shanghai."
@@ -94,35 +86,18 @@ with DAG(
             title="Until",
             description="Jobs submitted before this day or time. Empty: to the last, or the data interval.",
         ),
-        "throughput_uri": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="Throughput",
-            description="Published 10-minute bins (Helios layout).",
+        "throughput_uri": form_fields.place("Throughput", "Published 10-minute bins (Helios layout)."),
+        "throughput_cluster": form_fields.another_cluster(
+            "Cluster of the throughput file", "When it is another one; its table is kept beside."
         ),
-        "throughput_cluster": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="Cluster of the throughput file",
-            description="When it is another one; its table is kept beside.",
+        "singles_uri": form_fields.place("Solo profiles", "CSV of jobs measured alone."),
+        "pairs_uri": form_fields.place("Pair profiles", "CSV of jobs measured sharing a GPU."),
+        "metrics_uri": form_fields.place(
+            "GPU metrics", "Samples besides the deployment's Prometheus: a file, or the samplers' folder."
         ),
-        "singles_uri": Param(
-            None, type=OPTIONAL_TEXT, title="Solo profiles", description="CSV of jobs measured alone."
-        ),
-        "pairs_uri": Param(
-            None, type=OPTIONAL_TEXT, title="Pair profiles", description="CSV of jobs measured sharing a GPU."
-        ),
-        "metrics_uri": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="GPU metrics",
-            description="Samples besides the deployment's Prometheus: a file, or the samplers' folder.",
-        ),
-        "allocations_uri": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="Who held which GPU",
-            description="CSV job_id,gpu_uuid,start_time,end_time. Empty: the samples' own job labels.",
+        "allocations_uri": form_fields.place(
+            "Who held which GPU",
+            "CSV job_id,gpu_uuid,start_time,end_time. Empty: the samples' own job labels.",
         ),
         "hold_out_days": form_fields.hold_out_days(
             "The log's last days, which training does not see and the gate replays.", default=14

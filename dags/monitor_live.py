@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import RETRAINING_REQUEST
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.monitor import MonitorReleaseOperator, RequestRetrainingOperator
@@ -28,9 +29,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "models"],
     params={
-        "cluster": Param(
-            None, type=["string", "null"], title="Cluster", description="Empty: the champion's."
-        ),
+        "cluster": form_fields.another_cluster("Cluster", "Empty: the champion's."),
         "window_days": Param(
             None,
             type=["number", "null"],
@@ -51,11 +50,10 @@ with DAG(
             title="Thresholds",
             description='In place of the defaults, e.g. {"psi_major": 0.3}; see docs/monitoring.md.',
         ),
-        "live": Param(
-            None,
-            type=["string", "null"],
-            title="Live scheduler",
-            description="Its state folder or address. Empty: the deployment's, if there is one.",
+        "live": form_fields.place(
+            "Live scheduler",
+            "Its state folder or address. Empty: the deployment's, if there is one.",
+            reads_from="live_roots",
         ),
         "may_retrain": Param(
             True, type="boolean", title="May start a retraining", description="Off: it only reports."

@@ -43,9 +43,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "models"],
     params={
-        "cluster": Param(
-            None, type=["string", "null"], title="Cluster", description="Empty: the one that was announced."
-        ),
+        "cluster": form_fields.another_cluster("Cluster", "Empty: the one that was announced."),
         "hold_out_days": form_fields.hold_out_days("Empty: as announced.", default=None),
         "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
         "models": Param(

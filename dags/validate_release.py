@@ -27,9 +27,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "release"],
     params={
-        "cluster": Param(
-            None, type=["string", "null"], title="Cluster", description="Empty: the challenger's."
-        ),
+        "cluster": form_fields.another_cluster("Cluster", "Empty: the challenger's."),
         "version": Param(
             None, type=["integer", "null"], minimum=1, title="Release", description="Empty: the challenger."
         ),

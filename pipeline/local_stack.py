@@ -191,7 +191,8 @@ def login_lines(config: StackConfig) -> list[str]:
 
 
 def _start(config: StackConfig, tell: Say) -> None:
-    for folder in (config.run_dir, config.log_dir, config.airflow_home, config.mlflow_dir / "artifacts"):
+    artifacts = config.mlflow_dir / "artifacts"
+    for folder in (config.run_dir, config.log_dir, config.airflow_home, artifacts, config.inbox_dir):
         folder.mkdir(parents=True, exist_ok=True)
     config.secrets_dir.mkdir(mode=0o700, exist_ok=True)
     prepared = _prepared(config)

@@ -51,6 +51,11 @@ class StackConfig:
         return self.state_dir / "log"
 
     @property
+    def inbox_dir(self) -> Path:
+        """Where files are put that forms name; the plugin's `settings.inbox_dir`."""
+        return self.state_dir / "inbox"
+
+    @property
     def airflow_home(self) -> Path:
         """Airflow's own folder: database, task logs."""
         return self.state_dir / "airflow"
@@ -112,6 +117,7 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "LUCID_STATE_DIR": str(config.state_dir),
         "LUCID_LAKE_URI": inherited.get("LUCID_LAKE_URI") or str(config.state_dir / "lake"),
         "LUCID_TRACKING_URI": config.mlflow_url,
+        "LUCID_INPUT_ROOTS": inherited.get("LUCID_INPUT_ROOTS") or _input_roots(inherited),
         "LUCID_REQUIRE_APPROVAL": "true" if config.require_approval else "false",
         # Airflow
         "AIRFLOW_HOME": str(config.airflow_home),
@@ -146,6 +152,11 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "DO_NOT_TRACK": "true",
         "GX_ANALYTICS_ENABLED": "false",
     }
+
+
+def _input_roots(inherited: Mapping[str, str]) -> str:
+    """Where forms may read from unless it is said: the checkout, and the reference data."""
+    return ",".join(filter(None, (str(REPOSITORY), inherited.get("LUCID_REFERENCE_DATA"))))
 
 
 def stack_processes(config: StackConfig) -> list[ProcessSpec]:

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.input_roots import admitted, check_opened
 
 PROFILE_SCHEMA = pa.schema(
     [
@@ -194,20 +195,22 @@ def _all_rows(reading: ProfileReading, path: str | Path) -> pd.DataFrame:
 
 
 def _read_csv(path: str | Path) -> pd.DataFrame:
-    file = Path(path)
+    file = Path(admitted(str(path)))
     if not file.is_file():
         raise NotFoundError(f"There is no profile file {file}.", remedy="Check the path.")
     compression: Literal["gzip"] | None = "gzip" if file.suffix == ".gz" else None
     try:
         # As text: a value that is not a number must be reported, not silently turned into a missing one.
-        frame = pd.read_csv(
-            file,
-            dtype=str,
-            keep_default_na=False,
-            encoding="utf-8",
-            compression=compression,
-            skipinitialspace=True,
-        )
+        with file.open("rb") as raw:
+            check_opened(raw.fileno())
+            frame = pd.read_csv(
+                raw,
+                dtype=str,
+                keep_default_na=False,
+                encoding="utf-8",
+                compression=compression,
+                skipinitialspace=True,
+            )
     except pd.errors.EmptyDataError:
         raise BadInputError(
             f"{file} is empty.", remedy="Give a CSV with a header and at least one row."

@@ -20,7 +20,7 @@ from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import TIMESTAMP, conform
 from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, Refusals, is_mig, readable_uuid
 from cluster_logs.quarantine import Accounting
-from cluster_logs.storage import locate
+from cluster_logs.storage import locate, open_input
 
 
 def _field(name: str, kind: pa.DataType, meaning: str, *, nullable: bool = False) -> pa.Field:
@@ -55,7 +55,7 @@ def read_allocations(uri: str) -> AllocationBatch:
     fs, path = locate(uri)
     try:
         if name.endswith(".parquet"):
-            with fs.open_input_file(path) as source:
+            with open_input(fs, path) as source:
                 table = pq.read_table(source)
         else:
             as_text = pacsv.ConvertOptions(
@@ -63,7 +63,8 @@ def read_allocations(uri: str) -> AllocationBatch:
                 strings_can_be_null=True,
                 null_values=[""],
             )
-            with fs.open_input_stream(path, compression="gzip" if name.endswith(".gz") else None) as stream:
+            with open_input(fs, path) as raw:
+                stream = pa.CompressedInputStream(raw, "gzip") if name.endswith(".gz") else raw
                 table = pacsv.read_csv(stream, convert_options=as_text)
     except (OSError, pa.ArrowException) as error:
         raise BadInputError(

@@ -20,7 +20,7 @@ from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import QUARANTINE_SCHEMA, TIMESTAMP, conform
 from cluster_logs.quarantine import Accounting
-from cluster_logs.storage import locate
+from cluster_logs.storage import locate, open_input
 
 # Names repeat in every row: dictionaries keep ten million samples in memory.
 NAME = pa.dictionary(pa.int32(), pa.string())
@@ -134,7 +134,7 @@ def read_sample_table(uri: str) -> SampleBatch:
     """
     fs, path = locate(uri)
     try:
-        with fs.open_input_file(path) as source:
+        with open_input(fs, path) as source:
             table = pq.read_table(source)
     except (OSError, pa.ArrowException) as error:
         raise BadInputError(

@@ -18,7 +18,7 @@ from cluster_logs.errors import BadInputError
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import Refusals, SampleBatch, read_sample_table
 from cluster_logs.quarantine import Accounting
-from cluster_logs.storage import locate
+from cluster_logs.storage import locate, open_input
 
 _LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
 _LINE = re.compile(
@@ -164,7 +164,7 @@ def _labels(text: str) -> Mapping[str, str] | None:
 def _read_text(uri: str) -> str:
     fs, path = locate(uri)
     try:
-        with fs.open_input_stream(path, compression=None) as stream:
+        with open_input(fs, path) as stream:
             payload = stream.read()
         if path.endswith(".gz"):
             payload = gzip.decompress(payload)

@@ -20,7 +20,7 @@ from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, JobColumns, build_jobs
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
-from cluster_logs.storage import locate
+from cluster_logs.storage import locate, open_input
 
 # Every column may be absent or null on the way in: the checks refuse the row and say why.
 _LENIENT_SCHEMA = pa.schema([pa.field(column.name, column.type) for column in JOB_ROWS_SCHEMA])
@@ -37,7 +37,7 @@ def _tables(source: TextSource, options: ReadOptions) -> Iterator[pa.Table]:
         yield from lake.iter_jobs(known[0] if len(known) == 1 else options.cluster)
         return
     try:
-        with fs.open_input_file(path) as raw:
+        with open_input(fs, path) as raw:
             file = pq.ParquetFile(raw)
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)

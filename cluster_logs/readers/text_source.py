@@ -9,7 +9,7 @@ import pyarrow.fs as pafs
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.progress import Progress, Work, silent
-from cluster_logs.storage import locate
+from cluster_logs.storage import locate, open_input
 
 BLOCK_BYTES = 8 * 1024 * 1024
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -63,7 +63,7 @@ class TextSource:
             raise NotFoundError(f"There is no file {self.uri}.", remedy="Check the path.")
         if info.type == pafs.FileType.Directory:
             raise BadInputError(f"{self.uri} is a folder, not a file.", remedy="Name one file.")
-        with fs.open_input_file(path) as raw:
+        with open_input(fs, path) as raw:
             stream, compressed = self._decompressed(raw)
             first = True
             while True:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.ingest import read_jobs_file
+from cluster_logs.input_roots import admitted
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
@@ -186,11 +187,12 @@ def _measurements(
 ) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
     if singles_uri is None or pairs_uri is None:
         return None, None
-    if load_rules(rules).labelled_scores and has_labels(Path(singles_uri)):
-        labelled = read_labelled_profiles(Path(singles_uri))
+    published = Path(admitted(singles_uri)), Path(admitted(pairs_uri))
+    if load_rules(rules).labelled_scores and has_labels(published[0]):
+        labelled = read_labelled_profiles(published[0])
         # What is measured, and the label; beliefs are nobody's yet.
         solo = pd.DataFrame([asdict(profile) for profile in labelled.values()]).drop(columns="believed")
-        return solo, read_published_pairs(Path(pairs_uri))
+        return solo, read_published_pairs(published[1])
     return read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri)
 
 

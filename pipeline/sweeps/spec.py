@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cluster_logs.errors import BadInputError, UnknownNameError
+from cluster_logs.input_roots import has_scheme
 from cluster_logs.progress import Progress, silent
-from cluster_logs.storage import has_scheme
 from pipeline import settings as places
 from pipeline.simulation import reference_measurements
 from pipeline.sweeps.inputs import SweepInputs, read_lake, read_log

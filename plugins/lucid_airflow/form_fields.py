@@ -4,16 +4,24 @@ from airflow.sdk import Param
 
 from lucid_airflow import settings
 
+OPTIONAL_TEXT = ["string", "null"]
+CLUSTER_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+
 
 def cluster(description: str, default: str = "synthetic-venus") -> Param:
     """A cluster's name in the lake."""
     return Param(
         default,
         type="string",
-        pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        pattern=CLUSTER_PATTERN,
         title="Cluster",
         description=description,
     )
+
+
+def another_cluster(title: str, description: str) -> Param:
+    """The name of a cluster that the run can do without."""
+    return Param(None, type=OPTIONAL_TEXT, pattern=CLUSTER_PATTERN, title=title, description=description)
 
 
 def hold_out_days(description: str, *, default: int | None) -> Param:
@@ -50,3 +58,12 @@ def approval_required() -> Param:
         title=title,
         description="This installation does not require it (LUCID_REQUIRE_APPROVAL is off); this run may.",
     )
+
+
+def place(title: str, description: str, *, reads_from: str = "input_roots") -> Param:
+    """A path or URI that a worker opens; may be left empty.
+
+    `reads_from` names the function of `settings` that says where it may lie: every task checks that before
+    it begins (`operators/base.py`), and nothing else can be opened.
+    """
+    return Param(None, type=OPTIONAL_TEXT, title=title, description=description, reads_from=reads_from)

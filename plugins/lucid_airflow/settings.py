@@ -15,6 +15,7 @@
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
+| where forms may read from | LUCID_INPUT_ROOTS (folders, URI prefixes; besides the inbox, the lake) | |
 
 Where Slurm's jobs go to: `slurm_settings.py`.
 
@@ -27,6 +28,7 @@ from typing import Any
 
 from cluster_logs.environment import read_json_object, read_switch
 from cluster_logs.errors import BadInputError
+from cluster_logs.input_roots import InputRoots
 
 
 def lake_uri() -> str:
@@ -84,6 +86,31 @@ def live_scheduler() -> tuple[str | None, Path | None]:
     """Return the state folder or the address of the live scheduler to look at, and its token's file."""
     token = os.environ.get("LUCID_LIVE_TOKEN_FILE", "").strip()
     return os.environ.get("LUCID_LIVE", "").strip() or None, Path(token) if token else None
+
+
+def inbox_dir() -> Path:
+    """Return the folder for files that forms name."""
+    return state_dir() / "inbox"
+
+
+def input_roots() -> InputRoots:
+    """Return where files may lie that a form names: LUCID_INPUT_ROOTS, the inbox and the lake.
+
+    The rest of the state folder, which holds secrets, stays closed.
+    """
+    named = os.environ.get("LUCID_INPUT_ROOTS", "").split(",")
+    state = [str(state_dir())] if os.environ.get("LUCID_STATE_DIR") else []
+    inbox = [str(inbox_dir())] if state else []
+    return InputRoots((*inbox, *(name.strip() for name in named if name.strip()), lake_uri()), tuple(state))
+
+
+def live_roots() -> InputRoots:
+    """Return which live schedulers a form may name: the deployment's, those below the state folder, and what
+    `input_roots` has.
+    """
+    roots = input_roots()
+    live, _ = live_scheduler()
+    return InputRoots((*([live] if live else []), str(live_dir()), *roots.roots), roots.closed)
 
 
 def monitor_schedule() -> str | None:

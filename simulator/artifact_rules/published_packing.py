@@ -44,13 +44,18 @@ def read_published_pairs(path: Path) -> pd.DataFrame:
 
 def has_labels(path: Path) -> bool:
     """Say whether a table of solo profiles is in the published layout with its labels."""
-    return "label" in pd.read_csv(path, nrows=0).columns
+    return "label" in _read(path, ()).columns
 
 
 def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     if not path.is_file():
         raise NotFoundError(f"There is no {path}.", remedy="Check the path.")
-    table = pd.read_csv(path, dtype=str)
+    try:
+        table = pd.read_csv(path, dtype=str)
+    except (OSError, ValueError) as error:  # pandas' errors of reading are ValueErrors
+        raise BadInputError(
+            f"{path} cannot be read as CSV: {error}.", remedy="Give the published table."
+        ) from error
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise BadInputError(

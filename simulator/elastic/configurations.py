@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import BadInputError, UnknownNameError
+from cluster_logs.input_roots import admitted, check_opened
 from simulator.elastic.rules.wfq import WfqConfig
 
 FORMAT_VERSION = 1
@@ -69,7 +70,9 @@ def load_configuration(name: str) -> WfqConfig:
     if not name.endswith(".json"):
         raise UnknownNameError("configuration of PCS", name, (*PUBLISHED, "FILE.json"))
     try:
-        document = json.loads(Path(name).read_text(encoding="utf-8"))
+        with Path(admitted(name)).open("rb") as file:
+            check_opened(file.fileno())
+            document = json.loads(file.read())
     except (OSError, ValueError) as error:
         raise BadInputError(f"{name} cannot be read as a configuration of PCS: {error}") from error
     return configuration_from_json(document, what=name)

@@ -111,9 +111,12 @@ def test_a_name_that_does_not_exist_ends_it_at_the_plan(dag_bag: Any, lake: Path
     assert not (lake / "sweeps").exists()
 
 
-def test_a_file_needs_no_lake_of_its_own(dag_bag: Any, lake: Path, tmp_path: Path) -> None:
+def test_a_file_needs_no_lake_of_its_own(
+    dag_bag: Any, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.pipeline.test_cli_contract import reference_csv
 
+    monkeypatch.setenv("LUCID_INPUT_ROOTS", str(tmp_path))
     log = reference_csv(tmp_path / "log.csv", jobs=40)
     (tmp_path / "nodes.csv").write_text("virtual_cluster,nodes\nvc0,1\nvc1,2\n")
     run = dag_bag.dags["evaluate_policies"].test(

@@ -11,6 +11,7 @@ from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from pipeline import local_stack
 from pipeline.airflow_client import AirflowClient
 from pipeline.stack_config import (
+    REPOSITORY,
     StackConfig,
     admin_password,
     gpu_slots,
@@ -121,6 +122,14 @@ def test_everything_listens_on_loopback(tmp_path: Path) -> None:
             assert spec.argv[spec.argv.index("--host") + 1] == "127.0.0.1"
         elif spec.name in ("scheduler", "triggerer"):
             assert "--skip-serve-logs" in spec.argv  # their log servers would listen on every interface
+
+
+def test_forms_read_from_the_checkout_unless_it_is_said(tmp_path: Path) -> None:
+    config = StackConfig(tmp_path)
+    assert stack_environment(config, {})["LUCID_INPUT_ROOTS"] == str(REPOSITORY)
+    with_data = stack_environment(config, {"LUCID_REFERENCE_DATA": "/data"})
+    assert with_data["LUCID_INPUT_ROOTS"] == f"{REPOSITORY},/data"
+    assert stack_environment(config, {"LUCID_INPUT_ROOTS": "/logs"})["LUCID_INPUT_ROOTS"] == "/logs"
 
 
 def test_two_folders_share_nothing(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     lake = Lake(str(tmp_path / "lake"))
     monkeypatch.setenv("LUCID_LAKE_URI", lake.uri)
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("LUCID_INPUT_ROOTS", str(tmp_path / "samples"))
     monkeypatch.delenv("LUCID_PROMETHEUS_URL", raising=False)
     job = {
         "job_id": "7", "virtual_cluster": "a", "gpus": 1, "gpu_share": 1.0, "submit_time": START,

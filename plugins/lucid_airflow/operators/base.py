@@ -4,17 +4,24 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
+from cluster_logs.input_roots import reading_only_from
 from cluster_logs.progress import Progress, lines
+from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
 
 
 class LucidOperator(BaseOperator):
-    """An operator that does its work in `run`; a LucidError fails the task without another try."""
+    """An operator that does its work in `run`; a LucidError fails the task without another try.
+
+    It opens nothing outside of the places that forms may read from, whatever its arguments say.
+    """
 
     def execute(self, context: Any) -> Any:
-        """Run with our errors translated."""
+        """Run with our errors translated, once the places that the form names are admitted."""
         with as_airflow_errors():
-            return self.run(context)
+            check_places(context)
+            with reading_only_from(settings.input_roots):
+                return self.run(context)
 
     def run(self, context: Any) -> Any:
         """Do the work; heavy imports belong in here."""
@@ -23,3 +30,14 @@ class LucidOperator(BaseOperator):
     def log_progress(self) -> Progress:
         """Return a progress callback that writes a line to the task's log now and then."""
         return lines(lambda line: self.log.info("%s", line))
+
+
+def check_places(context: Any) -> None:
+    """Check the form's fields that name a place. Raises BadInputError that names the field."""
+    dag = context.get("dag")
+    for name in dag.params if dag is not None else ():
+        schema = dag.params.get_param(name).schema
+        value = context["params"].get(name)
+        if value and "reads_from" in schema:
+            roots = getattr(settings, schema["reads_from"])
+            roots().admit(str(value), f"Field {schema['title']!r}:")

@@ -80,7 +80,8 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
             pass_id=context["run_id"],
             live=self.live or live,
             live_dir=settings.live_dir(),
-            live_token_file=token_file,
+            # The deployment's secret goes to the deployment's address alone.
+            live_token_file=token_file if self.live in (None, "", live) else None,
             progress=self.log_progress(),
         )
         report = done.report
