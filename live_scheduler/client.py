@@ -26,6 +26,8 @@ from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, RE
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 # A refused release is tried again after this long: the fault may have been on the way.
 RETRY_REFUSED_S = 300.0
+# After so many polls in a row without a word from the server, what is in use counts as stale.
+STALE_AFTER_POLLS = 6
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class ClientStatus:
     """What a client does and why; times are ISO, None: never.
 
     `mode`: "following" the alias, on the "last known good" release while the server is away or the newer one
-    is refused, or on the "fallback". `problem` is what stands in the way now, `refused_*` the last refused
-    release.
+    is refused, "stale" when the server was away for too many polls, or on the "fallback". `problem` is what
+    stands in the way now, `refused_*` the last refused release.
     """
 
     alias: str
@@ -60,9 +62,11 @@ class ReleaseClient:
         *,
         timeout_s: float = 5.0,
         retry_refused_s: float = RETRY_REFUSED_S,
+        stale_after_polls: int = STALE_AFTER_POLLS,
     ) -> None:
         """Start with the last known good release on disk, if any; no request is made yet.
 
+        `timeout_s` is the server's longest silence, `stale_after_polls` how many polls in a row may miss it.
         Raises BadInputError for an alias or address that cannot be one.
         """
         if not _ALIAS.fullmatch(alias):
@@ -71,6 +75,8 @@ class ReleaseClient:
         self._server = ReleaseServer(tracking_uri, timeout_s=timeout_s)
         self._store = ReleaseStore(Path(state_dir))
         self._retry_refused_s = retry_refused_s
+        self._stale_after_polls = stale_after_polls
+        self._missed_polls = 0
         self._lock = threading.Lock()
         self._following = False
         self._verdict: str | None = None
@@ -93,6 +99,7 @@ class ReleaseClient:
         """
         with self._lock:
             self._last_poll = _now()
+            self._missed_polls += 1
             try:
                 self._look()
             except (LucidError, OSError) as error:
@@ -109,11 +116,10 @@ class ReleaseClient:
     def status(self) -> ClientStatus:
         """What this client does and why."""
         current = self._current
-        live = isinstance(current, LiveRelease)
         refused = self._refused
         return ClientStatus(
             alias=self.alias,
-            mode=("following" if self._following else "last known good") if live else "fallback",
+            mode=self._mode(),
             release=current.describe(),
             version=current.version if isinstance(current, LiveRelease) else None,
             verdict=self._verdict if self._following else None,
@@ -128,6 +134,13 @@ class ReleaseClient:
         """Close the connections."""
         self._server.close()
 
+    def _mode(self) -> str:
+        if not isinstance(self._current, LiveRelease):
+            return "fallback"
+        if self._following:
+            return "following"
+        return "stale" if self._missed_polls >= self._stale_after_polls else "last known good"
+
     def _start(self) -> Release:
         try:
             kept = self._store.load(self.alias, self._server.uri)
@@ -138,7 +151,7 @@ class ReleaseClient:
 
     def _look(self) -> None:
         target = self._server.resolve(self.alias)
-        self._last_contact = self._last_poll
+        self._last_contact, self._missed_polls = self._last_poll, 0
         current = self._current
         if isinstance(current, LiveRelease) and _same(current, target):
             self._following, self._problem, self._verdict = True, None, target.verdict

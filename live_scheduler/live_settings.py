@@ -48,6 +48,7 @@ class LiveSettings:
     - `release`: the alias that is followed.
     - `pass_interval_s`: a pass begins so long after the last began.
     - `release_interval_s`: how often the alias is looked at.
+    - `stale_after_polls`: after so many looks in a row without an answer, the release counts as stale.
     - `partitions`: the partitions that are ordered; empty: all but the profiling partition.
     - `profiling_partition`: where new small jobs are measured first; empty: no profiling stage.
     - `shared_partitions`: where jobs may share GPUs (gres/shard); empty: nobody is colocated.
@@ -68,6 +69,7 @@ class LiveSettings:
     release: str = "champion"
     pass_interval_s: float = 2.0
     release_interval_s: float = 10.0
+    stale_after_polls: int = 6
     partitions: tuple[str, ...] = ()
     profiling_partition: str = ""
     shared_partitions: tuple[str, ...] = ()
@@ -93,7 +95,7 @@ class LiveSettings:
                 f"dead_after_s is {self.dead_after_s!r}, with a pass every {self.pass_interval_s:g} s.",
                 remedy="Allow for more than two passes.",
             )
-        for name in ("changes_per_pass", "changes_per_minute"):
+        for name in ("changes_per_pass", "changes_per_minute", "stale_after_polls"):
             if getattr(self, name) < 1:
                 raise BadInputError(f"{name} is {getattr(self, name)!r}.", remedy="Give 1 or more.")
         for name in ("http_port", "grpc_port"):

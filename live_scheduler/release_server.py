@@ -3,17 +3,28 @@
     GET /api/2.0/mlflow/registered-models/alias      which version an alias points at
     GET /model-versions/get-artifact                 a file of that version
 
-MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, are sent when set.
+MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, are sent when set, over TLS
+or within this machine. Both answers are bounded (`cluster_logs.bounded_http`): whatever answers, a poll ends.
 """
 
 import os
-import time
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
+from cluster_logs.bounded_http import (
+    AnswerLimits,
+    AnswerTooLargeError,
+    BoundedClient,
+    json_of,
+    refuse_readable_secret,
+)
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
 from lucid_models.releases.manifest import RELEASE_NAME
+
+ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)
+DOWNLOAD_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -28,8 +39,13 @@ class AliasTarget:
 class ReleaseServer:
     """One MLflow server; raises ServiceUnavailableError whenever it does not answer as MLflow does."""
 
-    def __init__(self, uri: str, *, timeout_s: float = 5.0, download_limit_s: float = 300.0) -> None:
-        """Raises BadInputError for an address that is not http or https."""
+    def __init__(
+        self, uri: str, *, timeout_s: float = 5.0, download_limit_s: float = DOWNLOAD_LIMIT_S
+    ) -> None:
+        """`timeout_s` is the longest silence, `download_limit_s` the longest that a file may take as a whole.
+
+        Raises BadInputError for an address that is not http or https, or that would give a password away.
+        """
         if not uri.startswith(("http://", "https://")):
             raise BadInputError(
                 f"The tracking URI {uri!r} is not the address of an MLflow server.",
@@ -40,10 +56,14 @@ class ReleaseServer:
         user = os.environ.get("MLFLOW_TRACKING_USERNAME")
         password = os.environ.get("MLFLOW_TRACKING_PASSWORD")
         token = os.environ.get("MLFLOW_TRACKING_TOKEN")
-        self._http = httpx.Client(
-            timeout=timeout_s,
-            auth=(user, password) if user and password else None,
-            headers={"Authorization": f"Bearer {token}"} if token and not (user and password) else None,
+        auth = (user, password) if user and password else None
+        refuse_readable_secret(self.uri, "LUCID_TRACKING_URI", secret=bool(auth or token))
+        self._http = BoundedClient(
+            self.uri,
+            limits=ALIAS_LIMITS,
+            wait_s=timeout_s,
+            auth=auth,
+            headers={"Authorization": f"Bearer {token}"} if token and not auth else None,
         )
 
     def close(self) -> None:
@@ -52,15 +72,16 @@ class ReleaseServer:
 
     def resolve(self, alias: str) -> AliasTarget:
         """What an alias of the release points at; raises NotFoundError when there is no such alias."""
-        answer = self._get("/api/2.0/mlflow/registered-models/alias", {"name": RELEASE_NAME, "alias": alias})
+        parameters = {"name": RELEASE_NAME, "alias": alias}
+        answer = self._http.get("/api/2.0/mlflow/registered-models/alias", params=parameters)
+        document = json_of(answer)
+        if answer.status_code in (400, 404) and _error_code(document) in (
+            "INVALID_PARAMETER_VALUE",
+            "RESOURCE_DOES_NOT_EXIST",
+        ):
+            raise NotFoundError(f"{self.uri} has no release with the alias {alias!r}.")
+        _require_success(answer)
         try:
-            document = answer.json()
-            if answer.status_code in (400, 404) and document.get("error_code") in (
-                "INVALID_PARAMETER_VALUE",
-                "RESOURCE_DOES_NOT_EXIST",
-            ):
-                raise NotFoundError(f"{self.uri} has no release with the alias {alias!r}.")
-            _require_success(answer)
             found = document["model_version"]
             tags = {str(tag["key"]): str(tag["value"]) for tag in found.get("tags", [])}
             return AliasTarget(int(found["version"]), tags.get("manifest_sha256"), tags.get("verdict"))
@@ -71,35 +92,20 @@ class ReleaseServer:
 
     def fetch(self, version: int, file: str, most: int) -> bytes:
         """A file of a release of at most `most` bytes; raises ReleaseRefusedError when it is larger."""
-        deadline = time.monotonic() + self.download_limit_s
-        parts: list[bytes] = []
-        size = 0
         parameters = {"name": RELEASE_NAME, "version": str(version), "path": file}
+        limits = AnswerLimits(most, self.download_limit_s)
         try:
-            with self._http.stream(
-                "GET", f"{self.uri}/model-versions/get-artifact", params=parameters
-            ) as answer:
-                _require_success(answer)
-                for part in answer.iter_bytes():
-                    size += len(part)
-                    if size > most:
-                        raise ReleaseRefusedError(
-                            f"{file} of release {version} holds more than {most} bytes."
-                        )
-                    if time.monotonic() > deadline:
-                        raise ServiceUnavailableError(
-                            f"{file} of release {version} did not arrive within {self.download_limit_s:g} s."
-                        )
-                    parts.append(part)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ServiceUnavailableError(f"{self.uri} did not deliver {file}: {error!r}.") from error
-        return b"".join(parts)
+            answer = self._http.get("/model-versions/get-artifact", params=parameters, limits=limits)
+        except AnswerTooLargeError as error:
+            raise ReleaseRefusedError(f"{file} of release {version} holds more than {most} bytes.") from error
+        except ServiceUnavailableError as error:
+            raise ServiceUnavailableError(f"{file} of release {version} did not arrive: {error}") from error
+        _require_success(answer)
+        return answer.content
 
-    def _get(self, path: str, parameters: dict[str, str]) -> httpx.Response:
-        try:
-            return self._http.get(f"{self.uri}{path}", params=parameters)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ServiceUnavailableError(f"{self.uri} did not answer: {error!r}.") from error
+
+def _error_code(document: Any) -> Any:
+    return document.get("error_code") if isinstance(document, dict) else None
 
 
 def _require_success(answer: httpx.Response) -> None:

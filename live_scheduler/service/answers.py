@@ -78,14 +78,21 @@ def whose_order(view: LiveView) -> str:
     """Say whose order counts now, and why."""
     decision, why = view.decision, problem_in(view)
     if decision is not None and in_charge(view):
-        return f"Lucid orders the queue, by {decision.release}."
+        return f"Lucid orders the queue, by {decision.release}{_staleness(view)}."
     if why:
         return f"The cluster's own order counts: {why}"
     if decision is None:
         return "The cluster's own order counts: nothing was decided yet."
     return (
         f"The cluster's own order counts (mode {view.settings.mode}); this is how Lucid would order it, "
-        f"by {decision.release}."
+        f"by {decision.release}{_staleness(view)}."
+    )
+
+
+def _staleness(view: LiveView) -> str:
+    release = view.release
+    return f" (stale: its server was last heard of {release.last_contact or 'never'})" * (
+        release.mode == "stale"
     )
 
 

@@ -131,6 +131,8 @@ class _Gauges(Collector):
                          release.contact_age_s)  # fmt: skip
         yield _gauge("release_problem", "1 when the release's alias cannot be followed.",
                      float(release.problem is not None))  # fmt: skip
+        yield _gauge("release_stale", "1 when the release's server was away for too many polls.",
+                     float(release.mode == "stale"))  # fmt: skip
         info = GaugeMetricFamily(
             "lucid_live_info",
             "The daemon's mode and policy, and how it comes by its release.",

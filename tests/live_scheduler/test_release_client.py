@@ -78,7 +78,7 @@ def test_polling_an_unchanged_alias_is_one_request(shop: Any, tmp_path: Path) ->
     client = ReleaseClient(shop.uri, "champion", tmp_path)
     client.poll()
     asked: list[str] = []
-    client._server._http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
+    client._server._http.http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
     client.poll()
     assert asked == ["/api/2.0/mlflow/registered-models/alias"]
 
@@ -124,7 +124,7 @@ def test_a_refused_release_is_not_fetched_at_every_poll(shop: Any, tmp_path: Pat
     client = ReleaseClient(shop.uri, "champion", tmp_path)
     assert isinstance(client.poll(), FallbackRelease)
     asked: list[str] = []
-    client._server._http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
+    client._server._http.http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
     assert isinstance(client.poll(), FallbackRelease)
     assert len(asked) == 1
 

@@ -40,6 +40,16 @@ def test_status_tells_release_queue_and_mode(standing: Live) -> None:
     assert (health.status_code, health.text) == (200, "ok\n")
 
 
+def test_a_stale_release_is_said_wherever_it_orders(standing: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "stale" not in standing.get("/v1/queue").json()["note"]
+    view = standing.daemon.view
+    stale = replace(view, release=replace(view.release, mode="stale", last_contact=None))
+    monkeypatch.setattr(standing.daemon, "_view", stale)
+    assert standing.get("/v1/status").json()["release"]["mode"] == "stale"
+    assert "stale: its server was last heard of never" in standing.get("/v1/queue").json()["note"]
+    assert "lucid_live_release_stale 1.0" in standing.get("/metrics").text
+
+
 def test_the_queue_is_that_of_the_decision(standing: Live) -> None:
     answer = schema.QueueAnswer.model_validate_json(standing.get("/v1/queue?pool=vc1").content)
     (queue,) = answer.queues

@@ -206,3 +206,11 @@ def test_damaged_bytes_are_refused_or_still_give_finite_predictions(
         assert isinstance(error, FormatVersionError | CorruptModelError)  # noqa: PT017
         return
     assert np.isfinite(use(scorer)).all()
+
+
+def test_a_model_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = b'{"format": "lucid-model", "items": [' + b"[]," * 50 + b"[]]}"
+    monkeypatch.setattr("lucid_models.model_format.MAX_VALUES", 100)
+    monkeypatch.setattr("lucid_models.model_format.json.loads", lambda *_, **__: pytest.fail("parsed"))
+    with pytest.raises(CorruptModelError, match="holds 104 values; a model holds at most 100"):
+        parse_model(few)

@@ -1,0 +1,93 @@
+"""A server that means ill costs a poll bounded time and memory, and the status says when it is away."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster_logs.bounded_http import AnswerLimits
+from cluster_logs.errors import BadInputError, ReleaseRefusedError, ServiceUnavailableError
+from live_scheduler import release_server
+from live_scheduler.client import ReleaseClient
+from live_scheduler.release_server import ALIAS_LIMITS, ReleaseServer
+from tests.hostile_server import HostileServer, hostile_server
+from tests.live_scheduler.live_release import AWAY, keep_release
+
+GENEROUS_S = 20.0
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with hostile_server() as running:
+        yield running
+
+
+def test_the_alias_is_asked_for_within_a_mebibyte_and_ten_seconds() -> None:
+    assert AnswerLimits(1 << 20, 10.0) == ALIAS_LIMITS
+
+
+@pytest.mark.parametrize("attack", ["endless body", "drip body", "drip headers", "gzip", "redirect"])
+def test_a_poll_ends_whatever_answers(
+    server: HostileServer, attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_server, "ALIAS_LIMITS", AnswerLimits(1 << 20, 0.5))
+    server.attack = attack
+    client = ReleaseClient(server.uri, "champion", tmp_path)
+    began = time.monotonic()
+    client.poll()
+    assert time.monotonic() - began < GENEROUS_S
+    problem = client.status().problem or ""
+    assert server.uri in problem or "302" in problem
+    assert server.sent < 64 << 20
+
+
+@pytest.mark.parametrize(
+    ("attack", "kind"),
+    [
+        ("endless body", ReleaseRefusedError),
+        ("huge length", ReleaseRefusedError),
+        ("gzip", ServiceUnavailableError),
+        ("drip body", ServiceUnavailableError),
+    ],
+)
+def test_a_file_is_as_long_as_is_pinned_and_arrives_in_time(
+    server: HostileServer, attack: str, kind: type[Exception]
+) -> None:
+    server.attack = attack
+    files = ReleaseServer(server.uri, download_limit_s=0.5 if attack == "drip body" else GENEROUS_S)
+    with pytest.raises(kind, match=r"duration\.json of release 3"):
+        files.fetch(3, "duration.json", 1 << 20)
+    files.close()
+
+
+def test_what_is_in_use_is_stale_after_missed_polls(
+    tmp_path: Path, small_model_files: dict[str, list[Path]], server: HostileServer
+) -> None:
+    keep_release(tmp_path, small_model_files)
+    client = ReleaseClient(AWAY, "champion", tmp_path, stale_after_polls=3)
+
+    def modes() -> list[str]:
+        seen = []
+        for _ in range(3):
+            client.poll()
+            seen.append(client.status().mode)
+        return seen
+
+    assert modes() == ["last known good", "last known good", "stale"]
+    assert json.loads((tmp_path / "status-champion.json").read_text())["mode"] == "stale"
+    # A word from the server, even one that there is no such alias, ends it.
+    server.body = json.dumps({"model_version": {"version": "9", "tags": []}}).encode()
+    client._server = ReleaseServer(server.uri)
+    assert modes() == ["last known good"] * 3
+    client._server = ReleaseServer(AWAY)
+    assert modes()[-1] == "stale"
+
+
+def test_a_token_is_for_tls_or_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
+    with pytest.raises(BadInputError, match=r"readable.*LUCID_PLAIN_HTTP_HOSTS=mlflow\.example\.org"):
+        ReleaseClient("http://mlflow.example.org:5000", "champion", tmp_path)
+    monkeypatch.setenv("LUCID_PLAIN_HTTP_HOSTS", "mlflow.example.org")
+    ReleaseClient("http://mlflow.example.org:5000", "champion", tmp_path).close()
