@@ -33,8 +33,8 @@ class SkippedTests:
 
 def watch(config: pytest.Config) -> None:
     """Remember what this run skips, unless it is itself such a second run or sees only some of the tests."""
-    cache: Any = config.cache
-    if not config.getoption("only_skipped") and config.args_source.name != "ARGS":
+    cache: Any = getattr(config, "cache", None)  # pytest can run without one
+    if cache and not config.getoption("only_skipped") and config.args_source.name != "ARGS":
         config.pluginmanager.register(SkippedTests(lambda node_ids: cache.set(_KEY, node_ids)))
 
 
