@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +35,7 @@ from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.sieve import REFUSED_SCHEMA
 from cluster_logs.readers.time_zones import load_zone
+from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.spool import DaySpool
 from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
 
@@ -44,7 +45,7 @@ Window = tuple[datetime | None, datetime | None]  # submitted in [start, end); N
 @dataclass(frozen=True)
 class IngestReport:
     """What became of the rows of one file. `reasons` counts by reason of quarantine and by rule of
-    skipping.
+    skipping, `notes` what else was noticed (`quarantine.NOTES`).
     """
 
     cluster: str
@@ -57,6 +58,7 @@ class IngestReport:
     tables: tuple[str, ...]
     first_submit: datetime | None
     last_submit: datetime | None
+    notes: dict[str, int] = field(default_factory=dict)
 
 
 def ingest_log(
@@ -71,6 +73,7 @@ def ingest_log(
     end: datetime | None = None,
     bin_s: int = DEFAULT_BIN_S,
     max_bad_share: float = MAX_BAD_SHARE,
+    mark_key: MarkKey | None = None,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read a log into the lake under the cluster's name.
@@ -79,14 +82,15 @@ def ingest_log(
     outside are skipped by a named rule, and what the lake holds of them stays.
 
     `time_zone` replaces the format's own clock for times without offset. `gpus_per_node` matters to formats
-    that count a virtual cluster's GPUs. Jobs also renew the derived throughput table, in bins of `bin_s`
-    seconds, which divide a day. Raises BadInputError (or NotFoundError, UnknownNameError) for an input that
-    cannot be used as a whole; single bad rows are quarantined. Raises TooManyBadRowsError as soon as more
-    than `max_bad_share` of the rows are bad (`cluster_logs.bad_rows`); nothing is written then.
+    that count a virtual cluster's GPUs. `mark_key`: whose marks on jobs are believed. Jobs also renew the
+    derived throughput table, in bins of `bin_s` seconds, which divide a day. Raises BadInputError (or
+    NotFoundError, UnknownNameError) for an input that cannot be used as a whole; single bad rows are
+    quarantined. Raises TooManyBadRowsError as soon as more than `max_bad_share` of the rows are bad
+    (`cluster_logs.bad_rows`); nothing is written then.
     """
     reader = load_reader(source_format)
     lake = Lake(lake_uri)
-    options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node)
+    options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node, mark_key)
     limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
     report = progress or silent
     window = _window(start, end, load_zone(time_zone or reader.time_zone))
@@ -342,6 +346,7 @@ def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
 def _count(account: Accounting, chunk: ReadChunk, limit: BadRowLimit) -> None:
     account.rows_in += chunk.rows_in
     account.skipped.update(chunk.skipped)
+    account.noted.update(chunk.noted)
     for counted in pc.value_counts(chunk.refused.column("reason")).to_pylist():
         account.quarantined[counted["values"]] += counted["counts"]
     limit.watch(account, chunk.refused)
@@ -387,4 +392,5 @@ def _report(
         tables=tables,
         first_submit=times[0],
         last_submit=times[1],
+        notes=dict(account.noted),
     )

@@ -116,6 +116,14 @@ SKIP_RULES: Mapping[str, str] = {
 # The most rows of a log that may be bad, unless somebody says otherwise (`cluster_logs.bad_rows`).
 MAX_BAD_SHARE = 0.5
 
+# What was noticed about rows that are kept: nothing was left out for it.
+UNVERIFIED_MARK = "unverified_mark"
+
+NOTES: Mapping[str, str] = {
+    UNVERIFIED_MARK: "The job's comment holds what looks like a mark of the live scheduler and was not sealed"
+    " with the given key (--mark-key): the log's own partition and submission count.",
+}
+
 
 @dataclass
 class Accounting:
@@ -125,6 +133,7 @@ class Accounting:
     kept: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
+    noted: Counter[str] = field(default_factory=Counter)  # rows that are counted above, too
 
     def reasons(self) -> dict[str, int]:
         """Count by reason and rule, by name."""

@@ -1,18 +1,30 @@
-"""What the live scheduler writes on a job that it profiles: in Slurm's Comment, after its user's own words.
+"""What the live scheduler writes on a job that it profiles, sealed with a key that it alone has.
 
-    lucid:home=vc2,submitted=1700000000,stage=profiling
+    lucid:home=vc2,submitted=1700000000,stage=profiling,seal=4f1d...
 
-A requeue sets a job's submission anew and a move changes its partition, so both are kept here. Accounting
-(with AccountingStoreFlags=job_comment) takes the comment over when a run ends, as it is then: each run of a
-job has its own.
+A requeue sets a job's submission anew and a move changes its partition, so both are kept here: in Slurm's
+AdminComment, or in its Comment after the user's own words. Accounting (with AccountingStoreFlags=job_comment)
+takes them over when a run ends, as they are then: each run of a job has its own.
+
+Anybody may write such a text on a job. What counts is the seal, an HMAC-SHA256 (RFC 2104) over the cluster,
+the job's id and the content: a text without it, or one copied from another job, is its user's words.
 """
 
+import hmac
+import json
 import re
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 
-_PREFIX = "lucid:"
-_MARK = re.compile(rf"(?:^|\s){_PREFIX}(\S+)")
+# With this begins whatever looks like a mark, whoever wrote it.
+MARK_PREFIX = "lucid:home="
+_MARK = re.compile(
+    r"(?:^|(?<=\s))lucid:home=(?P<home>[^\s,]+),submitted=(?P<submitted>[0-9]{1,11}),stage=(?P<stage>[a-z]+)"
+    r"(?:,seal=(?P<seal>[0-9a-f]{32}))?(?=\s|$)"
+)
+_SECRET_BYTES = 32
 
 
 class Stage(StrEnum):
@@ -30,28 +42,42 @@ class SlurmMark:
     submitted_s: int
     stage: Stage
 
-    def written_beside(self, comment: str = "") -> str:
-        """Return a comment with this mark, in place of an older one."""
-        return " ".join([*without_mark(comment).split(), self.to_text()])
 
-    def to_text(self) -> str:
-        """Return the mark as it is written."""
-        return f"{_PREFIX}home={self.home},submitted={self.submitted_s},stage={self.stage}"
+@dataclass(frozen=True, slots=True)
+class MarkKey:
+    """The secret of one cluster's live scheduler: who has it writes marks that are believed."""
 
+    cluster: str
+    secret: bytes = field(repr=False)
 
-def read_mark(comment: str | None) -> SlurmMark | None:
-    """Return the mark in a comment; None without one, or for one that cannot be read."""
-    found = _MARK.search(comment or "")
-    if found is None:
+    @classmethod
+    def fresh(cls, cluster: str) -> "MarkKey":
+        """Return a key that nobody has had before."""
+        return cls(cluster, secrets.token_bytes(_SECRET_BYTES))
+
+    def sealed(self, mark: SlurmMark, job_id: str) -> str:
+        """Return the text of a mark for the job with this number of Slurm's (JobIDRaw)."""
+        return (
+            f"{MARK_PREFIX}{mark.home},submitted={mark.submitted_s},stage={mark.stage},seal="
+            f"{self._seal(mark, job_id)}"
+        )
+
+    def read(self, comment: str | None, job_id: str) -> SlurmMark | None:
+        """Return the mark in a comment of this job; None without one that this key has sealed for it."""
+        for found in _MARK.finditer(comment or ""):
+            try:
+                mark = SlurmMark(found["home"], int(found["submitted"]), Stage(found["stage"]))
+            except ValueError:
+                continue
+            if found["seal"] and hmac.compare_digest(found["seal"], self._seal(mark, job_id)):
+                return mark
         return None
-    parts = dict(part.partition("=")[::2] for part in found.group(1).split(","))
-    try:
-        mark = SlurmMark(parts["home"], int(parts["submitted"]), Stage(parts["stage"]))
-    except (KeyError, ValueError):
-        return None
-    return mark if mark.home and mark.submitted_s > 0 else None
+
+    def _seal(self, mark: SlurmMark, job_id: str) -> str:
+        content = json.dumps([self.cluster, job_id, mark.home, mark.submitted_s, mark.stage])
+        return hmac.new(self.secret, content.encode(), sha256).hexdigest()[:32]
 
 
-def without_mark(comment: str) -> str:
-    """Return a comment without the mark."""
-    return " ".join(_MARK.sub(" ", comment).split())
+def texts_like_marks(comment: str | None) -> str:
+    """Return what looks like marks in a comment, separated by spaces, without the words around it."""
+    return " ".join(found[0] for found in _MARK.finditer(comment or ""))

@@ -1,11 +1,14 @@
 """One cluster's tables into the lake: what the DAG `ingest_logs` maps its tasks to."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, silent
 from cluster_logs.quarantine import MAX_BAD_SHARE
+from cluster_logs.slurm_mark import MarkKey
+from pipeline.mark_keys import mark_key_of
 from pipeline.plain_values import plain
 from pipeline.windows import read_time
 
@@ -27,6 +30,7 @@ def ingest_cluster(
     days: int = 30,
     seed: int = 0,
     staged_uris: Sequence[str] | None = None,
+    mark_key_file: Path | None = None,
     max_bad_share: float = MAX_BAD_SHARE,
     progress: Progress = silent,
 ) -> dict[str, Any]:
@@ -34,12 +38,16 @@ def ingest_cluster(
 
     `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. The
     source `slurm` is the accounting of this machine's Slurm: the runs that were about in the window, from
-    `staged_uris` if `read_accounting` was called before. Returns the accounting with `lake_uri`. Raises
+    `staged_uris` if `read_accounting` was called before. `mark_key_file`: the key of the cluster's live
+    scheduler (default: `mark_key_of`). Returns the accounting with `lake_uri`. Raises
     BadInputError when the log is not named, TooManyBadRowsError when more than `max_bad_share` of a file's
     rows are bad.
     """
     if source_format == SLURM:
-        return _ingest_slurm(cluster, lake_uri, nodes_uri, gpus_per_node, start, end, staged_uris, progress)
+        key = mark_key_of(cluster, mark_key_file)
+        return _ingest_slurm(
+            cluster, lake_uri, nodes_uri, gpus_per_node, start, end, staged_uris, key, progress
+        )
     if source_format.startswith(SYNTHETIC):
         return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
     if not input_uri:
@@ -59,6 +67,7 @@ def ingest_cluster(
         gpus_per_node=gpus_per_node,
         start=read_time(start),
         end=read_time(end),
+        mark_key=mark_key_of(cluster, mark_key_file),
         max_bad_share=max_bad_share,
         progress=progress,
     )
@@ -73,6 +82,7 @@ def read_accounting(
     end: str | None = None,
     interval_start: str | None = None,
     nodes: bool = True,
+    mark_key: MarkKey | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Stage what this machine's Slurm knows of a window, and renew the nodes; returns where it lies."""
@@ -85,6 +95,7 @@ def read_accounting(
         end=read_time(end),
         interval_start=read_time(interval_start),
         nodes=nodes,
+        mark_key=mark_key or mark_key_of(cluster),
         progress=progress,
     )
     found: dict[str, Any] = plain(staged)
@@ -115,6 +126,7 @@ def _ingest_slurm(
     start: str | None,
     end: str | None,
     staged_uris: Sequence[str] | None,
+    mark_key: MarkKey | None,
     progress: Progress,
 ) -> dict[str, Any]:
     from pipeline.slurm_log import ingest_staged
@@ -122,11 +134,19 @@ def _ingest_slurm(
     nodes = None
     if staged_uris is None:
         staged = read_accounting(
-            cluster=cluster, lake_uri=lake_uri, start=start, end=end, nodes=not nodes_uri, progress=progress
+            cluster=cluster,
+            lake_uri=lake_uri,
+            start=start,
+            end=end,
+            nodes=not nodes_uri,
+            mark_key=mark_key,
+            progress=progress,
         )
         staged_uris, nodes = staged["uris"], staged["nodes"]
     _ingest_nodes(nodes_uri, cluster, lake_uri, gpus_per_node)
-    report = ingest_staged(staged_uris, cluster=cluster, lake_uri=lake_uri, progress=progress)
+    report = ingest_staged(
+        staged_uris, cluster=cluster, lake_uri=lake_uri, mark_key=mark_key, progress=progress
+    )
     return {**report, "nodes": nodes, "lake_uri": lake_uri}
 
 

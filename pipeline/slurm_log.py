@@ -20,6 +20,7 @@ from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake, check_cluster_name
 from cluster_logs.progress import Progress, silent
+from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.storage import locate, write_atomically
 from live_scheduler.hindsight.cluster_sizes import ClusterSizes, count_nodes
 from live_scheduler.slurm import accounting
@@ -51,6 +52,7 @@ def stage_accounting(
     interval_start: datetime | None = None,
     overlap_h: float = OVERLAP_H,
     nodes: bool = True,
+    mark_key: MarkKey | None = None,
     progress: Progress = silent,
 ) -> StagedAccounting:
     """Write what this machine's Slurm knows of [start - overlap, end) into the staging area.
@@ -81,14 +83,19 @@ def stage_accounting(
     if waiting:
         told["unfinished"] = accounting.runs_of(waiting, marks)
     found = accounting.gpu_nodes() if nodes else []
-    homes = {accounting.home_of(line) for lines in told.values() for line in lines}
+    homes = {accounting.home_of(line, mark_key) for lines in told.values() for line in lines}
     uris = tuple(_stage(lake_uri, cluster, name, lines) for name, lines in told.items() if lines)
     sizes = _renew_nodes(lake, cluster, found, homes | _virtual_clusters(lake, cluster))
     return StagedAccounting(uris, days[0][0], until, sum(map(len, told.values())), sizes)
 
 
 def ingest_staged(
-    uris: Sequence[str], *, cluster: str, lake_uri: str, progress: Progress = silent
+    uris: Sequence[str],
+    *,
+    cluster: str,
+    lake_uri: str,
+    mark_key: MarkKey | None = None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Read staged files into the lake, one after another; returns one account of all their rows.
 
@@ -108,6 +115,7 @@ def ingest_staged(
         "tables": [],
         "first_submit": None,
         "last_submit": None,
+        "notes": {},
     }
     firsts, lasts = [], []
     for uri in uris:
@@ -118,12 +126,14 @@ def ingest_staged(
             cluster=cluster,
             lake_uri=lake_uri,
             max_bad_share=1.0,
+            mark_key=mark_key,
             progress=progress,
         )
         for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped"):
             total[key] += getattr(report, key)
-        for reason, count in report.reasons.items():
-            total["reasons"][reason] = total["reasons"].get(reason, 0) + count
+        for counts in ("reasons", "notes"):
+            for name, count in getattr(report, counts).items():
+                total[counts][name] = total[counts].get(name, 0) + count
         total["tables"] += [table for table in report.tables if table not in total["tables"]]
         firsts += [report.first_submit] if report.first_submit else []
         lasts += [report.last_submit] if report.last_submit else []

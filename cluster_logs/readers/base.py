@@ -15,17 +15,22 @@ from cluster_logs.progress import Progress, silent
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import load_zone
+from cluster_logs.slurm_mark import MarkKey
 
 TableName = Literal["jobs", "throughput", "nodes"]
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the caller knows about the file. `time_zone` None: the format's own."""
+    """What the caller knows about the file. `time_zone` None: the format's own.
+
+    `mark_key` is that of the cluster's live scheduler; without it no mark on a job is believed.
+    """
 
     cluster: str
     time_zone: str | None = None
     gpus_per_node: int = 8
+    mark_key: MarkKey | None = None
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,16 @@ class Reader:
 
 @dataclass(frozen=True)
 class ReadChunk:
-    """One chunk's outcome: good rows (the table's schema without cluster), refused rows, skipped rows."""
+    """One chunk's outcome: good rows (the table's schema without cluster), refused rows, skipped rows.
+
+    `noted` counts rows by `quarantine.NOTES`.
+    """
 
     rows: pa.Table
     refused: pa.Table
     skipped: Counter[str]
     rows_in: int
+    noted: Counter[str]
 
 
 def read_chunks(
@@ -81,7 +90,7 @@ def read_chunks(
     for chunk in reader.chunks(source, options):
         sieve = Sieve(chunk, source.name, time_zone)
         rows = reader.normalise(sieve, context)
-        yield ReadChunk(rows, sieve.refused(reader.name), sieve.skipped(), chunk.rows_in)
+        yield ReadChunk(rows, sieve.refused(reader.name), sieve.skipped(), chunk.rows_in, +sieve.noted)
 
 
 def read_raw_rows(reader: Reader, uri: str, options: ReadOptions, wanted: set[int]) -> dict[int, str]:

@@ -15,10 +15,11 @@ caller is read. GPUs come from `gres/gpu=N` in AllocTRES, or ReqTRES for a job t
 
 A job that holds shares of GPUs (`gres/shard`) and no whole one counts a GPU of each of its nodes.
 
-With a Comment or AdminComment column the marks of the live scheduler are read (`cluster_logs.slurm_mark`):
-such a job belongs to its home and was submitted when its user did so; its runs that the profiler cut are
-skipped. A file whose header is separated by `UNIT_SEPARATOR` (`sacct --delimiter`) is read that way: job
-names may hold `|`.
+With a Comment or AdminComment column and the key of the cluster's live scheduler its marks are read
+(`cluster_logs.slurm_mark`): such a job belongs to its home and was submitted when its user did so; its run
+that the profiler cut is skipped. What looks like a mark and was not sealed with that key, for that job, is
+its user's text: it is counted, and the source's own columns hold. A file whose header is separated by
+`UNIT_SEPARATOR` (`sacct --delimiter`) is read that way: job names may hold `|`.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
-from cluster_logs.slurm_mark import Stage, read_mark
+from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, SlurmMark, Stage
 from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, elapsed_s, gpus_of_tres, slurm_state
 
 _LAYOUT = Layout(
@@ -117,9 +118,7 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     start = np.where(_never_started(sieve, state, start, end), NOT_A_TIME, start)
     ran_s = np.where(start != NOT_A_TIME, _run_time_s(sieve), np.nan)
     home = sieve.optional_text("partition")
-    for comments in ("comment", "admincomment"):
-        if comments in sieve:
-            home, submit = _as_marked(sieve, comments, home, submit)
+    home, submit = _as_marked(sieve, context.options.mark_key, sieve.text(id_column), home, submit)
     return build_jobs(
         sieve,
         JobColumns(
@@ -154,25 +153,39 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
 
 
 def _as_marked(
-    sieve: Sieve, comments: str, partition: pa.Array | None, submit: IntArray
+    sieve: Sieve, key: MarkKey | None, job_ids: pa.Array, partition: pa.Array | None, submit: IntArray
 ) -> tuple[pa.Array | None, IntArray]:
-    """Home and submission of each run as the mark on it says; runs that the profiler cut are skipped.
+    """Home and submission of each run as the mark on it says; the run that the profiler cut is skipped.
 
-    A marked run that was cut at home keeps its own submission, and with it a key of its own beside the job's
-    last run.
+    Only a job's first run is a profiler's: one that was submitted when its user did so. A marked run that was
+    cut at home keeps its own submission, and with it a key of its own beside the job's last run.
     """
-    marks = {text: read_mark(text) for text in pc.unique(sieve.text(comments)).to_pylist() if text}
-    if not any(marks.values()):
+    marks: dict[int, SlurmMark] = {}
+    looks = np.zeros(len(sieve), dtype=bool)
+    for comments in (sieve.text(column) for column in ("comment", "admincomment") if column in sieve):
+        candidates = as_mask(pc.match_substring(comments, MARK_PREFIX))
+        looks |= candidates
+        for at in map(int, np.flatnonzero(candidates) if key is not None else ()):
+            mark = key and key.read(comments[at].as_py(), str(job_ids[at].as_py()))
+            if mark:
+                marks[at] = mark
+    read = np.zeros(len(sieve), dtype=bool)
+    read[list(marks)] = True
+    sieve.note(looks & ~read, q.UNVERIFIED_MARK)
+    if not marks:
         return partition, submit
+    said = np.full(len(sieve), NOT_A_TIME)
+    profiled = np.zeros(len(sieve), dtype=bool)
+    homes: list[str | None] = [None] * len(sieve)
+    for at, mark in marks.items():
+        said[at], homes[at] = mark.submitted_s * 1_000_000, mark.home
+        profiled[at] = mark.stage is Stage.PROFILING
     cut = as_mask(pc.is_in(sieve.mapped("state", _bare_state, pa.string()), pa.array(sorted(_CUT))))
-    found = [marks.get(text) for text in sieve.text(comments).to_pylist()]
-    profiled = np.array([mark is not None and mark.stage is Stage.PROFILING for mark in found])
-    sieve.skip(profiled & cut, q.PROFILING_RUN)
-    said = np.array([NOT_A_TIME if mark is None else mark.submitted_s * 1_000_000 for mark in found])
-    homes = pa.array([None if mark is None else mark.home for mark in found], pa.string())
+    sieve.skip(profiled & cut & (submit == said), q.PROFILING_RUN)
+    marked_homes = pa.array(homes, pa.string())
     return (
-        homes if partition is None else pc.coalesce(homes, partition),
-        np.where((said == NOT_A_TIME) | cut, submit, np.minimum(said, submit)),
+        marked_homes if partition is None else pc.coalesce(marked_homes, partition),
+        np.where(~read | cut, submit, np.minimum(said, submit)),
     )
 
 

@@ -63,6 +63,7 @@ class Sieve:
     chunk: RawChunk
     source_file: str
     time_zone: str
+    noted: Counter[str] = field(default_factory=Counter)
     _verdicts: list[tuple[str, str | None, bool]] = field(default_factory=list)
     _texts: dict[str, pa.Array] = field(default_factory=dict)
 
@@ -125,6 +126,10 @@ class Sieve:
     def skip(self, mask: Mask, rule: str) -> None:
         """Leave rows out by a named rule."""
         self._judge(mask, rule, None, skip=True)
+
+    def note(self, mask: Mask, note: str) -> None:
+        """Count rows of which something is to be said, and nothing against."""
+        self.noted[note] += int(mask.sum())
 
     def kept(self) -> Mask:
         """The rows that nothing has been said against so far."""

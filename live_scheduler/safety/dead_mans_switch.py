@@ -163,22 +163,28 @@ def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
                 return
 
 
-def open_adapter(settings: LiveSettings) -> ClusterAdapter:
-    """Return the adapter of the cluster that the settings or this process's environment name."""
+def open_adapter(settings: LiveSettings, folder: Path) -> ClusterAdapter:
+    """Return the adapter of the cluster that the settings or this process's environment name.
+
+    Raises OSError when what the state folder holds cannot be read.
+    """
     if settings.kueue is not None:
         from live_scheduler.kubernetes.opening import open_kueue
 
         return open_kueue(settings.cluster, settings.kueue)
     from live_scheduler.slurm.adapter import SlurmAdapter
+    from live_scheduler.slurm.slurm_memory import SlurmMemory
 
     return SlurmAdapter(
-        profiling_partition=settings.profiling_partition, shared_partitions=settings.shared_partitions
+        profiling_partition=settings.profiling_partition,
+        shared_partitions=settings.shared_partitions,
+        memory=SlurmMemory.of(folder, settings.cluster),
     )
 
 
 def open_cluster(settings: LiveSettings, folder: Path) -> Cluster:
     """Return the cluster that the settings or this process's environment name, and its profiling stage."""
-    adapter = open_adapter(settings)
+    adapter = open_adapter(settings, folder)
     if not settings.profiling_partition:
         return adapter, None
     from live_scheduler.slurm.intents import Intents

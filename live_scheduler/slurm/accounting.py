@@ -3,6 +3,8 @@
 One call asks for at most a day: more at once is hard on slurmdbd. A window of sacct holds all runs that were
 about in it, so a job that ended is told of again by the day of its end, whenever it was submitted; jobs by
 their ids are for those that no window tells of. Slurm's own order of rows stays.
+
+Whether a mark is one is not judged here: whoever reads the lines has the key, or takes marks for words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cluster_logs.errors import BadInputError
-from cluster_logs.slurm_mark import SlurmMark, read_mark
+from cluster_logs.slurm_mark import MarkKey, texts_like_marks
 from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
 
 FIELDS = ("Comment", "AdminComment", *DEFAULT_FIELDS)
 _COLUMNS = ("Comment", *DEFAULT_FIELDS)
-# Of a log as it is written: the mark alone in the place of both comments.
+# Of a log as it is written: what looks like a mark alone in the place of both comments.
 HEADER = UNIT_SEPARATOR.join(_COLUMNS) + "\n"
 # An argument list may be 128 KiB long; an id has ten digits.
 IDS_OF_A_CALL = 2_000
@@ -67,7 +69,7 @@ def days_between(start: datetime, end: datetime) -> list[tuple[datetime, datetim
     return days
 
 
-def runs_between(start: datetime, end: datetime, marks: Mapping[str, SlurmMark]) -> list[str]:
+def runs_between(start: datetime, end: datetime, marks: Mapping[str, str]) -> list[str]:
     """The lines of all runs that waited or ran in [start, end); `marks` by id are those of living jobs.
 
     Raises ServiceUnavailableError when slurmdbd does not answer, BadInputError when there is no accounting.
@@ -78,7 +80,7 @@ def runs_between(start: datetime, end: datetime, marks: Mapping[str, SlurmMark])
     return _lines(call([*_COMMAND, *window], settings=_ON_UTC, limit_s=CALL_LIMIT_S), marks)
 
 
-def runs_of(job_ids: Sequence[str], marks: Mapping[str, SlurmMark]) -> list[str]:
+def runs_of(job_ids: Sequence[str], marks: Mapping[str, str]) -> list[str]:
     """The lines of all runs of these jobs; ids that accounting does not know have none."""
     lines = []
     for at in range(0, len(job_ids), IDS_OF_A_CALL):
@@ -87,16 +89,15 @@ def runs_of(job_ids: Sequence[str], marks: Mapping[str, SlurmMark]) -> list[str]
     return lines
 
 
-def marks_of_living() -> dict[str, SlurmMark]:
-    """The marks on jobs that wait or run, by id: accounting learns of a mark when a run ends."""
-    marks = {}
-    text = call(["squeue", "--all", "--noheader", "--Format=JobID:0|,admin_comment:0|,Comment:0"])
-    for line in text.splitlines():
-        job_id, _, comments = line.partition("|")
-        mark = read_mark(comments.replace("|", " "))
-        if mark is not None:
-            marks[job_id] = mark
-    return marks
+def marks_of_living() -> dict[str, str]:
+    """What looks like a mark on jobs that wait or run, by id: accounting learns of it when a run ends."""
+    fields = ",".join(f"{name}:0{FIELD_END}" for name in ("JobID", "admin_comment", "Comment"))
+    text = call(["squeue", "--all", "--noheader", f"--Format={fields}"])
+    found = {}
+    for job_id, admin_comment, comment, _ in sacct_records(text, 4):
+        if marks := _marks(admin_comment, comment):
+            found[job_id] = marks
+    return found
 
 
 def gpu_nodes() -> list[SlurmNode]:
@@ -126,19 +127,22 @@ def gpus_of_gres(gres: str) -> int:
     return gpus
 
 
-def _lines(text: str, marks: Mapping[str, SlurmMark]) -> list[str]:
+def _lines(text: str, marks: Mapping[str, str]) -> list[str]:
     """The records of sacct's answer, one a line; of users' comments nothing but marks is kept."""
     lines = []
     for comment, admin_comment, *rest in sacct_records(text, len(FIELDS)):
         values = ["", *(value.translate(_ONE_FIELD) for value in rest)]
         if not values[_PARTITION]:
             continue  # slurmdbd learns of a very short job's end first, and seconds later what job it was
-        mark = read_mark(admin_comment) or read_mark(comment)
-        if mark is None and values[_END] in _NOT_YET:
-            mark = marks.get(values[_ID])
-        values[0] = "" if mark is None else mark.to_text()
+        values[0] = _marks(admin_comment, comment)
+        if not values[0] and values[_END] in _NOT_YET:
+            values[0] = marks.get(values[_ID], "")
         lines.append(UNIT_SEPARATOR.join(values) + "\n")
     return lines
+
+
+def _marks(*comments: str) -> str:
+    return " ".join(filter(None, map(texts_like_marks, comments)))
 
 
 def _clock(instant: datetime) -> str:
@@ -150,8 +154,8 @@ def job_id_of(line: str) -> str:
     return line.split(UNIT_SEPARATOR)[_ID]
 
 
-def home_of(line: str) -> str:
+def home_of(line: str, marks: MarkKey | None) -> str:
     """The partition that the job of a line belongs to."""
     values = line.split(UNIT_SEPARATOR)
-    mark = read_mark(values[0])
+    mark = None if marks is None else marks.read(values[0], values[_ID])
     return values[_PARTITION] if mark is None else mark.home

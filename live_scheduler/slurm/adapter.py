@@ -19,6 +19,7 @@ from live_scheduler.slurm.inquiry import Inquiry
 from live_scheduler.slurm.node_reading import read_nodes
 from live_scheduler.slurm.placement import Placements
 from live_scheduler.slurm.queue_reading import QueueReader, QueueRow
+from live_scheduler.slurm.slurm_memory import SlurmMemory
 from live_scheduler.slurm.stale_reasons import as_of_now
 
 READ_LIMIT_S = 20.0
@@ -38,13 +39,19 @@ class SlurmAdapter:
         *,
         profiling_partition: str = "",
         shared_partitions: Sequence[str] = (),
+        memory: SlurmMemory | None = None,
         read_limit_s: float = READ_LIMIT_S,
     ) -> None:
-        """Nothing is asked yet. `read_limit_s`: how long a reading may take."""
+        """Nothing is asked yet.
+
+        `memory`: what is known of earlier writing on jobs (None: nothing). `read_limit_s`: how long a reading
+        may take.
+        """
         self.profiling_partition, self.shared_partitions = profiling_partition, tuple(shared_partitions)
         self._read_limit_s = read_limit_s
-        self._queue = QueueReader()
-        self._control = Control(profiling_partition)
+        self._memory = memory or SlurmMemory()
+        self._queue = QueueReader(self._memory)
+        self._control = Control(profiling_partition, memory=self._memory)
         self._placements = Placements()
         self._clock = ClusterClock()
         self._rows: dict[str, QueueRow] = {}
@@ -54,11 +61,15 @@ class SlurmAdapter:
     def read(self) -> ClusterState:
         """Return the cluster as it is now."""
         at_s = self._clock.now_s(self._read_limit_s)
+        self._memory.overwritten.refresh()
         nodes = read_nodes(self._read_limit_s)
         rows = self._placements.place(self._queue.read(nodes.kinds, self._read_limit_s), self._read_limit_s)
         there = {node.name for node in nodes.nodes if node.available}
         rows = [self._as_it_ran(as_of_now(row, at_s, there)) for row in rows]
         self._rows = {row.job.job_id: row for row in rows}
+        if rows:  # a slurmctld that lost its jobs may get them back
+            records = (each for row in rows for each in (row.raw_id, row.job.job_id.partition("_")[0]))
+            self._memory.overwritten.keep(set(records))
         # A run that let others start cannot be taken back.
         awaited = {job_id for row in rows for job_id in row.waited_for}
         jobs = tuple(
@@ -85,7 +96,9 @@ class SlurmAdapter:
             return []
         asked = sorted(job_ids)
         try:
-            found = self._became.ask(lambda: ended_jobs.accounted(asked, since_s, ACCOUNTING_LIMIT_S))
+            found = self._became.ask(
+                lambda: ended_jobs.accounted(asked, since_s, self._memory.marks, ACCOUNTING_LIMIT_S)
+            )
             return [each for each in found if each.job.job_id in job_ids]
         except NoAccountingError:
             ended = {each.job.job_id: each for each in self._remembered()}
@@ -103,14 +116,16 @@ class SlurmAdapter:
         """
         try:
             now_s = self._clock.now_s(self._read_limit_s)
-            found = self._since.ask(lambda: ended_jobs.accounted_since(since_s, now_s, ACCOUNTING_LIMIT_S))
+            found = self._since.ask(
+                lambda: ended_jobs.accounted_since(since_s, now_s, self._memory.marks, ACCOUNTING_LIMIT_S)
+            )
             return [each for each in found if each.end_time_s >= since_s]
         except NoAccountingError:
             return [each for each in self._remembered() if each.end_time_s >= since_s]
 
     def _remembered(self) -> list[EndedJob]:
         """Return what slurmctld remembers, in the order of the ends."""
-        found = ended_jobs.remembered(self._read_limit_s)
+        found = ended_jobs.remembered(self._memory.marks, self._read_limit_s)
         return sorted(found, key=lambda each: each.end_time_s)
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:

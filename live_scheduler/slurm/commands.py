@@ -299,11 +299,9 @@ def call(
     try:
         result = subprocess.run(
             list(command),
-            input=stdin if stdin is not None else "",
+            input=(stdin or "").encode(),
             env={**environment, **connection, **(settings or {})},
             capture_output=True,
-            encoding="utf-8",
-            errors="backslashreplace",  # what users call their jobs need not be text
             check=False,
             timeout=limit_s,
             restore_signals=True,
@@ -315,9 +313,11 @@ def call(
         ) from error
     except subprocess.TimeoutExpired as error:
         raise ServiceUnavailableError(f"{program} did not answer within {limit_s:g} s.") from error
+    # What users call their jobs need not be text, and its line ends stay as they are.
+    stdout, stderr = (said.decode(errors="backslashreplace") for said in (result.stdout, result.stderr))
     if result.returncode == 0:
-        return result.stdout
-    said = " ".join((result.stderr.strip() or result.stdout.strip()).split())
+        return stdout
+    said = " ".join((stderr.strip() or stdout.strip()).split())
     if result.returncode < 0:
         raise ServiceUnavailableError(
             f"{program} was ended by signal {signal.Signals(-result.returncode).name}."

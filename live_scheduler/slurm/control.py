@@ -6,16 +6,20 @@ and nothing here says `release` to a job that has not just taken a priority.
 `release` makes Slurm compute a priority of its own again. With priority/basic that is one below the lowest it
 has given, so the job goes behind everybody, and a job that goes back should be given the number that it had
 (`ReturnToDefault.priority`). With priority/multifactor it is the priority that the job would have had.
+
+Slurm sets the nice value of a job that takes a priority to 0, and comments are written over: what stood there
+is written down first (`overwritten.py`), and given back from there alone.
 """
 
 import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from cluster_logs.errors import BadInputError
-from cluster_logs.slurm_mark import SlurmMark, Stage
+from cluster_logs.slurm_mark import SlurmMark, Stage, texts_like_marks
 from live_scheduler.adapter import (
     Advise,
     Change,
@@ -30,8 +34,10 @@ from live_scheduler.adapter import (
 )
 from live_scheduler.slurm.commands import call, not_yet
 from live_scheduler.slurm.job_comment import JobComment
+from live_scheduler.slurm.overwritten import Before
 from live_scheduler.slurm.queue_reading import QueueRow
 from live_scheduler.slurm.scontrol_session import GIVEN_UP, ScontrolSession, fits_a_line
+from live_scheduler.slurm.slurm_memory import SlurmMemory
 
 # Slurm counts down from 4,294,901,760 (0xFFFF0000) and nothing of its own ever lies above.
 PRIORITIES = PriorityRange(4_294_902_000, 4_294_967_000, exclusive=True)
@@ -43,13 +49,21 @@ _BASE_LIMIT_S, _LIMIT_OF_A_CHANGE_S = 30.0, 0.02
 _DENIED = re.compile(r"denied|invalid user", re.IGNORECASE)
 # What `call` makes of bytes that are no text: a comment with them cannot be written back as it was.
 _NO_TEXT = re.compile(r"\\x[89a-f][0-9a-f]")
+_UNWRITTEN = "What stands there cannot be written down"
 
 
 class Control:
     """Makes changes to the jobs of the last reading. `clock` is monotonic, in seconds."""
 
-    def __init__(self, profiling_partition: str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is asked yet."""
+    def __init__(
+        self,
+        profiling_partition: str = "",
+        *,
+        memory: SlurmMemory | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is asked yet. `memory`: the key of marks, and what was written over before."""
+        self._memory = memory or SlurmMemory()
         self._put_off = _PutOff(clock)
         self._profiling_partition = profiling_partition
         self._marks_in_comments = False  # until Slurm refuses to write an AdminComment
@@ -62,6 +76,7 @@ class Control:
         Raises ServiceUnavailableError; some changes may have been made by then.
         """
         refused: dict[int, str] = {}
+        self._write_down(changes, rows)
         limit_s = _BASE_LIMIT_S + _LIMIT_OF_A_CHANGE_S * len(changes)
         with ScontrolSession(limit_s) as session:
             plain: dict[int, str] = {}  # lines that may travel together
@@ -86,7 +101,7 @@ class Control:
         """Return the one line that makes a change, if one can."""
         job = f"update JobId={row.target}"
         match change:
-            case SetPriority(priority=priority) if _is_ours(priority) and not row.nice:
+            case SetPriority(priority=priority) if _is_ours(priority) and self._nice_is_known(row):
                 return f"{job} Priority={priority}"
             case RestrictToNode(node=node) if node is None or fits_a_line(node):
                 return f"{job} ReqNodeList={node or ''}"
@@ -97,56 +112,90 @@ class Control:
     def _more(self, session: ScontrolSession, change: Change, rows: dict[str, QueueRow]) -> str:
         """Make a change that takes more than a line; return why it was refused, "" when it was made."""
         job_id = change.job_id
-        job = _Job(session, rows, job_id)
+        job = _Job(session, rows, job_id, self._memory)
         match change:
-            case SetPriority(priority=priority):
-                return job.set_priority(priority)
+            case SetPriority(priority=priority) if not _is_ours(priority):
+                return f"{priority} is not between {PRIORITIES.least} and {PRIORITIES.most}."
+            case SetPriority():
+                return f"{_UNWRITTEN}: its nice value would be lost."
             case Advise(text=text):
                 return job.write(replace(rows[job_id].comment, advice=text))
             case ReturnToDefault(priority=priority):
                 return self._return(job, priority)
             case MoveTo(partition=partition, home=home):
-                if not fits_a_line(partition):
+                if not partition or not fits_a_line(partition):
                     return f"{partition!r} is no partition."
                 at_home = partition == home and partition != self._profiling_partition
-                why = self._mark(job, home, Stage.HOME if at_home else Stage.PROFILING)
+                why = self._mark(job, home, Stage.HOME if at_home else Stage.PROFILING, needed=not at_home)
                 return why or job.update(f"Partition={partition}")
             case SendHome(home=home, priority=priority):
                 return self._send_home(job, home, priority)
             case _:
                 return f"Slurm cannot do {change}."
 
-    def _mark(self, job: "_Job", home: str, stage: Stage) -> str:
-        if not fits_a_line(home):
+    def _nice_is_known(self, row: QueueRow) -> bool:
+        return row.nice in (0, self._memory.overwritten.of(row.raw_id).nice)
+
+    def _write_down(self, changes: Sequence[Change], rows: Mapping[str, QueueRow]) -> None:
+        """Write down, in one piece, what the changes write over; what could not be is not written over."""
+        overwritten = self._memory.overwritten
+        noted: dict[str, Before] = {}
+        for change in changes:
+            row = rows.get(change.job_id)
+            if row is None:
+                continue
+            before = noted.get(row.raw_id, overwritten.of(row.raw_id))
+            if isinstance(change, SetPriority) and row.nice:
+                before = replace(before, nice=row.nice)
+            elif isinstance(change, Advise) and change.text:
+                before = replace(before, comment=row.comment.words)
+            noted[row.raw_id] = before
+        with suppress(OSError):
+            overwritten.note(noted)
+
+    def _mark(self, job: "_Job", home: str, stage: Stage, *, needed: bool) -> str:
+        """Mark the job; the way home is open also for one that cannot be marked (not `needed`)."""
+        if not home or not fits_a_line(home):
             return f"{home!r} is no partition."
         row = job.row
-        mark = SlurmMark(home, int(row.job.submit_time_s), stage)
-        admin_comment = mark.written_beside(row.admin_comment)
-        if not self._marks_in_comments and fits_a_line(admin_comment):
-            why = job.update(f"AdminComment={admin_comment}")
+        mark = self._memory.marks.sealed(SlurmMark(home, int(row.job.submit_time_s), stage), row.raw_id)
+        # One that an admin's program uses for something else is not ours to write over.
+        free = texts_like_marks(row.admin_comment) == row.admin_comment
+        if not self._marks_in_comments and free:
+            why = job.update(f"AdminComment={mark}")
             if not _DENIED.search(why):
                 return why
             self._marks_in_comments = True
-        return job.write(replace(row.comment, mark=mark.to_text()))
+        why = job.write(replace(row.comment, mark=mark))
+        return why if needed else ""
 
     def _send_home(self, job: "_Job", home: str, priority: int | None) -> str:
-        why = self._mark(job, home, Stage.PROFILING) or job.tell(f"requeue {job.row.target}")
+        why = self._mark(job, home, Stage.PROFILING, needed=False) or job.tell(f"requeue {job.row.target}")
         # At once is too soon: a node refuses a job's credential of the second in which it revoked the last.
         why = why or job.update(f"Partition={home} StartTime=now+{START_DELAY_S}")
-        why = why or self._mark(job, home, Stage.HOME)
-        return why if why or priority is None else job.set_priority(priority)
+        why = why or self._mark(job, home, Stage.HOME, needed=False)
+        if why or priority is None:
+            return why
+        if not _is_ours(priority):
+            return f"{priority} is not between {PRIORITIES.least} and {PRIORITIES.most}."
+        return job.update(f"Priority={priority}")
 
     def _return(self, job: "_Job", priority: int | None) -> str:
         if self._computes_priorities is None:
             self._computes_priorities = "priority/basic" not in call(["scontrol", "show", "config"])
+        row = job.row
+        before = self._memory.overwritten.of(row.raw_id)
         if priority and not self._computes_priorities and not _is_ours(priority):
             why = job.update(f"Priority={priority}")
         else:
             # A job that takes a priority is held by nobody; one that is held must not be released.
-            why = job.update(f"Priority={PRIORITIES.least}") or job.tell(f"release {job.row.target}")
-            if nice := job.row.comment.nice or job.row.nice:
+            why = job.update(f"Priority={PRIORITIES.least}") or job.tell(f"release {row.target}")
+            if nice := before.nice or row.nice:
                 why = why or job.update(f"Nice={nice}")
-        return why or job.write(replace(job.row.comment, nice=0))
+        if not why and before.nice:
+            with suppress(OSError):  # it is given back another time, and is the same
+                self._memory.overwritten.note({row.raw_id: replace(before, nice=0)})
+        return why
 
 
 class _PutOff:
@@ -181,8 +230,10 @@ class _PutOff:
 class _Job:
     """A job that is changed; every method returns why it was refused, "" when it was done."""
 
-    def __init__(self, session: ScontrolSession, rows: dict[str, QueueRow], job_id: str) -> None:
-        self._session, self._rows, self._id = session, rows, job_id
+    def __init__(
+        self, session: ScontrolSession, rows: dict[str, QueueRow], job_id: str, memory: SlurmMemory
+    ) -> None:
+        self._session, self._rows, self._id, self._overwritten = session, rows, job_id, memory.overwritten
 
     @property
     def row(self) -> QueueRow:
@@ -194,24 +245,20 @@ class _Job:
     def update(self, words: str) -> str:
         return self.tell(f"update JobId={self.row.target} {words}")
 
-    def set_priority(self, priority: int) -> str:
-        if not _is_ours(priority):
-            return f"{priority} is not between {PRIORITIES.least} and {PRIORITIES.most}."
-        before = self.row.comment
-        if self.row.nice and (why := self.write(replace(before, nice=self.row.nice))):
-            return why
-        why = self.update(f"Priority={priority}")
-        if why:
-            self.write(before)
-        return why
-
     def write(self, comment: JobComment) -> str:
-        """Write what is to stand beside the job."""
+        """Write what is to stand beside the job; its user's words alone come back exactly as they were."""
         row, text = self.row, comment.to_text()
         if comment == row.comment:
             return ""
         if _NO_TEXT.search(comment.words):
             return "Its comment is not UTF-8, and would not be the same afterwards."
+        ours = bool(comment.mark or comment.advice)
+        before = self._overwritten.of(row.raw_id)
+        if ours and before.comment != comment.words:
+            try:
+                self._overwritten.note({row.raw_id: replace(before, comment=comment.words)})
+            except OSError as error:
+                return f"{_UNWRITTEN} ({error}): its user's comment could not be given back."
         if fits_a_line(text):
             why = self.update(f"Comment={text}")
         else:
@@ -222,6 +269,9 @@ class _Job:
                 why = str(error)
         if not why:
             self._rows[self._id] = replace(row, comment=comment)
+            if not ours:
+                with suppress(OSError):  # then it is looked for again, and not found
+                    self._overwritten.note({row.raw_id: replace(before, comment=None)})
         return why
 
 

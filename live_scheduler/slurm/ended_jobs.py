@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_states import JobState
-from cluster_logs.slurm_mark import read_mark
+from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.slurm_words import gpus_of_tres, slurm_state
 from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
 from live_scheduler.slurm.commands import call
-from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.queue_reading import A_YEAR_S, PLAIN_TIMES, count_tasks, read_ended, time_s
 from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
 
@@ -57,7 +56,7 @@ class NoAccountingError(BadInputError):
     """The cluster keeps no accounts."""
 
 
-def accounted(job_ids: Sequence[str], since_s: float, limit_s: float) -> list[EndedJob]:
+def accounted(job_ids: Sequence[str], since_s: float, marks: MarkKey, limit_s: float) -> list[EndedJob]:
     """Return those of the jobs that have ended, by accounting.
 
     The record of an array ends, at `since_s`, when all its tasks have started: they are jobs of their own.
@@ -66,7 +65,7 @@ def accounted(job_ids: Sequence[str], since_s: float, limit_s: float) -> list[En
     rows = [
         row
         for at in range(0, len(job_ids), IDS_OF_A_CALL)
-        for row in _ask([f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"], limit_s)
+        for row in _ask([f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"], marks, limit_s)
     ]
     found, asked = _last_runs(rows), set(job_ids)
     records = {row.job.job_id for row in rows}
@@ -77,13 +76,13 @@ def accounted(job_ids: Sequence[str], since_s: float, limit_s: float) -> list[En
     return [found[job_id] for job_id in job_ids if job_id in found]
 
 
-def accounted_since(since_s: float, now_s: float, limit_s: float) -> list[EndedJob]:
+def accounted_since(since_s: float, now_s: float, marks: MarkKey, limit_s: float) -> list[EndedJob]:
     """Return all jobs that ended at or after `since_s`, by accounting; raises as `accounted`."""
     found: dict[str, EndedJob] = {}
     first, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (since_s, max(now_s, since_s) + 1))
     for start, end in days_between(first, last):
         window = [f"--starttime={max(start, first):%Y-%m-%dT%H:%M:%S}", f"--endtime={end:%Y-%m-%dT%H:%M:%S}"]
-        found |= _last_runs(_ask(window, limit_s))
+        found |= _last_runs(_ask(window, marks, limit_s))
     return sorted(
         (each for each in found.values() if each.end_time_s >= since_s), key=lambda each: each.end_time_s
     )
@@ -116,17 +115,18 @@ def _last_runs(rows: Sequence[_Row]) -> dict[str, EndedJob]:
     return found
 
 
-def _ask(options: Sequence[str], limit_s: float) -> list[_Row]:
+def _ask(options: Sequence[str], marks: MarkKey, limit_s: float) -> list[_Row]:
     try:
         text = call([*_COMMAND, *options], settings=PLAIN_TIMES, limit_s=limit_s)
     except BadInputError as error:
         if _NO_ACCOUNTING in str(error):
             raise NoAccountingError("This Slurm keeps no accounts (accounting_storage/none).") from error
         raise
-    return [row for row in (_row(values) for values in sacct_records(text, len(_FIELDS))) if row is not None]
+    rows = (_row(values, marks) for values in sacct_records(text, len(_FIELDS)))
+    return [row for row in rows if row is not None]
 
 
-def _row(values: Sequence[str]) -> _Row | None:
+def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
     (
         raw_id,
         shown_id,
@@ -154,8 +154,7 @@ def _row(values: Sequence[str]) -> _Row | None:
     tasks = 1
     if "[" in shown_id:  # the tasks of an array that never started
         tasks, shown_id = count_tasks(shown_id.partition("[")[2].rstrip("]")), raw_id
-    written = JobComment.parse(comment)
-    mark = read_mark(admin_comment) or read_mark(written.mark)
+    mark = marks.read(admin_comment, raw_id) or marks.read(comment, raw_id)
     limit_s = float(time_limit) * 60 if time_limit.isdigit() else None
     tres = allocated or requested
     gpus = gpus_of_tres(tres)
@@ -170,8 +169,8 @@ def _row(values: Sequence[str]) -> _Row | None:
         cpus=int(cpus) if cpus.isdigit() and cpus != "0" else None,
         nodes=int(nodes) if nodes.isdigit() else None,
         time_limit_s=None if limit_s == A_YEAR_S else limit_s,
-        comment=written.words,
-        mark="" if mark is None else mark.to_text(),
+        comment=comment,
+        mark="" if mark is None else marks.sealed(mark, raw_id),
         tasks=tasks,
         start_time_s=start_s,
         shares_gpus="gres/shard" in tres and "gres/gpu" not in tres,
@@ -182,10 +181,10 @@ def _row(values: Sequence[str]) -> _Row | None:
     return _Row(job, EndedJob(job, state, start_s, end_s, _ran_s(start_s, end_s)))
 
 
-def remembered(limit_s: float) -> list[EndedJob]:
+def remembered(marks: MarkKey, limit_s: float) -> list[EndedJob]:
     """Return all jobs that have ended and that slurmctld remembers (its MinJobAge, minutes)."""
     found = []
-    for job, state_word, end_s in read_ended(limit_s):
+    for job, state_word, end_s in read_ended(marks, limit_s):
         state = slurm_state(state_word)
         if state not in _ENDED or state_word in _CUT:
             continue

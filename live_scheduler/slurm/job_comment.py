@@ -2,61 +2,57 @@
 
     fine-tuning, second try | lucid: starts 14:05 to 14:20
 
-Ours begins at a marker that nobody types by chance, so it can be replaced and taken away again, and the
-user's words stay as they were. The spaces in ours, the one before the marker's bar included, are no-break
-spaces (U+00A0): `scontrol` on standard input splits its lines at plain ones, and keeps the quotes that would
-prevent it.
+Where the user's words end is known from what was written down before ours was put behind them
+(`overwritten.py`): a user may write anything, also what looks like ours, and gets it back as it was. The
+spaces in ours, the one before the bar included, are no-break spaces (U+00A0): `scontrol` on standard input
+splits its lines at plain ones, and keeps the quotes that would prevent it.
 
 The mark of a profiled job (`cluster_logs.slurm_mark`) stands here too where AdminComment may not be written:
-Slurm leaves that to adminlevel=Admin. So does the nice value of a job that was given a priority: Slurm sets
-it to 0 then, and the job is to have it back.
+Slurm leaves that to adminlevel=Admin.
 """
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
-
-from cluster_logs.slurm_mark import read_mark
 
 _SPACE = "\u00a0"
 _SEPARATOR = f"{_SPACE}|{_SPACE}"
-_OURS = re.compile(rf"(?:^|{re.escape(_SEPARATOR)})(lucid:(?:{_SPACE}|home=|nice=).*)", re.DOTALL)
 _ADVICE = f"lucid:{_SPACE}"
-_NICE = re.compile(r"lucid:nice=(-?\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class JobComment:
-    """The parts of a comment; `mark` is the text of a mark (`SlurmMark`), `advice` what people read.
-
-    `nice` is what the job is to have again, 0: nothing.
-    """
+    """The parts of a comment; `mark` is the text of a mark (`SlurmMark`), `advice` what people read."""
 
     words: str = ""
     mark: str = ""
     advice: str = ""
-    nice: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> "JobComment":
-        """Return the parts of a comment; one that this product never touched is its user's as a whole."""
-        found = _OURS.search(text)
-        if found is None:
-            return cls(words=text)
-        mark, advice, nice = "", "", 0
-        for part in found[1].split(_SEPARATOR):
-            if part.startswith(_ADVICE):
-                advice = part.removeprefix(_ADVICE).replace(_SPACE, " ")
-            elif (number := _NICE.fullmatch(part)) is not None:
-                nice = int(number[1])
-            elif read_mark(part) is not None:
-                mark = part
-        return cls(text[: found.start()], mark, advice, nice)
+    def parse(cls, text: str, words: str | None, is_mark: Callable[[str], bool]) -> "JobComment":
+        """Return the parts of a comment.
+
+        `words` stood there before ours was written behind them; None: nothing of ours was. A comment that
+        does not begin so, or goes on otherwise than ours does, was written anew: it is its user's as a whole.
+        """
+        whole = cls(words=text)
+        if words is None or text == words or not text.startswith(words):
+            return whole
+        rest = text[len(words) :]
+        if words:
+            if not rest.startswith(_SEPARATOR):
+                return whole
+            rest = rest.removeprefix(_SEPARATOR)
+        mark = ""
+        if not rest.startswith(_ADVICE):
+            mark, _, rest = rest.partition(_SEPARATOR)
+            if not is_mark(mark) or (rest and not rest.startswith(_ADVICE)):
+                return whole
+        return cls(words, mark, rest.removeprefix(_ADVICE).replace(_SPACE, " "))
 
     def to_text(self) -> str:
         """Return the comment as it is written."""
-        nice = f"lucid:nice={self.nice}" if self.nice else ""
-        ours = [self.mark, nice, f"{_ADVICE}{_one_line(self.advice)}" if self.advice else ""]
-        return _SEPARATOR.join(part for part in (self.words, *ours) if part)
+        advice = f"{_ADVICE}{_one_line(self.advice)}" if self.advice else ""
+        return _SEPARATOR.join(part for part in (self.words, self.mark, advice) if part)
 
 
 def _one_line(text: str) -> str:

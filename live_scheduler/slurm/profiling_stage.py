@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cluster_logs.slurm_mark import read_mark
 from live_scheduler.adapter import Change, MoveTo, SendHome, StartAfter
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
@@ -216,10 +215,9 @@ class ProfilingStage:
             if job.partition != self.partition:
                 continue
             intent = self.intents.open.get(job.job_id)
-            mark = read_mark(job.mark)
-            if intent is None and mark is None:
+            if intent is None and not job.mark:
                 continue
-            home = intent.home if intent is not None else mark.home if mark is not None else ""
+            home = job.virtual_cluster if intent is None else intent.home
             if home == self.partition:
                 continue
             run = (job.job_id, job.start_time_s)

@@ -24,12 +24,13 @@ from datetime import UTC, datetime
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from cluster_logs.host_lists import expand_hosts
-from cluster_logs.slurm_mark import read_mark
+from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.slurm_words import elapsed_s, gpus_of_tres
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.node_reading import NodeKind
+from live_scheduler.slurm.slurm_memory import SlurmMemory
 
 # In the environment of every program whose times or array indices are read.
 PLAIN_TIMES = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
@@ -103,11 +104,13 @@ class QueueRow:
     """A job as squeue shows it; `uneven`: its nodes need not have the same number of its GPUs; `ending`: its
     run is being cleared up.
 
-    `target` is what scontrol is told to change (`123_[5-9]`: an array's record as a whole), `comment` and
-    `admin_comment` all that stands there, `nodes` where it runs; `waited_for`: jobs whose start it waits for.
+    `raw_id` is Slurm's own number of the record (JobIDRaw), `target` what scontrol is told to change
+    (`123_[5-9]`: an array's record as a whole), `comment` and `admin_comment` all that stands there, `nodes`
+    where it runs; `waited_for`: jobs whose start it waits for.
     """
 
     job: LiveJob
+    raw_id: str
     target: str
     comment: JobComment
     admin_comment: str
@@ -122,6 +125,7 @@ class QueueRow:
 class QueueReader:
     """Reads queues; a record that reads as it did the last time is not parsed again."""
 
+    memory: SlurmMemory = field(default_factory=SlurmMemory)
     _known: dict[str, QueueRow] = field(default_factory=dict)
     _kinds: Mapping[str, NodeKind] = field(default_factory=dict)
 
@@ -142,24 +146,29 @@ class QueueReader:
         """Return the jobs of squeue's records, field by field."""
         known = self._known if kinds == self._kinds else {}
         rows: dict[str, QueueRow] = {}
+        overwritten, marks = self.memory.overwritten, self.memory.marks
         for values in records:
             if values[_AT["State"]] in _WAITING_STATES:  # guesses of Slurm's, which change all the time
                 values = list(values)
                 values[_AT["StartTime"]] = values[_AT["EndTime"]] = ""
-            key = _FIELD_END.join(values)
-            rows[key] = known.get(key) or _row(values, kinds)
+            # A task that has left its array's record took with it what stood there.
+            words = overwritten.of(values[0]).comment
+            if words is None:
+                words = overwritten.of(values[_AT["ArrayJobID"]]).comment
+            key = _FIELD_END.join(values) if words is None else _FIELD_END.join([*values, words])
+            rows[key] = known.get(key) or _row(values, kinds, marks, words)
         self._known, self._kinds = rows, dict(kinds)
         return list(rows.values())
 
 
-def read_ended(limit_s: float) -> list[tuple[LiveJob, str, float]]:
+def read_ended(marks: MarkKey, limit_s: float) -> list[tuple[LiveJob, str, float]]:
     """Return the jobs that have ended and that slurmctld remembers, with their states' names and ends."""
     finished = "BF,CA,CD,DL,F,NF,OOM,PR,RV,TO"
     ended = []
     for values in records_of(_squeue((f"--states={finished}",), limit_s)):
         end_s = time_s(values[_AT["EndTime"]])
         if end_s is not None:
-            ended.append((_row(values, {}).job, values[_AT["State"]], end_s))
+            ended.append((_row(values, {}, marks, None).job, values[_AT["State"]], end_s))
     return ended
 
 
@@ -209,7 +218,7 @@ def _records_of_tasks(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
     return list(together.values())
 
 
-def _row(values: Sequence[str], kinds: Mapping[str, NodeKind]) -> QueueRow:
+def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, words: str | None) -> QueueRow:
     (
         raw_id,
         array_id,
@@ -269,8 +278,11 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind]) -> QueueRow:
         gpus, cores = max(gpus, number_of_nodes * kind.gpus), max(cores, number_of_nodes * kind.cpus)
     hosts = () if waiting or node_list in _NOTHING else tuple(expand_hosts(node_list))
 
-    admin_comment, written = _said(admin_comment), JobComment.parse(_said(comment))
-    mark = read_mark(admin_comment) or read_mark(written.mark)
+    # squeue's words for no comment; `None` may be a user's.
+    admin_comment, comment = ("" if text == "(null)" else text for text in (admin_comment, comment))
+    mark_text = next((each for each in (admin_comment, comment) if marks.read(each, raw_id)), "")
+    mark = marks.read(mark_text, raw_id)
+    written = JobComment.parse(comment, words, lambda part: marks.read(part, raw_id) is not None)
     submit_s = time_s(submitted)
     if submit_s is None:
         raise ServiceUnavailableError(f"squeue says that job {shown_id} was submitted at {submitted!r}.")
@@ -293,7 +305,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind]) -> QueueRow:
         waits_for=_waits_for(reason, dependency) if waiting else "",
         reason="" if reason in _NOTHING else reason,
         comment=written.words,
-        mark="" if mark is None else mark.to_text(),
+        mark="" if mark is None else marks.sealed(mark, raw_id),
         advice=written.advice,
         requeueable=requeue == "1" and all(each in _NOTHING for each in (task_ids, het_id)) and not others,
         pinned_to=_said(pinned_to),
@@ -307,6 +319,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind]) -> QueueRow:
     )
     return QueueRow(
         job,
+        raw_id,
         target,
         written,
         admin_comment,

@@ -75,7 +75,7 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     for handler in logging.getLogger().handlers:
         handler.setLevel(min(handler.level, logging.INFO))
     folder = state_folder(settings.state_dir(), chosen.cluster)
-    adapter = open_adapter(chosen)
+    adapter = open_adapter(chosen, folder)
     client = open_releases(tracking_uri or settings.server_uri(), chosen, folder)
     say(f"Live scheduler of {chosen.cluster}, mode {chosen.mode}; state in {folder}.")
     try:

@@ -47,6 +47,13 @@ def ingest(
             help="Most rows that may be bad, 0 to 1; with more nothing is written. 1: any number.",
         ),
     ] = MAX_BAD_SHARE,
+    mark_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The live scheduler's mark.key: whose marks in sacct's comments count.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a cluster's log into the lake.
@@ -59,6 +66,7 @@ def ingest(
     from cluster_logs.lake import Lake
     from cluster_logs.readers.nodes_file import read_nodes_file
     from pipeline.ingestion import SLURM, ingest_cluster
+    from pipeline.mark_keys import mark_key_of
 
     lake_uri = lake_or_default(lake)
     if (source_format == SLURM) == (source is not None):
@@ -77,6 +85,7 @@ def ingest(
                 gpus_per_node=gpus_per_node,
                 start=start,
                 end=end,
+                mark_key_file=mark_key,
                 progress=progress,
             )
         show(facts, as_json=as_json, people=lambda: print_facts(facts, title="Ingested Slurm's accounting"))
@@ -94,6 +103,7 @@ def ingest(
             end=parse_time(end, "--end"),
             bin_s=bin_s,
             max_bad_share=max_bad_share,
+            mark_key=mark_key_of(cluster, mark_key),
             progress=progress,
         )
     if sizes is not None:

@@ -13,6 +13,7 @@ from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.intents import Intents
 from live_scheduler.slurm.profiling_stage import ProfilingStage
+from live_scheduler.slurm.slurm_memory import SlurmMemory
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 
@@ -118,11 +119,13 @@ class Stand:
 
 def stand_of(slurm: PrivateSlurm, folder: Path, partition: str = "prof") -> Stand:
     settings = replace(SETTINGS, profiling_partition=partition)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+    memory = SlurmMemory.of(folder / "state", "c")
     return Stand(
         slurm,
         folder,
         ProfilingStage(settings, Intents(folder / "state")),
-        SlurmAdapter(profiling_partition=partition),
+        SlurmAdapter(profiling_partition=partition, memory=memory),
         set(),
         partition,
     )

@@ -1,6 +1,7 @@
 """`lucid live restore`: afterwards a real Slurm schedules as if the live scheduler had never been there."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from live_scheduler.adapter import Advise, SetPriority
 from live_scheduler.safety.touched import TOUCHED_FILE, TouchedJobs
 from live_scheduler.slurm.adapter import SlurmAdapter
+from live_scheduler.slurm.slurm_memory import SlurmMemory
 from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
@@ -73,20 +75,29 @@ def test_the_order_is_that_of_jobs_that_were_never_touched(cluster: LiveCluster)
     assert cluster.starts() == dict.fromkeys([*jobs, late, twin], 1)
 
 
-def test_advice_goes_and_its_users_comment_stays(cluster: LiveCluster) -> None:
+@pytest.mark.parametrize(
+    "words", ["mine", "None", "a\r\n", "lucid:nice=-10000", "lucid:\u00a0soon\u00a0|\u00a0lucid:\u00a0later"]
+)
+def test_advice_goes_and_its_users_comment_stays(cluster: LiveCluster, words: str) -> None:
     block = cluster.block()
-    waiting = cluster.submit("a", "--comment=mine")
+    waiting = cluster.submit("a", f"--comment={words}")
     cluster.state.mkdir(parents=True)
-    adapter = SlurmAdapter()
+    adapter = SlurmAdapter(memory=SlurmMemory.of(cluster.state, NAME))
     changes = [Advise(waiting, "starts soon"), Advise(block, "ends soon")]
     TouchedJobs(cluster.state).note(changes, adapter.read(), adapter.priorities)
     assert adapter.apply(changes) == []
-    assert "starts" in cluster.queue("%i %k")[waiting]
+    assert "starts" in comment_of(cluster, waiting)
     assert cluster.lucid("live", "restore", f"--cluster={NAME}").returncode == 0
-    comments = cluster.queue("%i %k")
-    assert comments[waiting] == "mine"
-    assert comments[block] in ("", "(null)")
+    assert comment_of(cluster, waiting) == words
+    assert comment_of(cluster, block) in ("", "(null)")
     assert cluster.order() == [waiting]
+
+
+def comment_of(cluster: LiveCluster, job: str) -> str:
+    """What squeue shows, byte by byte."""
+    words = ["squeue", "--noheader", f"--jobs={job}", "--format=%k"]
+    said = subprocess.run(words, env=cluster.environment(), capture_output=True, check=True, timeout=60)
+    return said.stdout.decode().removesuffix("\n")
 
 
 def test_a_lost_record_and_all(cluster: LiveCluster) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from cluster_logs.lake import Lake
+from cluster_logs.mark_key import make_mark_key
 from cluster_logs.slurm_mark import SlurmMark, Stage
 from live_scheduler.slurm.accounting import gpus_of_gres
 from pipeline.ingestion import ingest_cluster
@@ -89,9 +90,11 @@ def test_jobs_of_all_kinds_and_the_nodes_come_in_and_come_in_once(
 
 
 def test_a_run_that_the_profiler_cut_is_skipped_and_its_job_keeps_its_submission(
-    accounted: PrivateSlurm, tmp_path: Path
+    accounted: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slurm = accounted
+    monkeypatch.setenv("LUCID_MARK_KEY", str(tmp_path / "mark.key"))
+    key = make_mark_key(tmp_path / "mark.key", "mini")
     done = tmp_path / "done"
     until_told = f"while [ ! -e {done} ]; do sleep 0.1; done"
     job = sbatch(slurm, until_told, "-H", "-p", "vc2", "--gres=gpu:1", "-J", "train", "-t", "30")
@@ -101,18 +104,18 @@ def test_a_run_that_the_profiler_cut_is_skipped_and_its_job_keeps_its_submission
         if "=" in word
     )
     submitted = datetime.fromisoformat(shown["SubmitTime"]).timestamp()
-    mark = SlurmMark("vc2", int(submitted), Stage.PROFILING)
-    lines = [f"update JobId={job} Partition=prof Comment={mark.to_text()}", f"release {job}", "quit"]
+    mark = key.sealed(SlurmMark("vc2", int(submitted), Stage.PROFILING), job)
+    lines = [f"update JobId={job} Partition=prof Comment={mark}", f"release {job}", "quit"]
     slurm.run("scontrol", input_text="\n".join(lines) + "\n")
     wait_until(slurm, job, "RUNNING")
     ingest(tmp_path / "lake")
     assert jobs_of(tmp_path / "lake").loc[job, "virtual_cluster"] == "vc2", (
         "profiled, and at home all the same"
     )
-    home = SlurmMark("vc2", int(submitted), Stage.HOME)
+    home = key.sealed(SlurmMark("vc2", int(submitted), Stage.HOME), job)
     lines = [
         f"requeue {job}",
-        f"update JobId={job} Partition=vc2 StartTime=now+600 Comment={home.to_text()}",
+        f"update JobId={job} Partition=vc2 StartTime=now+600 Comment={home}",
         "quit",
     ]
     slurm.run("scontrol", input_text="\n".join(lines) + "\n")

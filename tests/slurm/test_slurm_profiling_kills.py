@@ -90,7 +90,6 @@ def test_killed_at_any_step_no_job_is_held_stuck_or_started_twice(
     stands: dict[int, Stand] = {}
     for steps in range(STEPS):
         stand = stand_of(slurm, tmp_path / str(steps))
-        (tmp_path / str(steps)).mkdir()
         stand.submit()
         stands[daemon_that_dies(stand, steps)] = stand
     ends: dict[int, int] = {}

@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from cluster_logs.slurm_mark import SlurmMark, Stage
+from cluster_logs.slurm_mark import MarkKey, SlurmMark, Stage
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm import queue_reading
 from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.node_reading import NodeKind, gpus_used, parse_nodes, starts_jobs
+from live_scheduler.slurm.overwritten import Before, Overwritten
 from live_scheduler.slurm.queue_reading import QUEUE_FIELDS, QueueReader, QueueRow, count_tasks, time_s
 from live_scheduler.slurm.scontrol_session import fits_a_line
+from live_scheduler.slurm.slurm_memory import SlurmMemory
 from live_scheduler.slurm.stale_reasons import as_of_now
 
 PLAIN = {
@@ -53,11 +55,24 @@ PLAIN = {
 }
 
 
-def row(kinds: dict[str, NodeKind] | None = None, **changed: str) -> QueueRow:
+KEY = MarkKey.fresh("c")
+
+
+def memory(**before: str) -> SlurmMemory:
+    """A memory with KEY, and what the users' comments were before ours was put behind them."""
+    overwritten = Overwritten(None)
+    overwritten.note({job_id.strip("_"): Before(words) for job_id, words in before.items()})
+    return SlurmMemory(KEY, overwritten)
+
+
+def row(
+    kinds: dict[str, NodeKind] | None = None, known: SlurmMemory | None = None, **changed: str
+) -> QueueRow:
     """The row of a waiting job with some fields changed (`_` stands for `-` in their names)."""
     values = PLAIN | {name.replace("_", "-") if "tres" in name else name: v for name, v in changed.items()}
     assert set(values) == set(QUEUE_FIELDS)
-    return QueueReader().parse([[values[name] for name in QUEUE_FIELDS]], kinds or {})[0]
+    reader = QueueReader(known or memory())
+    return reader.parse([[values[name] for name in QUEUE_FIELDS]], kinds or {})[0]
 
 
 def job(**changed: str) -> LiveJob:
@@ -254,13 +269,71 @@ def test_a_begin_time_is_one_after_the_submission() -> None:
 
 
 def test_a_marked_job_belongs_to_its_home() -> None:
-    mark = SlurmMark("vc2", 1_600_000_000, Stage.PROFILING)
-    by_admin = job(Partition="prof", admin_comment=mark.written_beside("site: ok"))
-    by_comment = job(Partition="prof", Comment=JobComment("my words", mark.to_text(), "soon").to_text())
+    mark = KEY.sealed(SlurmMark("vc2", 1_600_000_000, Stage.PROFILING), "17")
+    commented = JobComment("my words", mark, "soon").to_text()
+    by_admin = job(Partition="prof", admin_comment=mark)
+    by_comment = row(None, memory(_17="my words"), Partition="prof", Comment=commented).job
     for each in (by_admin, by_comment):
         assert (each.partition, each.virtual_cluster) == ("prof", "vc2")
-        assert (each.submit_time_s, each.mark) == (1_600_000_000.0, mark.to_text())
-    assert by_comment.comment == "my words"
+        assert (each.submit_time_s, each.mark) == (1_600_000_000.0, mark)
+    assert (by_comment.comment, by_comment.advice) == ("my words", "soon")
+
+
+MARKS = st.builds(
+    lambda home, submitted, stage, seal, spaces: (
+        f"{spaces}lucid:home={home},submitted={submitted},stage={stage}{seal}"
+    ),
+    st.sampled_from(["vc1", "vip", "prof", ""]),
+    st.sampled_from(["1", "0", "-1", "1700000000", "9" * 23, "9" * 5_000, "\u0662", "x"]),
+    st.sampled_from(["home", "profiling", "gone", ""]),
+    st.sampled_from(
+        ["", f",seal={'0' * 32}", ",seal=", KEY.sealed(SlurmMark("vip", 1, Stage.HOME), "18")[-38:]]
+    ),
+    st.sampled_from(["", "mine\u00a0|\u00a0", "\t", "\n"]),
+)
+OF_USERS = st.one_of(
+    MARKS,
+    st.builds("{}\u00a0|\u00a0lucid:\u00a0{}".format, MARKS, MARKS),
+    st.sampled_from(
+        ["lucid:nice=-10000", "None", "a\r\n", "\u00a0|\u00a0lucid:nice=-10000", "lucid:\u00a0soon"]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60),
+)
+
+
+@given(text=OF_USERS, partition=st.sampled_from(["vc1", "prof"]), advised=st.booleans())
+def test_whatever_a_user_writes_changes_nothing_but_its_own_comment(
+    text: str, partition: str, advised: bool
+) -> None:
+    known = memory(_17=text) if advised else memory()
+    shown = JobComment(text, "", "soon").to_text() if advised else text
+    plain = row(Partition=partition)
+    found = row(None, known, Partition=partition, Comment=shown)
+    said = JobComment(text, "", "soon" if advised else "")
+    if text != "(null)":  # squeue's own word for none
+        assert found.comment == said
+    ours = {"comment": found.job.comment, "advice": found.job.advice}
+    assert found.job == dataclasses.replace(plain.job, **ours)
+    assert dataclasses.replace(found, job=plain.job, comment=plain.comment) == plain
+
+
+def test_a_mark_that_was_copied_from_another_job_is_none() -> None:
+    mark = KEY.sealed(SlurmMark("vip", 1, Stage.HOME), "18")
+    assert job(JobID="18", Comment=mark).virtual_cluster == "vip"
+    assert job(Comment=mark) == dataclasses.replace(job(), comment=mark)
+    elsewhere = MarkKey("other", KEY.secret).sealed(SlurmMark("vip", 1, Stage.HOME), "17")
+    assert job(Comment=elsewhere).virtual_cluster == "vc1"
+    # One of another hides none that is the job's own.
+    own = KEY.sealed(SlurmMark("vc2", 1, Stage.HOME), "17")
+    assert job(admin_comment=own, Comment=mark).virtual_cluster == "vc2"
+    assert job(Comment=f"{mark} {own}").virtual_cluster == "vc2"
+
+
+def test_a_task_that_left_its_array_brings_the_arrays_words() -> None:
+    shown = JobComment("mine", "", "soon").to_text()
+    known = memory(_16="mine")
+    task = row(None, known, JobID="17", ArrayJobID="16", ArrayTaskID="3", Comment=shown)
+    assert (task.comment.words, task.comment.advice) == ("mine", "soon")
 
 
 def test_a_record_that_did_not_change_is_not_parsed_again() -> None:
@@ -408,27 +481,30 @@ def test_nodes_in_several_partitions_are_one_node() -> None:
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60)
 
 
-@given(words=WORDS, text=WORDS, again=WORDS, marked=st.booleans(), nice=st.integers(-2000, 2000))
-def test_the_words_of_a_user_stay_as_they_are(
-    words: str, text: str, again: str, marked: bool, nice: int
-) -> None:
-    mark = SlurmMark("vc1", 1_700_000_000, Stage.HOME).to_text() if marked else ""
-    if JobComment.parse(words).words != words:  # somebody typed our marker, no-break spaces included
+def no_mark(_: str) -> bool:
+    return False
+
+
+@given(words=st.one_of(WORDS, OF_USERS), text=WORDS, again=WORDS, marked=st.booleans())
+def test_the_words_of_a_user_stay_as_they_are(words: str, text: str, again: str, marked: bool) -> None:
+    mark = KEY.sealed(SlurmMark("vc1", 1_700_000_000, Stage.HOME), "17") if marked else ""
+
+    def read(comment: JobComment) -> JobComment:
+        return JobComment.parse(comment.to_text(), words, mark.__eq__)
+
+    comment = JobComment(words, mark)
+    for each in (text, again, ""):
+        comment = read(dataclasses.replace(comment, advice=each))
+        assert comment == JobComment(words, mark, " ".join(each.split()))
+    assert dataclasses.replace(comment, mark="").to_text() == words
+
+
+@given(words=st.one_of(WORDS, OF_USERS), later=st.one_of(WORDS, OF_USERS))
+def test_a_comment_that_its_user_writes_anew_is_its_users(words: str, later: str) -> None:
+    if later.startswith(words) and "lucid:" in later:  # behind the very same words the very same marker
         return
-    comment = JobComment(words, mark, "", nice)
-    advised = JobComment.parse(dataclasses.replace(comment, advice=text).to_text())
-    assert (advised.words, advised.mark, advised.nice) == (words, mark, nice)
-    assert advised.advice == " ".join(text.split())
-    replaced = JobComment.parse(dataclasses.replace(advised, advice=again).to_text())
-    assert replaced.advice == " ".join(again.split())
-    assert JobComment.parse(
-        dataclasses.replace(replaced, advice="", mark="", nice=0).to_text()
-    ) == JobComment(words)
-
-
-@pytest.mark.parametrize("words", ["lucid: my model", "see | lucid: run", "a | b", " ", '"', "it's", "=\n\t"])
-def test_words_like_ours_are_still_the_users(words: str) -> None:
-    assert JobComment.parse(words) == JobComment(words)
+    assert JobComment.parse(later, words, no_mark) == JobComment(later)
+    assert JobComment.parse(later, None, no_mark) == JobComment(later)
 
 
 @given(WORDS)

@@ -148,7 +148,7 @@ def test_a_job_that_cannot_be_changed_now_is_asked_for_less_and_less(program: Pr
     now_s = 0.0
     control = Control(clock=lambda: now_s)
     rows = {
-        job_id: QueueRow(LiveJob(job_id, "vc1", "vc1", 1, 0.0), job_id, JobComment(), "", (), ())
+        job_id: QueueRow(LiveJob(job_id, "vc1", "vc1", 1, 0.0), job_id, job_id, JobComment(), "", (), ())
         for job_id in ("1", "2", "3")
     }
     changes = [SetPriority(job_id, PRIORITIES.most) for job_id in rows]

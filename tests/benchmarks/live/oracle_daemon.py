@@ -65,7 +65,11 @@ def main() -> None:
     client = open_releases(given.tracking_uri, chosen, folder)
     try:
         daemon = assemble(
-            open_adapter(chosen), client, chosen, folder, estimator_of=lambda _: TrueDurations(durations_s)
+            open_adapter(chosen, folder),
+            client,
+            chosen,
+            folder,
+            estimator_of=lambda _: TrueDurations(durations_s),
         )
         run_until_told(daemon)
     finally:
