@@ -157,6 +157,9 @@ def _as_result(check: Check, result: Any, suite: Suite) -> CheckResult:
     elif check.level is Level.ROW:
         failing = tuple(int(position) for position in details.get("unexpected_index_list") or ())
         observed = f"{details.get('unexpected_count', len(failing))} of {details.get('element_count')} rows"
+    elif check.name == FEW_FAILING_ROWS:
+        share = float(details.get("observed_value") or 0.0)
+        observed = f"{100 * share:.3g} % of rows fail, {100 * suite.failing_share:.3g} % allowed"
     else:
         shown = details.get("observed_value", details.get("unexpected_count"))
         observed = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)

@@ -1,19 +1,61 @@
-"""Our errors as Airflow understands them: no second try for what a second try cannot mend."""
+"""Our errors as Airflow understands them: the reason first, no second try for what it cannot mend."""
 
-from collections.abc import Iterator
+import logging
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from cluster_logs.errors import LucidError, ServiceUnavailableError
+from lucid_airflow.run_notes import note_run
+
+# What a command calls otherwise than a form; the rest differ by dashes, and by `_uri` where a file is named.
+_FIELD_OF_OPTION: Mapping[str, str] = {
+    "--format": "source_format",
+    "--jobs": "input_uri",
+    "--rule": "rules",
+    "--setting": "settings",
+}
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+
+_log = logging.getLogger("airflow.task.lucid")
 
 
 @contextmanager
-def as_airflow_errors() -> Iterator[None]:
-    """Fail a task for good on bad input; let a silent service and the unexpected be retried."""
+def as_airflow_errors(context: Any = None) -> Iterator[None]:
+    """Fail a task for good on bad input; let a silent service and the unexpected be retried.
+
+    What we know of is told in one line of the task's log, and in the run's note; Airflow's own line after it
+    points back. The unexpected keeps its traceback.
+    """
     from airflow.sdk.exceptions import AirflowFailException
 
     try:
         yield
-    except ServiceUnavailableError:
-        raise
     except LucidError as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        reason = in_the_forms_words(str(error), context)
+        _log.error("%s", reason)
+        kind = type(error).__name__
+        if isinstance(error, ServiceUnavailableError):
+            raise ServiceUnavailableError("See the line above; the task is tried again.") from None
+        note_run(context, reason)
+        raise AirflowFailException(f"{kind}: see the line above.") from None
+
+
+def in_the_forms_words(message: str, context: Any) -> str:
+    """Return a message that names a command's options with the fields of this run's form beside them."""
+    dag = (context or {}).get("dag")
+    if dag is None:
+        return message
+    options = dict.fromkeys(_OPTION.findall(message))
+    known = {option: title for option in options if (title := _title_of(option, dag.params)) is not None}
+    told = [f"{option} is {title!r}" for option, title in known.items() if title not in message]
+    return f"{message} In the form {', '.join(told)}." if told else message
+
+
+def _title_of(option: str, params: Any) -> str | None:
+    stem = option.removeprefix("--").replace("-", "_")
+    for name in (_FIELD_OF_OPTION.get(option), stem, f"{stem}_uri"):
+        if name is not None and name in params:
+            return str(params.get_param(name).schema.get("title", name))
+    return None

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lucid_airflow import settings
+from lucid_airflow import listener, settings
 from lucid_airflow.data_docs import DataDocsApp
 from lucid_airflow.links import DataDocsLink, FrontLink, MlflowLink, MonitoringLink
 
@@ -25,7 +25,7 @@ def _mlflow_views() -> list[dict[str, Any]]:
 
 
 class LucidPlugin(AirflowPlugin):
-    """Links to MLflow, the Data Docs, the monitoring pages and the Pareto fronts."""
+    """Links to MLflow, the Data Docs, the monitoring pages and the Pareto fronts; notes of runs."""
 
     name = "lucid"
     external_views: ClassVar[list[dict[str, Any]]] = [
@@ -40,6 +40,7 @@ class LucidPlugin(AirflowPlugin):
     fastapi_apps: ClassVar[list[dict[str, Any]]] = [
         {"app": DataDocsApp(), "url_prefix": "/lucid", "name": "Lucid pages"}
     ]
+    listeners: ClassVar[list[Any]] = [listener]
     operator_extra_links: ClassVar[list[Any]] = [
         MlflowLink(),
         DataDocsLink(),

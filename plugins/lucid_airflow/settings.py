@@ -13,6 +13,7 @@
 | its token, for a URL | LUCID_LIVE_TOKEN_FILE | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
+| how `publish_release` ends on a refused release | LUCID_REFUSED_RUNS (default: skipped; failed) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 | where forms may read from | LUCID_INPUT_ROOTS (folders, URI prefixes; besides the inbox, the lake) | |
@@ -143,6 +144,14 @@ def monitor_settings() -> dict[str, Any]:
 def approval_required() -> bool:
     """Return whether every publication waits for a person's approval. Reads no database."""
     return read_switch("LUCID_REQUIRE_APPROVAL", default=True)
+
+
+def refused_runs_fail() -> bool:
+    """Return whether `publish_release` fails on a refused release, instead of being skipped."""
+    text = os.environ.get("LUCID_REFUSED_RUNS", "").strip().lower() or "skipped"
+    if text not in ("skipped", "failed"):
+        raise BadInputError(f"LUCID_REFUSED_RUNS is {text!r}.", remedy="Set it to skipped or failed.")
+    return text == "failed"
 
 
 def gpu_devices() -> list[str]:

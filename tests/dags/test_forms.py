@@ -59,7 +59,7 @@ def places(dag_bag: Any) -> list[tuple[str, str]]:
 
 
 def test_no_task_begins_when_a_field_names_a_place_outside(
-    dag_bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dag_bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "state" / "lake"))
@@ -75,8 +75,12 @@ def test_no_task_begins_when_a_field_names_a_place_outside(
         for task in tasks:
             for value in ("/etc/passwd", "http://127.0.0.1:2/x", f"{tmp_path}/state/secrets/key"):
                 params = {**dag.params.dump(), name: value}
-                with pytest.raises(AirflowFailException, match=f"{title}.*LUCID_INPUT_ROOTS"):
+                caplog.clear()
+                with pytest.raises(AirflowFailException, match="BadInputError"):
                     task.execute({"dag": dag, "params": params})
+                (reason,) = [entry.message for entry in caplog.records if entry.levelname == "ERROR"]
+                assert reason.startswith(f"Field {title!r}: {value!r} lies outside")
+                assert "LUCID_INPUT_ROOTS" in reason
 
 
 def test_the_inbox_the_lake_and_the_live_scheduler_are_open(

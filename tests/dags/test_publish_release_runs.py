@@ -102,13 +102,26 @@ def test_a_form_cannot_switch_off_what_the_installation_requires(
     assert registry["published"] == []
 
 
-def test_a_refused_release_ends_well_and_unpublished(dag_bag: Any, registry) -> None:
+@pytest.mark.parametrize(
+    ("setting", "state", "follows", "of_run"),
+    [(None, "skipped", "skipped", "success"), ("failed", "failed", "upstream_failed", "failed")],
+)
+def test_a_refused_release_looks_refused_and_says_why(
+    dag_bag: Any, registry, monkeypatch, setting, state, follows, of_run
+) -> None:
     registry["approved"] = False
+    if setting is not None:
+        monkeypatch.setenv("LUCID_REFUSED_RUNS", setting)
     run = dag_bag.dags["publish_release"].test(run_conf={"version": 7})
-    assert states(run) == {
-        "check_verdict": "success",
-        "request_approval": "skipped",
-        "publish_release": "skipped",
-    }
-    assert str(run.state) == "success"
+    assert states(run) == {"check_verdict": state, "request_approval": follows, "publish_release": follows}
+    assert str(run.state) == of_run
+    assert note_of(run) == "Release 7 is refused: mean JCT."
     assert registry["published"] == []
+
+
+def note_of(run: Any) -> str | None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return session.get(DagRun, run.id).note

@@ -11,33 +11,64 @@ from cluster_logs.errors import (
     UnknownNameError,
     ValidationFailedError,
 )
-from lucid_airflow.errors import as_airflow_errors
+from lucid_airflow.errors import as_airflow_errors, in_the_forms_words
 from lucid_airflow.handover import required
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        BadInputError("a"),
-        NotFoundError("b"),
-        ReleaseRefusedError("c"),
+        BadInputError("this row"),
+        NotFoundError("that table"),
+        ReleaseRefusedError("a release"),
         UnknownNameError("format", "x", ["y"]),
         ValidationFailedError("jobs.ids_are_unique (3 rows)"),
     ],
 )
-def test_no_second_try_for_what_it_cannot_mend(error) -> None:
+def test_no_second_try_for_what_it_cannot_mend(error, caplog) -> None:
     with pytest.raises(AirflowFailException) as caught, as_airflow_errors():
         raise error
-    assert str(error) in str(caught.value)
+    assert [(record.levelname, record.message) for record in caplog.records] == [("ERROR", str(error))]
     assert type(error).__name__ in str(caught.value)
+    assert str(error) not in str(caught.value)  # the reason stands once, in the line before
+    assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
-    "error", [ServiceUnavailableError("MLflow is away"), OSError("disk"), KeyError("bug")]
-)
-def test_a_second_try_for_the_rest(error) -> None:
-    with pytest.raises(type(error)), as_airflow_errors():
+def test_a_service_that_is_away_is_tried_again_and_told_once(caplog) -> None:
+    with pytest.raises(ServiceUnavailableError, match="tried again") as caught, as_airflow_errors():
+        raise ServiceUnavailableError("MLflow is away")
+    assert [record.message for record in caplog.records] == ["MLflow is away"]
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), KeyError("bug")])
+def test_the_unexpected_is_tried_again_and_keeps_its_traceback(error, caplog) -> None:
+    with pytest.raises(type(error)) as caught, as_airflow_errors():
         raise error
+    assert caught.value is error
+    assert caplog.records == []
+
+
+def test_a_remedy_names_the_forms_field_beside_the_commands_option() -> None:
+    from airflow.sdk import DAG, Param
+
+    with DAG(
+        "some",
+        params={
+            "nodes_uri": Param("", type="string", title="Nodes"),
+            "source_format": Param("", type="string", title="Source"),
+            "hold_out_days": Param(7, type="integer", title="Held-out days"),
+        },
+    ) as dag:
+        pass
+    told = in_the_forms_words("Check --nodes, --format and --hold-out-days; not --gpus.", {"dag": dag})
+    assert told == (
+        "Check --nodes, --format and --hold-out-days; not --gpus. "
+        "In the form --nodes is 'Nodes', --format is 'Source', --hold-out-days is 'Held-out days'."
+    )
+    once = 'Accept it with --nodes (in the form: "Nodes").'
+    assert in_the_forms_words(once, {"dag": dag}) == once
+    assert in_the_forms_words("Check --nodes.", None) == "Check --nodes."
 
 
 @pytest.mark.parametrize("value", [None, ""])

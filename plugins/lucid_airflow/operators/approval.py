@@ -24,7 +24,7 @@ class RequestApprovalOperator(ApprovalOperator):
 
     def execute(self, context: Any) -> Any:
         """Ask, or say that no approval is needed."""
-        with as_airflow_errors():
+        with as_airflow_errors(context):
             required = settings.approval_required() or bool(self.approval_required)
         if not required:
             self.log.info("LUCID_REQUIRE_APPROVAL is off: publishing without a person's approval.")

@@ -18,7 +18,7 @@ class LucidOperator(BaseOperator):
 
     def execute(self, context: Any) -> Any:
         """Run with our errors translated, once the places that the form names are admitted."""
-        with as_airflow_errors():
+        with as_airflow_errors(context):
             check_places(context)
             with reading_only_from(settings.input_roots):
                 return self.run(context)

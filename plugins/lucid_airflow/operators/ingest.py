@@ -7,6 +7,7 @@ from typing import Any
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, data_interval
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.run_notes import note_run
 
 
 class ReadAccountingOperator(LucidOperator):
@@ -136,10 +137,14 @@ class IngestLogsOperator(LucidOperator):
             staged_uris=self.staged_uris,
             progress=self.log_progress(),
         )
-        self.log.info(
-            "%s rows in = %s kept + %s quarantined + %s skipped; reasons: %s",
-            *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped", "reasons")),
+        account = (
+            f"{report['rows_in']:,} rows of {self.cluster} in = {report['rows_kept']:,} kept + "
+            f"{report['rows_quarantined']:,} quarantined + {report['rows_skipped']:,} skipped"
         )
+        reasons = ", ".join(f"{count:,} {name}" for name, count in report["reasons"].items())
+        account += f" ({reasons})." if reasons else "."
+        self.log.info("%s", account)
+        note_run(context, account)
         return report
 
 

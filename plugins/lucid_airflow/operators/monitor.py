@@ -9,6 +9,7 @@ from lucid_airflow import settings
 from lucid_airflow.handover import announce
 from lucid_airflow.links import MlflowLink, MonitoringLink
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.run_notes import note_run
 
 
 class MonitorReleaseOperator(LucidOperator, SkipMixin):
@@ -87,7 +88,9 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         report = done.report
         for finding in report.findings:
             self.log.info("%s: %s", finding.level, finding.sentence)
-        self.log.info("Decision: %s. %s", report.decision, done.retraining.sentence)
+        decision = f"Decision: {report.decision}. {done.retraining.sentence}"
+        self.log.info("%s", decision)
+        note_run(context, " ".join([decision, *report.reasons]))
         self.mlflow_path, self.monitoring_path = done.mlflow_path, done.page
         result = {
             "cluster": report.cluster,

@@ -171,7 +171,7 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
 
     def execute(self, context: Any) -> Any:
         """Ask, with the front's points as the answers to choose from."""
-        with as_airflow_errors():
+        with as_airflow_errors(context):
             labels = self._offer()
             if self.pick:
                 from pipeline.pareto.presented import read_front
@@ -184,7 +184,7 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Take the answer."""
-        with as_airflow_errors():
+        with as_airflow_errors(context):
             labels = self._offer()
         answer = super().execute_complete(context, event)
         (chosen,) = answer["chosen_options"]

@@ -48,7 +48,7 @@ class SubmitMeasurementsOperator(MeasureWorkloadsOperator):
 
     def resume(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
         """Go on after the job's end: return what it measured, submit it again, or say how it ended."""
-        with as_airflow_errors():
+        with as_airflow_errors(context):
             return self._after(context, event)
 
     def _submitted(self, context: Any, *, resubmitted: int) -> TaskDeferred:

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import SkipMixin
-
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, newest_event_extra
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.run_notes import note_run
 
 
 class BuildReleaseOperator(LucidOperator):
@@ -137,6 +136,10 @@ class ValidateReleaseOperator(LucidOperator):
             progress=self.log_progress(),
         )
         self.log.info("%s", verdict.sentence)
+        note_run(
+            context,
+            f"Release {version} is {'approved' if verdict.approved else 'refused'}: {verdict.sentence}",
+        )
         for constraint in verdict.constraints:
             self.log.info("%s: %s", constraint.name, constraint.sentence)
         self.mlflow_path = model_version_path("lucid-release", int(version))
@@ -146,13 +149,12 @@ class ValidateReleaseOperator(LucidOperator):
         return {**result, **summarise_verdict(verdict.to_dict())}
 
 
-class CheckVerdictOperator(LucidOperator, SkipMixin):
-    """Go on only with an approved release; else skip what follows and say why.
+class CheckVerdictOperator(LucidOperator):
+    """Go on only with an approved release; else say why, and end as skipped or failed (LUCID_REFUSED_RUNS).
 
     The registry's word counts, not the event's: the event only says which version.
     """
 
-    inherits_from_skipmixin = True
     template_fields: Sequence[str] = ("version",)
     operator_extra_links = (MlflowLink(),)
 
@@ -164,17 +166,21 @@ class CheckVerdictOperator(LucidOperator, SkipMixin):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Look the verdict up; returns version, approved and the reason."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from cluster_logs.errors import ReleaseRefusedError
         from pipeline.release_gate import read_verdict
 
         version = self.version or newest_event_extra(context, self.asset).get("version")
         result = read_verdict(tracking_uri=settings.tracking_uri(), version=int(version) if version else None)
         self.mlflow_path = model_version_path("lucid-release", result["version"])
-        self.log.info("%s", result["reason"])
         if not result["approved"]:
-            self.log.warning("Release %s is not published: the gate refused it.", result["version"])
-            for key, value in result.items():  # skip() ends the task before anything is returned
+            for key, value in result.items():  # what ends without success returns nothing
                 context["ti"].xcom_push(key=key, value=value)
-            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+            if settings.refused_runs_fail():
+                raise ReleaseRefusedError(result["reason"])
+            note_run(context, result["reason"])
+            raise AirflowSkipException(result["reason"])
         return result
 
 

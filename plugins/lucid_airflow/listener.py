@@ -1,0 +1,19 @@
+"""What Airflow calls when a run is over."""
+
+from typing import Any
+
+from airflow.listeners import hookimpl
+
+from lucid_airflow.run_notes import write_note
+
+
+@hookimpl
+def on_dag_run_success(dag_run: Any) -> None:
+    """Make a note of what the run's tasks left behind."""
+    write_note(dag_run)
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: Any) -> None:
+    """Make a note of why the run failed."""
+    write_note(dag_run)
