@@ -6,9 +6,12 @@ from typing import Any, Self
 
 import httpx
 
+from cluster_logs.bounded_http import AnswerLimits, BoundedClient, json_of, refuse_readable_secret
 from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
 
 PAGE = 100
+HEALTH_LIMITS = AnswerLimits(1024 * 1024, 5.0)
+MOST_BYTES = 64 * 1024 * 1024  # a task's whole log, at most
 POOL_TRIES, POOL_PAUSE_S = 10, 2.0
 
 
@@ -22,8 +25,9 @@ class AirflowClient:
     def __init__(self, base_url: str, *, username: str, password: str, timeout_s: float = 30.0) -> None:
         self._base_url = base_url
         self._login = {"username": username, "password": password}
-        # Loopback and cluster addresses are never behind the environment's proxy.
-        self._http = httpx.Client(base_url=base_url, timeout=timeout_s, trust_env=False)
+        refuse_readable_secret(base_url, "Airflow's address", secret=True)
+        self._http = BoundedClient(base_url, limits=AnswerLimits(MOST_BYTES, timeout_s))
+        self._token: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -34,8 +38,11 @@ class AirflowClient:
     def health(self) -> dict[str, str]:
         """Return each component's status, e.g. {"scheduler": "healthy"}; empty when nothing answers."""
         try:
-            document = self._http.get("/api/v2/monitor/health", timeout=5.0).raise_for_status().json()
-        except (httpx.HTTPError, ValueError):
+            answer = self._http.get("/api/v2/monitor/health", limits=HEALTH_LIMITS)
+            document = json_of(answer)
+        except ServiceUnavailableError:
+            return {}
+        if answer.is_error or not isinstance(document, dict):
             return {}
         return {
             name: str((part or {}).get("status"))
@@ -140,11 +147,11 @@ class AirflowClient:
 
     def _request(self, method: str, path: str, **parts: Any) -> Any:
         for attempt in range(3):
-            if "Authorization" not in self._http.headers:
-                self._log_in()
+            token = self._token = self._token or self._log_in()
+            headers = {"Authorization": f"Bearer {token}"}
             try:
-                response = self._http.request(method, f"/api/v2{path}", **parts)
-            except httpx.HTTPError as error:
+                response = self._http.request(method, f"/api/v2{path}", headers=headers, **parts)
+            except ServiceUnavailableError as error:
                 # A restarting server may drop a read; a write might have happened, so it is not repeated.
                 if method != "GET" or attempt == 2:
                     raise self._unavailable(error) from error
@@ -154,7 +161,7 @@ class AirflowClient:
                 time.sleep(1.0)  # e.g. a run that the scheduler is just writing
                 continue
             if response.status_code == httpx.codes.UNAUTHORIZED and attempt == 0:
-                del self._http.headers["Authorization"]
+                self._token = None
                 continue
             return self._document(response, f"{method} {path}")
         raise AssertionError("unreachable")
@@ -170,15 +177,14 @@ class AirflowClient:
             )
         if response.is_error:
             raise BadInputError(f"Airflow refused {what} ({response.status_code}): {response.text[:500]}")
-        return response.json()
+        return json_of(response)
 
-    def _log_in(self) -> None:
+    def _log_in(self) -> str:
         try:
-            response = self._http.post("/auth/token", json=self._login)
-        except httpx.HTTPError as error:
+            response = self._http.request("POST", "/auth/token", json=self._login)
+        except ServiceUnavailableError as error:
             raise self._unavailable(error) from error
-        token = self._document(response, "POST /auth/token")["access_token"]
-        self._http.headers["Authorization"] = f"Bearer {token}"
+        return str(self._document(response, "POST /auth/token")["access_token"])
 
     def _unavailable(self, error: Exception) -> ServiceUnavailableError:
         return ServiceUnavailableError(

@@ -21,13 +21,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 
+from cluster_logs.bounded_http import BoundedClient
 from cluster_logs.environment import read_switch
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
 from pipeline import settings
-from pipeline.airflow_client import AirflowClient
+from pipeline.airflow_client import HEALTH_LIMITS, AirflowClient
 from pipeline.stack_config import (
     ADMIN,
     DEFAULT_AIRFLOW_PORT,
@@ -260,9 +260,7 @@ def _prepare_database(config: StackConfig, environment: Mapping[str, str], tell:
 def _missing(config: StackConfig, airflow: AirflowClient, expected: set[str]) -> str:
     """Return what the stack still lacks, in words; empty when it is ready."""
     missing = []
-    try:
-        httpx.get(f"{config.mlflow_url}/health", timeout=5.0, trust_env=False).raise_for_status()
-    except httpx.HTTPError:
+    if not _answers(f"{config.mlflow_url}/health"):
         missing.append("MLflow")
     health = airflow.health()
     if not health:
@@ -277,6 +275,14 @@ def _missing(config: StackConfig, airflow: AirflowClient, expected: set[str]) ->
         if absent:
             missing.append(f"DAGs {', '.join(sorted(absent))}")
     return ", ".join(missing)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with BoundedClient(limits=HEALTH_LIMITS) as client:
+            return client.get(url).is_success
+    except ServiceUnavailableError:
+        return False
 
 
 def _check_alive(config: StackConfig) -> None:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from cluster_logs.bounded_http import AnswerLimits, AnswerTooLargeError, BoundedClient, refuse_readable_secret
 from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import SampleBatch, concat_batches
@@ -28,6 +29,8 @@ from cluster_logs.progress import Progress, Work, silent
 
 MOST_POINTS = 11_000  # a series and query, by the server's own limit
 TRIES = 4
+# At most 11,000 points of some 30 bytes a series: 800 GPUs, a hundred times more in a usual piece.
+MOST_BYTES = 256 * 1024 * 1024
 _WAIT_S = 0.5
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -54,11 +57,7 @@ class PrometheusQuery:
             raise BadInputError(
                 f"{self.url!r} is no address of a Prometheus.", remedy="Use http://HOST:9090 or https://..."
             )
-        if parts.username or parts.password:
-            raise BadInputError(
-                f"The address of Prometheus at {parts.hostname} holds a password.",
-                remedy="Set LUCID_PROMETHEUS_USER and LUCID_PROMETHEUS_PASSWORD, or LUCID_PROMETHEUS_TOKEN.",
-            )
+        refuse_readable_secret(self.url, "the Prometheus", secret=False)
         if not self.step_s >= 1 or not self.piece_s >= self.step_s:
             raise BadInputError(
                 f"A step of {self.step_s:g} s in pieces of {self.piece_s:g} s.",
@@ -102,7 +101,10 @@ def read_prometheus(
     pieces = list(query.pieces())
     total = len(pieces) * len(query.rules.metrics)
     batches: list[SampleBatch] = []
-    with httpx.Client(timeout=query.timeout_s, **_credentials(environment)) as client:
+    credentials = _credentials(environment)
+    refuse_readable_secret(query.url, "The Prometheus", secret=bool(credentials))
+    limits = AnswerLimits(MOST_BYTES, query.timeout_s)
+    with BoundedClient(limits=limits, **credentials) as client:
         for index, (first, last) in enumerate(pieces):
             series: list[Series] = []
             for number, column in enumerate(query.rules.metrics):
@@ -127,7 +129,7 @@ def read_prometheus(
 
 
 def _ask(
-    client: httpx.Client,
+    client: BoundedClient,
     query: PrometheusQuery,
     column: str,
     first: float,
@@ -155,7 +157,7 @@ def _ask(
 
 
 def _answer(
-    client: httpx.Client,
+    client: BoundedClient,
     address: str,
     parameters: Mapping[str, str],
     where: str,
@@ -167,8 +169,12 @@ def _answer(
             sleep(_WAIT_S * 2**attempt)
         try:
             response = client.get(address, params=parameters)
-        except httpx.TransportError as error:
-            trouble = f"{type(error).__name__}: {error}"
+        except AnswerTooLargeError as error:
+            raise BadInputError(
+                f"{where}: {error}", remedy="Ask for less at once: a longer step, shorter pieces, matchers."
+            ) from error
+        except ServiceUnavailableError as error:
+            trouble = str(error)
             continue
         if response.status_code in _AGAIN:
             trouble = f"HTTP {response.status_code}: {_said(response)}"
@@ -185,7 +191,7 @@ def _answer(
             )
         try:
             return response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadInputError(
                 f"{where}: the answer is not JSON ({error}).", remedy="Check that the address is Prometheus'."
             ) from error
@@ -197,7 +203,7 @@ def _answer(
 def _said(response: httpx.Response) -> str:
     try:
         document = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     error = document.get("error") if isinstance(document, dict) else None
     return str(error or response.text.strip()[:200] or response.reason_phrase)

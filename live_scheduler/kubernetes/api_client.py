@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import httpx
-
+from cluster_logs.bounded_http import AnswerLimits, BoundedClient, json_of
 from cluster_logs.errors import LucidError, ServiceUnavailableError
 from live_scheduler.kubernetes.access import ClusterAccess
 
 Json = dict[str, Any]
 PAGE = 500
+# etcd holds objects of at most 1.5 MiB; those of a page are far smaller on average.
+MOST_BYTES = 256 * 1024 * 1024
+MOST_PAGES = 2_000
 _RESTARTS = 3
 
 
@@ -33,13 +35,13 @@ class ApiClient:
     """One API server; every method raises ServiceUnavailableError when it does not answer in time."""
 
     def __init__(self, access: ClusterAccess, *, timeout_s: float = 10.0, page: int = PAGE) -> None:
+        """`timeout_s` is the longest that one answer may take as a whole."""
         self._access = access
         self._page = page
-        self._http = httpx.Client(
-            base_url=access.server,
+        self._http = BoundedClient(
+            access.server,
+            limits=AnswerLimits(MOST_BYTES, timeout_s),
             verify=access.tls if access.tls is not None else True,
-            timeout=timeout_s,
-            trust_env=False,
             headers={"Accept": "application/json", "User-Agent": "lucid-live"},
         )
         self._clock_s: float | None = None
@@ -73,13 +75,14 @@ class ApiClient:
     def _pages(self, path: str, selectors: Mapping[str, str]) -> list[Json]:
         items: list[Json] = []
         parameters = {**selectors, "limit": str(self._page)}
-        while True:
+        for _ in range(MOST_PAGES):
             answer = self.get(path, parameters)
             items += answer.get("items") or []
             rest = (answer.get("metadata") or {}).get("continue")
             if not rest:
                 return items
             parameters["continue"] = rest
+        raise ServiceUnavailableError(f"{self._access.server} gave {MOST_PAGES} pages of {path} and no end.")
 
     def _request(
         self, method: str, path: str, *, parameters: Mapping[str, str] | None = None, body: Json | None = None
@@ -88,11 +91,8 @@ class ApiClient:
         token = self._access.token()
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        try:
-            answer = self._http.request(method, path, params=parameters, json=body, headers=headers)
-            document = answer.json()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise ServiceUnavailableError(f"{self._access.server} did not answer: {error!r}.") from error
+        answer = self._http.request(method, path, params=parameters, json=body, headers=headers)
+        document = json_of(answer)
         if "date" in answer.headers:
             self._clock_s = _clock(answer.headers["date"]) or self._clock_s
         if answer.is_success and isinstance(document, dict):

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
+from cluster_logs.bounded_http import AnswerLimits, BoundedClient, refuse_readable_secret
 from cluster_logs.errors import (
     BadInputError,
     LucidError,
@@ -22,7 +23,8 @@ from live_scheduler.service.state_files import (
     read_token,
 )
 
-_TIMEOUT_S = 60.0
+# The whole queue of a large cluster takes some MiB; a forecast takes seconds, and may wait for others.
+_LIMITS = AnswerLimits(most_bytes=256 * 1024 * 1024, within_s=60.0)
 M = TypeVar("M", bound=schema.Message)
 
 
@@ -32,18 +34,14 @@ class ServiceCaller:
     """
 
     def __init__(self, url: str, token: str) -> None:
-        """`url` is the service's root, such as http://127.0.0.1:8080; raises BadInputError for another."""
-        try:
-            self._http = httpx.Client(
-                base_url=url,
-                headers={"Authorization": f"Bearer {token}"},
-                timeout=_TIMEOUT_S,
-                trust_env=False,  # loopback: no proxy is asked
-            )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise BadInputError(f"{url!r} is no address: {error}.", remedy="Give http://HOST:PORT.") from None
-        if self._http.base_url.scheme not in ("http", "https") or not self._http.base_url.host:
+        """`url` is the service's root, such as http://127.0.0.1:8080; raises BadInputError for another, and
+        for one that would get the token over the network readable.
+        """
+        self._http = BoundedClient(url, limits=_LIMITS, headers={"Authorization": f"Bearer {token}"})
+        root = self._http.http.base_url
+        if root.scheme not in ("http", "https") or not root.host:
             raise BadInputError(f"{url!r} is no address.", remedy="Give http://HOST:PORT.")
+        refuse_readable_secret(url, "The live scheduler's address", secret=True)
         self.url = url
 
     def __enter__(self) -> "ServiceCaller":
@@ -75,9 +73,9 @@ class ServiceCaller:
     def _ask(self, method: str, path: str, kind: type[M], **request: Any) -> M:
         try:
             answer = self._http.request(method, path, headers={"Content-Type": "application/json"}, **request)
-        except httpx.HTTPError as error:
+        except ServiceUnavailableError as error:
             raise ServiceUnavailableError(
-                f"The live scheduler at {self.url} does not answer: {error}.",
+                f"The live scheduler at {self.url} does not answer: {error}",
                 remedy="Look at its log; to another machine, ask through an ssh tunnel.",
             ) from None
         if answer.status_code != 200:

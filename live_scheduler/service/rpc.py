@@ -4,6 +4,7 @@ import hmac
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore, Timer
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -17,7 +18,11 @@ from live_scheduler.service.web import MAX_BODY_BYTES
 
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
-_CALLS_AT_ONCE = 8
+_CALLS_AT_ONCE = 32
+_STREAMS_AT_ONCE = 16
+_MOST_CONNECTIONS = 256
+CALL_WITHIN_S = 10.0
+STREAM_SILENT_S = 300.0
 _CODES = {
     404: grpc.StatusCode.NOT_FOUND,
     409: grpc.StatusCode.FAILED_PRECONDITION,
@@ -36,11 +41,13 @@ class RpcServer:
     ) -> None:
         """Take the port (0: any free one); raises BadInputError when it is taken."""
         self._server = grpc.server(
-            ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="lucid-grpc"),
+            ThreadPoolExecutor(_CALLS_AT_ONCE + _STREAMS_AT_ONCE, thread_name_prefix="lucid-grpc"),
             interceptors=[_TokenGate(token)],
             maximum_concurrent_rpcs=10 * _CALLS_AT_ONCE,
             options=[
                 ("grpc.so_reuseport", 0),  # a second daemon on the same port is a mistake
+                ("grpc.max_allowed_incoming_connections", _MOST_CONNECTIONS),
+                ("grpc.server_handshake_timeout_ms", 5_000),
                 ("grpc.max_receive_message_length", max_message_bytes),
                 ("grpc.max_send_message_length", -1),
             ],
@@ -114,15 +121,27 @@ def _refuse(context: Any, error: Exception) -> NoReturn:
 
 
 class _TokenGate(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Refuses calls without the token."""
+    """Refuses calls without the token before anything is read of them, and ends calls that stay silent.
+
+    gRPC's server keeps a thread waiting for the message of a call, however long. So every call is taken as a
+    stream: one without the token is refused without its message, another has `CALL_WITHIN_S` for it. A
+    stream may be silent for longer, and there are threads for more calls than there are streams.
+    """
 
     def __init__(self, token: str) -> None:
         self._token = f"Bearer {token}".encode()
+        self._streams = BoundedSemaphore(_STREAMS_AT_ONCE)
 
     def intercept_service(self, continuation: Any, details: Any) -> Any:
         given = [str(value).encode() for key, value in details.invocation_metadata if key == "authorization"]
+        found = continuation(details)
+        if found is None:
+            return None
         if len(given) == 1 and hmac.compare_digest(given[0], self._token):
-            return continuation(details)
+            serve = self._stream_of(found) if found.request_streaming else _single_of(found)
+            return grpc.stream_stream_rpc_method_handler(
+                serve, found.request_deserializer, found.response_serializer
+            )
         why = "The call carries no token." if not given else "The call's token is another's."
 
         def refuse(_: Any, context: Any) -> NoReturn:
@@ -133,9 +152,42 @@ class _TokenGate(grpc.ServerInterceptor):  # type: ignore[misc]
             )
             raise AssertionError("abort returned")  # it raises
 
-        found = continuation(details)
-        if found is None:
-            return None
-        if found.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(refuse)
-        return grpc.unary_unary_rpc_method_handler(refuse)
+        return grpc.stream_stream_rpc_method_handler(refuse)
+
+    def _stream_of(self, handler: Any) -> Callable[[Any, Any], Iterator[Any]]:
+        def serve(requests: Any, context: Any) -> Iterator[Any]:
+            if not self._streams.acquire(blocking=False):
+                context.abort(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    f"{_STREAMS_AT_ONCE} streams are open. End one, or use single calls.",
+                )
+            try:
+                yield from handler.stream_stream(_heard(requests, context, STREAM_SILENT_S), context)
+            finally:
+                self._streams.release()
+
+        return serve
+
+
+def _single_of(handler: Any) -> Callable[[Any, Any], Iterator[Any]]:
+    def serve(requests: Any, context: Any) -> Iterator[Any]:
+        for request in _heard(requests, context, CALL_WITHIN_S):
+            yield handler.unary_unary(request, context)
+            return
+
+    return serve
+
+
+def _heard(requests: Any, context: Any, within_s: float) -> Iterator[Any]:
+    """Yield the messages of a call; cancels it when none comes for so long."""
+    while True:
+        silence = Timer(within_s, context.cancel)
+        silence.daemon = True
+        silence.start()
+        try:
+            request = next(requests)
+        except StopIteration:
+            return
+        finally:
+            silence.cancel()
+        yield request

@@ -9,10 +9,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from cluster_logs.errors import BadInputError
+from live_scheduler.service.connections import guarded_protocol
 
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
-_MOST_REQUESTS = 100  # at once; beyond them 503
 _LONGEST_PAUSE_S = 60.0
 
 
@@ -52,9 +52,10 @@ class WebServer:
                 log_config=None,
                 access_log=False,
                 lifespan="off",
+                log_level="error",  # whoever sends nonsense does not fill the log
                 server_header=False,
+                http=guarded_protocol(),
                 ws="none",
-                limit_concurrency=_MOST_REQUESTS,
                 timeout_graceful_shutdown=5,
             )
             server = uvicorn.Server(config)

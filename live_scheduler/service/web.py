@@ -1,12 +1,15 @@
 """The decision service over HTTP: JSON of the schema, Prometheus metrics, and errors as problem documents.
 
 Answers this machine only: who reaches it under another name than loopback's is refused, so that no web page
-can make a browser ask in its place. Everything but `/healthz` needs the token.
+can make a browser ask in its place. Everything but `/healthz` needs the token. A connection without it costs
+next to nothing: it is answered before its body is read, and closed.
 """
 
+import asyncio
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -26,6 +29,9 @@ from live_scheduler.service.problems import (
 )
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
+BODY_WITHIN_S = 30.0
+_MOST_REQUESTS = 100  # with the token, at once; beyond them 503
+_MOST_BODIES = 4  # so many of the largest are held at once
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _HEALTH = "/healthz"
 _log = logging.getLogger(__name__)
@@ -92,14 +98,21 @@ def web_app(
     @app.get(_HEALTH, response_class=Response)
     def health() -> Response:
         """Whether the live scheduler is well; needs no token, and names no job."""
-        trouble = operations.trouble()
-        if trouble is None:
-            return Response("ok\n", media_type="text/plain")
-        raise RefusedRequestError(
-            503, "Not well", trouble, remedy="See `lucid live status` and the daemon's log."
-        )
+        return health_of(operations)
 
-    return _Gate(app, token, max_body_bytes)
+    return _Gate(app, token, max_body_bytes, lambda: health_of(operations))
+
+
+def health_of(operations: Operations) -> Response:
+    """Return whether the live scheduler is well."""
+    try:
+        trouble = operations.trouble()
+    except Exception as error:
+        trouble = f"{type(error).__name__}: {error}"
+    if trouble is None:
+        return Response("ok\n", media_type="text/plain")
+    remedy = "See `lucid live status` and the daemon's log."
+    return _problem(problem_of(RefusedRequestError(503, "Not well", trouble, remedy=remedy), _HEALTH))
 
 
 def _json(message: schema.Message) -> Response:
@@ -132,24 +145,41 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 
 class _Gate:
-    """Refuses a request before anything of it is read: its host, its token, its size."""
+    """Refuses a request before anything of it is read: its host, its token, its size; and answers for health.
 
-    def __init__(self, app: ASGIApp, token: str, max_body_bytes: int) -> None:
+    Health has a thread of its own, so that neither a flood nor requests that wait for models keep it waiting.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, max_body_bytes: int, health: Callable[[], Response]) -> None:
         self._app, self._token, self._max = app, f"Bearer {token}".encode(), max_body_bytes
+        self._health, self._health_thread = health, ThreadPoolExecutor(1, "lucid-health")
+        self._requests, self._held_bytes = 0, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
         try:
-            self._check(scope["path"], headers)
-            body = await self._body(headers, receive)
+            self._check(scope["path"], scope["headers"])
         except RefusedRequestError as error:
-            await _problem(problem_of(error, scope["path"]))(scope, receive, send)
+            await _last(_problem(problem_of(error, scope["path"])))(scope, receive, send)
             return
-        if body is not None:
-            await self._app(scope, _replay(body, receive), send)
+        if scope["path"] == _HEALTH and scope["method"] in ("GET", "HEAD"):
+            loop = asyncio.get_running_loop()
+            answer = await loop.run_in_executor(self._health_thread, self._health)
+            await _last(answer)(scope, receive, send)
+            return
+        held: list[bytes] = []
+        self._requests += 1
+        try:
+            body = await self._body(scope["headers"], receive, held)
+            if body is not None:
+                await self._app(scope, _replay(body, receive), send)
+        except RefusedRequestError as error:
+            await _last(_problem(problem_of(error, scope["path"])))(scope, receive, send)
+        finally:
+            self._requests -= 1
+            self._held_bytes -= sum(map(len, held))
 
     def _check(self, path: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
         host = _header(headers, b"host").decode("latin-1")
@@ -174,12 +204,27 @@ class _Gate:
                 remedy="Send `Authorization: Bearer TOKEN`, with the token of the daemon's state folder.",
             )
 
-    async def _body(self, headers: Sequence[tuple[bytes, bytes]], receive: Receive) -> bytes | None:
-        """Return the whole body, None when its sender has gone."""
+    async def _body(
+        self, headers: Sequence[tuple[bytes, bytes]], receive: Receive, held: list[bytes]
+    ) -> bytes | None:
+        """Return the whole body, whose parts are in `held`; None when its sender has gone."""
+        if self._requests > _MOST_REQUESTS:
+            raise _busy(f"{_MOST_REQUESTS} requests are being answered.")
         length = _header(headers, b"content-length")
         if length.isdigit() and int(length) > self._max:
             raise self._too_large()
-        parts: list[bytes] = []
+        try:
+            async with asyncio.timeout(BODY_WITHIN_S):
+                return await self._read(receive, held)
+        except TimeoutError:
+            raise RefusedRequestError(
+                408,
+                "Too slow",
+                f"The request's body did not arrive within {BODY_WITHIN_S:g} s.",
+                remedy="Send it at once.",
+            ) from None
+
+    async def _read(self, receive: Receive, held: list[bytes]) -> bytes | None:
         size = 0
         while True:
             message = await receive()
@@ -187,11 +232,14 @@ class _Gate:
                 return None
             part: bytes = message.get("body", b"")
             size += len(part)
+            held.append(part)
+            self._held_bytes += len(part)
             if size > self._max:
                 raise self._too_large()
-            parts.append(part)
+            if self._held_bytes > _MOST_BODIES * self._max:
+                raise _busy(f"Requests of {self._held_bytes:,} bytes are being answered.")
             if not message.get("more_body"):
-                return b"".join(parts)
+                return b"".join(held)
 
     def _too_large(self) -> RefusedRequestError:
         return RefusedRequestError(
@@ -200,6 +248,16 @@ class _Gate:
             f"The request carries more than {self._max:,} bytes.",
             remedy="Push the jobs that wait and run now, and no others.",
         )
+
+
+def _busy(why: str) -> RefusedRequestError:
+    return RefusedRequestError(503, "Busy", why, remedy="Ask again in a moment, fewer at once.")
+
+
+def _last(answer: Response) -> Response:
+    """The last answer on its connection: what else is sent there is not read."""
+    answer.headers["Connection"] = "close"
+    return answer
 
 
 def _header(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> bytes:

@@ -56,8 +56,8 @@ class Live:
         self.cluster = PushedCluster("small")
         self.daemon = Daemon(self.cluster, self.client, self.settings, folder, clock=lambda: NOW_S)
         self.forecaster = Forecaster(self.daemon)
-        source = DaemonSource(self.daemon, ExpectedTimes(self.forecaster))
-        self.service = LiveService(source, self.settings, folder)
+        self.source = DaemonSource(self.daemon, ExpectedTimes(self.forecaster))
+        self.service = LiveService(self.source, self.settings, folder)
         self.daemon.watchers.append(self.service.metrics)
 
     def __enter__(self) -> Self:
