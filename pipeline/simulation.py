@@ -165,6 +165,12 @@ def simulate_log(
         for rule, count in sorted(workload.skipped.items())
         if count
     ]
+    larger = sum(
+        job.gpus != less.gpus
+        for job, less in zip(workload.jobs, workload.capped(cluster, changes).jobs, strict=True)
+    )
+    if larger:
+        remarks.append(f"Elastic jobs that ask for more GPUs than there are get all of them: {larger:,}.")
     if not len(workload):
         raise BadInputError(
             f"{jobs_path} has no job that can be replayed. " + " ".join(remarks),

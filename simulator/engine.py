@@ -74,7 +74,7 @@ class Simulation:
         self.rules = load_rules(rules) if isinstance(rules, str) else rules
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
-        self.workload = workload.that_fit(cluster, changes)
+        self.workload = workload.that_fit(cluster, changes).capped(cluster, changes)
         begun = _begun(initial, self.workload)
         largest: dict[str, int] = dict.fromkeys(cluster.virtual_clusters, 0)
         for job in self.workload.jobs:

@@ -1,8 +1,11 @@
 """Speed-up curves by model: the measured ones that come with the simulator, and those of a file.
 
-`measured_speed_ups.csv` holds the time of a training iteration (us) on 1, 2, ... GPUs of nine models of
+`measured_speed_ups.csv` holds the time of a training iteration (s) on 1, 2, ... GPUs of nine models of
 vision and language, as measured for PCS (OSDI '24; the artifact's figures, MIT licence). There too is
 `LinearModel`, which scales perfectly.
+
+Times become seconds before they are divided, as in PCS' simulator: jobs with equal remaining GPU time are
+told apart by the last binary digit of a speed-up, which differs where microseconds are divided.
 """
 
 import csv
@@ -20,21 +23,22 @@ from simulator.speed_up import Elasticity, SpeedUp
 MEASURED_FILE = Path(__file__).with_name("measured_speed_ups.csv")
 LINEAR_MODEL, LINEAR_MODEL_GPUS = "LinearModel", 64
 LONG_COLUMNS = ("model", "gpus")  # and a time
-LONG_TIMES = ("time_us", "time_ms", "time_s")
+LONG_TIMES = {"time_us": 1e6, "time_ms": 1e3, "time_s": 1.0}  # of these a second has so many
 
 
 @cache
 def measured_speed_ups() -> Mapping[str, SpeedUp]:
     """Return the curves that come with the simulator."""
-    return {**read_speed_ups(MEASURED_FILE), LINEAR_MODEL: SpeedUp.linear(LINEAR_MODEL_GPUS)}
+    linear = {gpus: 1 / gpus / 1e6 for gpus in range(1, LINEAR_MODEL_GPUS + 1)}  # an iteration of 1 us
+    return {**read_speed_ups(MEASURED_FILE), LINEAR_MODEL: SpeedUp.tabulated(linear)}
 
 
 def read_speed_ups(path: Path) -> dict[str, SpeedUp]:
-    """Read curves by model from a CSV (also `.gz`); the unit of time does not matter.
+    """Read curves by model from a CSV (also `.gz`).
 
-    Either one row a model, `model,1,2,4,...`, the times on so many GPUs, a blank where nothing was measured;
-    or one row a measurement, `model,gpus,time_us`. Gaps are filled linearly (`SpeedUp.tabulated`). Raises
-    BadInputError with the row of what cannot be used.
+    Either one row a model, `model,1,2,4,...`, the times on so many GPUs in any unit, a blank where nothing
+    was measured; or one row a measurement, `model,gpus,time_us` (or time_ms, time_s). Gaps are filled
+    linearly (`SpeedUp.tabulated`). Raises BadInputError with the row of what cannot be used.
     """
     opened: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", newline="") as file:
@@ -67,7 +71,8 @@ def _measurements(
         time = next((name for name in LONG_TIMES if name in header), None)
         if time is not None:
             at = [header.index(name) for name in (*LONG_COLUMNS, time)]
-            return lambda row: [(row[at[0]].strip(), int(row[at[1]]), float(row[at[2]]))]
+            a_second = LONG_TIMES[time]
+            return lambda row: [(row[at[0]].strip(), int(row[at[1]]), float(row[at[2]]) / a_second)]
     elif header[:1] == ["model"] and len(header) > 1 and all(name.isdecimal() for name in header[1:]):
         sizes = [int(name) for name in header[1:]]
         return lambda row: [

@@ -17,7 +17,7 @@ import numpy as np
 
 from cluster_logs.errors import BadInputError
 from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import ClusterChange, SizeChange
+from simulator.cluster_changes import ClusterChange
 from simulator.job_columns import (
     aware,
     estimates_of,
@@ -30,26 +30,19 @@ from simulator.job_columns import (
     waited_until_cancelled_s,
 )
 from simulator.job_family import job_templates
+from simulator.skip_rules import (
+    CPU_JOB,
+    NEGATIVE_DURATION,
+    SKIP_RULES,
+    UNKNOWN_DURATION,
+    LargestSizes,
+    rule_against,
+)
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.speed_up_table import elasticities, run_times_s
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Why a row is left out; the names are the keys of `Workload.skipped`.
-CPU_JOB = "cpu_job"  # it asks for no GPU, so it never waits for one
-UNKNOWN_DURATION = "unknown_duration"  # it had not ended, or its source does not say for how long it ran
-NEGATIVE_DURATION = "negative_duration"
-BIGGER_THAN_VIRTUAL_CLUSTER = "bigger_than_virtual_cluster"  # it could never start
-UNKNOWN_VIRTUAL_CLUSTER = "unknown_virtual_cluster"  # the cluster has no node for it
-SKIP_RULES = (
-    CPU_JOB,
-    UNKNOWN_DURATION,
-    NEGATIVE_DURATION,
-    BIGGER_THAN_VIRTUAL_CLUSTER,
-    UNKNOWN_VIRTUAL_CLUSTER,
-)
-
 
 DURATION_TOLERANCE = 1e-6  # by which a run time may differ from what a job's speed-up curve says, relative
 
@@ -116,6 +109,20 @@ class Job:
         if elasticity is not None:
             elasticity = replace(elasticity, service_s=duration_s * elasticity.speed_up.at(self.gpus))
         return replace(self, duration_s=duration_s, elasticity=elasticity)
+
+    def on_at_most(self, gpus: int) -> "Job":
+        """Return the same elastic job asking for at most so many GPUs; its estimate grows as its run time."""
+        elasticity = self.elasticity
+        if elasticity is None or self.gpus <= gpus:
+            return self
+        slower = elasticity.speed_up.at(self.gpus) / elasticity.speed_up.at(gpus)
+        estimate_s = self.estimated_duration_s
+        return replace(
+            self,
+            gpus=gpus,
+            duration_s=elasticity.service_s / elasticity.speed_up.at(gpus),
+            estimated_duration_s=None if estimate_s is None else estimate_s * slower,
+        )
 
 
 @dataclass(frozen=True)
@@ -305,36 +312,34 @@ class Workload:
         return replace(self, jobs=jobs)
 
     def that_fit(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> "Workload":
-        """Leave out, and count, the jobs that could never start on this cluster as it changes."""
-        size = cluster.gpus_per_node
-        gpus = {name: nodes * size for name, nodes in cluster.virtual_clusters.items()}
-        if not changes and all(0 < job.gpus <= gpus.get(job.virtual_cluster, 0) for job in self.jobs):
+        """Leave out, and count, the jobs that could never start on this cluster as it changes.
+
+        An elastic job needs its minimum, and any GPU if that is 0.
+        """
+        largest = LargestSizes(cluster, changes)
+        rules = [rule_against(job, largest) for job in self.jobs]
+        if not any(rules):
             return self
         skipped = dict(self.skipped)
-        # (from when, nodes) of each virtual cluster, in the order of time
-        largest = {name: [(-float("inf"), nodes)] for name, nodes in cluster.virtual_clusters.items()}
-        for change in sorted(changes, key=lambda change: change.at_s):
-            if isinstance(change, SizeChange) and change.virtual_cluster in largest:
-                largest[change.virtual_cluster].append((change.at_s, change.nodes))
-        kept = []
-        for i, job in enumerate(self.jobs):
-            sizes = largest.get(job.virtual_cluster)
-            if sizes is None:
-                rule = UNKNOWN_VIRTUAL_CLUSTER
-            elif not job.gpus and not cluster.cpu_cores_per_node:
-                rule = CPU_JOB
-            elif (job.gpus or job.cpus) > _largest_from(sizes, job.submit_time_s) * (
-                cluster.gpus_per_node if job.gpus else cluster.cpu_cores_per_node
-            ):
-                rule = BIGGER_THAN_VIRTUAL_CLUSTER
-            else:
-                kept.append(i)
-                continue
+        for rule in filter(None, rules):
             skipped[rule] = skipped.get(rule, 0) + 1
-        if len(kept) == len(self.jobs):
-            return self
+        kept = [i for i, rule in enumerate(rules) if rule is None]
         rows = None if self.rows is None else self.rows[kept]
         return replace(self, jobs=tuple(self.jobs[i] for i in kept), skipped=skipped, rows=rows)
+
+    def capped(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> "Workload":
+        """Let elastic jobs ask for no more GPUs than their virtual cluster ever has from their submission on.
+
+        They have the same work to do, which takes longer on fewer GPUs.
+        """
+        largest = LargestSizes(cluster, changes)
+        jobs = tuple(
+            job
+            if job.elasticity is None
+            else job.on_at_most(largest.gpus_from(job.virtual_cluster, job.submit_time_s))
+            for job in self.jobs
+        )
+        return self if jobs == self.jobs else replace(self, jobs=jobs)
 
 
 def _check_elasticity(job: Job, elasticity: Elasticity) -> None:
@@ -350,16 +355,6 @@ def _check_elasticity(job: Job, elasticity: Elasticity) -> None:
             f"all of its {job.gpus} GPUs.",
             remedy="Let duration_s be service_s / S(gpus).",
         )
-
-
-def _largest_from(sizes: Sequence[tuple[float, int]], since_s: float) -> int:
-    """Return the most nodes that a virtual cluster has at `since_s` or later; `sizes` as (from, nodes)."""
-    most = 0
-    for at_s, nodes in reversed(sizes):
-        most = max(most, nodes)
-        if at_s <= since_s:
-            break
-    return most
 
 
 def _profiles(

@@ -25,8 +25,8 @@ class ActiveJob:
     """A job and what has happened to it so far. Rules of allocation read it; the simulation writes it.
 
     Work is measured in seconds on one GPU. `remaining_s` stands as of `since_s`, and `end_at_s` is when the
-    job ends at its present rate; both change only when its rate does, so that an event costs nothing for the
-    jobs that it does not touch.
+    job ends at its present rate. As a rule both change only when its rate does, so that an event costs
+    nothing for the jobs that it does not touch (AllocationRule.settles_at_events).
     """
 
     __slots__ = (
@@ -113,24 +113,40 @@ class ActiveJob:
         """
         return self.service_s / min(pool_gpus / self.mean_active_jobs(), self.demand)
 
+    def move_on(self, now_s: float) -> bool:
+        """Settle what a running job did until now, and return whether its end moves.
+
+        What PCS' simulator does at every event: the time since the last is a whole number of microseconds,
+        and so is the time to the end.
+        """
+        self._settle(now_s, to_microsecond(now_s - self.since_s))
+        end_s = to_microsecond(now_s + to_microsecond(self.remaining_s / self.rate))
+        moved = end_s != self.end_at_s
+        self.end_at_s = end_s
+        return moved
+
+    def _settle(self, now_s: float, elapsed_s: float) -> None:
+        if self.gpus:
+            self.held_gpu_s += self.gpus * elapsed_s
+            remaining = self.remaining_s - self.rate * elapsed_s
+            self.remaining_s = remaining if remaining > 0.0 else 0.0
+        else:
+            self.queuing_delay_s += elapsed_s
+        self.since_s = now_s
+
     def hold(self, gpus: float, now_s: float) -> None:
         """Hold so many GPUs from now on: settle what was done until now, and work out when it will end."""
-        since = self.since_s
-        before = self.gpus
-        if not before:
-            self.queuing_delay_s += now_s - since
+        if not self.gpus:
             if self.first_start_time_s is None:
                 self.first_start_time_s = now_s
         elif gpus:
             self.resizes += 1
         else:
             self.preemptions += 1
-        self.held_gpu_s += before * (now_s - since)
-        remaining = self.remaining_s - self.rate * (now_s - since)
-        self.remaining_s = remaining = remaining if remaining > 0.0 else 0.0
-        self.since_s = now_s
+        self._settle(now_s, now_s - self.since_s)
         self.gpus = gpus
         self.rate = rate = self.speed_up.at(min(gpus, self.demand))
+        remaining = self.remaining_s
         if rate:
             self.end_at_s = to_microsecond(now_s + remaining / rate)
         else:  # it may have lost its GPUs at the very moment at which its work was done

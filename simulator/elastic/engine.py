@@ -132,9 +132,14 @@ class ElasticSimulation:
         crowd = self.crowd
         crowd.events += 1
         crowd.jobs += len(active)
+        ended = heappop(ends)[2] if end_s == now else None
+        if self.rule.settles_at_events:
+            for job in self._allocator.holders():
+                if job.move_on(now):
+                    heappush(ends, (job.end_at_s, job.index, job))
         arrived: ActiveJob | None = None
-        if end_s == now:
-            self._end(heappop(ends)[2])
+        if ended is not None:
+            self._end(ended)
         elif submit_s == now < self._wake_s:  # the rule goes before a submission at the same moment
             arrived = ActiveJob(self._to_come[at], self._first_index + at, crowd)
             self._submitted += 1

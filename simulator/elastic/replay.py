@@ -35,9 +35,12 @@ def replay_in_pools(
 ) -> SimulationResult:
     """Replay a workload, each virtual cluster's GPUs being one pool; rows are in the workload's order.
 
+    Jobs that could never start are left out and counted, as in the main engine; an elastic job that asks for
+    more than its pool has is served as if the rest of it had to wait, as the reference does.
     `whole` hands out whole GPUs instead of fractions. `predict` foretells each job's end at its submission
     (PCS, section 3.4). Columns and summary are those of the main engine.
     """
+    workload = workload.that_fit(cluster)
     ended: list[ActiveJob] = []
     cpu_s = 0.0
     by_virtual_cluster: dict[str, list[int]] = {}

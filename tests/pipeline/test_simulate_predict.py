@@ -53,15 +53,16 @@ def test_every_elastic_policy_foretells_every_job(simulate, tmp_path):
     for policy in ELASTIC:
         rows = rows_of(tmp_path / "out" / f"jobs_{policy}.csv")
         assert list(next(iter(rows.values())))[: len(CONTRACT)] == CONTRACT
-        assert list(rows) == ["0", "1", "2", "3"]  # the job of 8 GPUs fits no pool of 4
-        assert summaries[policy]["skipped"] == {"bigger_than_virtual_cluster": 1}
-        assert summaries[policy]["predicted_jobs"] == 4
+        assert list(rows) == ["0", "1", "2", "3", "4"]
+        assert summaries[policy]["skipped"] == {}
+        assert summaries[policy]["predicted_jobs"] == 5
         assert {"mean_pred_err_pct", "p99_pred_err_pct", "p99_unfairness", "unfair_jobs_pct"} <= set(
             summaries[policy]
         )
-        assert [float(row["submit_time_s"]) for row in rows.values()] == [5.0, 5.0, 10.0, 700.0]
-        # Nobody comes after the last one: what it is told is what happens.
-        assert float(rows["3"]["predicted_end_time_s"]) == pytest.approx(float(rows["3"]["end_time_s"]))
+        assert [float(row["submit_time_s"]) for row in rows.values()] == [5.0, 5.0, 10.0, 700.0, 1000.0]
+        # Nothing comes after the last one: what it is told is what happens.
+        assert float(rows["4"]["predicted_end_time_s"]) == pytest.approx(float(rows["4"]["end_time_s"]))
+    assert "more GPUs than there are get all of them: 1." in done.err
 
 
 def test_errors_are_drawn(tmp_path):

@@ -15,7 +15,8 @@ from simulator.forecast import ThroughputForecast
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.policy import Policy, start_from_front
 from simulator.replay import simulate
-from simulator.workload import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB, Job, JobProfile, Workload
+from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB
+from simulator.workload import Job, JobProfile, Workload
 
 
 def workload(*jobs: Job) -> Workload:

@@ -4,7 +4,8 @@ import pytest
 
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
-from simulator.workload import BIGGER_THAN_VIRTUAL_CLUSTER, Job, Workload
+from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
+from simulator.workload import Job, Workload
 
 
 def workload(*jobs: tuple[float, int, float], virtual_cluster: str = "vc") -> Workload:

@@ -11,6 +11,8 @@ from simulator.elastic.rules.srsf_ranks import Ranks, remaining_gpu_s
 class ShortestRemainingServiceFirst(AllocationRule):
     """Serves the job first that would need the fewest more seconds times GPUs on all that it makes use of."""
 
+    settles_at_events = True
+
     def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
         """Serve jobs by their remaining GPU time, equal ones in the order of submission."""
         order = sorted(range(len(jobs)), key=[remaining_gpu_s(job, now_s) for job in jobs].__getitem__)

@@ -6,6 +6,7 @@ at most one, the last, has fewer GPUs than it can use.
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -48,6 +49,10 @@ class Ranks(Allocator):
         self.odd -= self._is_odd(job)
         if self.running.pop(job.index, None) is None:
             self._withdraw(job)
+
+    def holders(self) -> Iterable[ActiveJob]:
+        """Return the running jobs."""
+        return self.running.values()
 
     def changes(self, now_s: float) -> list[tuple[ActiveJob, float]]:
         """Serve running and waiting jobs in their common order."""
