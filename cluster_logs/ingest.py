@@ -23,10 +23,11 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.duplicates import KEPT, judge_duplicates
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
-from cluster_logs.lake import Lake, check_cluster_name
+from cluster_logs.lake import Lake
 from cluster_logs.merging import JOB_ORDER
 from cluster_logs.progress import Progress, silent
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting

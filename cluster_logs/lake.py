@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.job_table import (
     JOB_SCHEMA,
@@ -43,19 +44,8 @@ SCHEMAS = {
     "metrics": JOB_METRICS_SCHEMA,
 }
 
-_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DATE_FOLDER = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/[^/]+\.parquet$")
 _PART = "part-0.parquet"
-
-
-def check_cluster_name(cluster: str) -> str:
-    """The name, when it can be a folder's name; else BadInputError."""
-    if not _CLUSTER_NAME.fullmatch(cluster):
-        raise BadInputError(
-            f"{cluster!r} cannot name a cluster.",
-            remedy="Use letters, digits, '.', '_' and '-', at most 100.",
-        )
-    return cluster
 
 
 def _instant(when: datetime) -> datetime:

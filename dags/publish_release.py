@@ -3,8 +3,8 @@
 Starts when the gate has judged, or by hand. A refused release ends here: `check_verdict` shows the
 reason, and the rest is skipped. An approved one waits for a person when approval is required
 (LUCID_REQUIRE_APPROVAL, on unless the installation switches it off; answer under *Required Actions*), and
-then `champion` moves to it and the former champion becomes `previous`. Live schedulers pull it at their
-next poll.
+then `champion` of its cluster moves to it and the former champion becomes `previous`. The cluster's live
+schedulers pull it at their next poll.
 """
 
 from datetime import timedelta
@@ -26,6 +26,9 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "release"],
     params={
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Empty: the one whose release was judged, or the only one."
+        ),
         "version": Param(
             None,
             type=["integer", "null"],
@@ -37,17 +40,24 @@ with DAG(
     },
 ) as dag:
     check_verdict = CheckVerdictOperator(
-        task_id="check_verdict", asset=RELEASE_VERDICT, version=dag.param("version")
+        task_id="check_verdict",
+        asset=RELEASE_VERDICT,
+        cluster=dag.param("cluster"),
+        version=dag.param("version"),
     )
     request_approval = RequestApprovalOperator(
         task_id="request_approval",
-        subject="Publish release {{ ti.xcom_pull('check_verdict', key='version') }}?",
+        subject="Publish release {{ ti.xcom_pull('check_verdict', key='version') }} "
+        "of cluster {{ ti.xcom_pull('check_verdict', key='cluster') }}?",
         body="{{ ti.xcom_pull('check_verdict', key='summary') }}",
         approval_required=dag.param("approval_required"),
         response_timeout=APPROVAL_TIMEOUT,
     )
     publish_release = PublishReleaseOperator(
-        task_id="publish_release", version=check_verdict.output["version"], outlets=[RELEASE_CHAMPION]
+        task_id="publish_release",
+        cluster=check_verdict.output["cluster"],
+        version=check_verdict.output["version"],
+        outlets=[RELEASE_CHAMPION],
     )
 
     check_verdict >> request_approval >> publish_release

@@ -1,13 +1,15 @@
 """### Back to the previous release
 
-By hand only. One alias moves: `champion` goes back to `previous`, and live schedulers follow at their next
-poll. The release to leave is read first, so that a task that is tried again does not roll forward again.
+By hand only. One alias moves: `champion` of the cluster goes back to `previous`, and its live schedulers
+follow at their next poll. The release to leave is read first, so that a task that is tried again does not
+roll forward again.
 """
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.release import ReadChampionOperator, RollbackReleaseOperator
@@ -21,15 +23,19 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "release"],
     params={
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Whose champion is left. Empty: the only one that has a release."
+        ),
         "reason": Param(
             type="string", minLength=3, title="Reason", description="Why; kept with the event and in the log."
         ),
     },
 ) as dag:
-    read_champion = ReadChampionOperator(task_id="read_champion")
+    read_champion = ReadChampionOperator(task_id="read_champion", cluster=dag.param("cluster"))
     rollback_release = RollbackReleaseOperator(
         task_id="rollback_release",
         reason=dag.param("reason"),
+        cluster=read_champion.output["cluster"],
         from_version=read_champion.output["version"],
         outlets=[RELEASE_CHAMPION],
     )

@@ -27,7 +27,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "release"],
     params={
-        "cluster": form_fields.another_cluster("Cluster", "Empty: the challenger's."),
+        "cluster": form_fields.another_cluster("Cluster", "Empty: the one whose release was built."),
         "version": Param(
             None, type=["integer", "null"], minimum=1, title="Release", description="Empty: the challenger."
         ),

@@ -112,10 +112,11 @@ def run_until_told(daemon: Daemon) -> None:
 
 
 def open_releases(tracking_uri: str, settings: LiveSettings, folder: Path) -> ReleaseClient:
-    """Return the client that follows the settings' alias, with its last known good release at hand."""
+    """Return the client that follows the settings' cluster and alias, its last known good release at hand."""
     return ReleaseClient(
         tracking_uri,
         settings.release,
         folder / RELEASES_DIR,
+        cluster=settings.cluster,
         stale_after_polls=settings.stale_after_polls,
     )

@@ -1,11 +1,12 @@
-"""Follows one alias of the release: pull, verify, hot-swap, and keep going when everything else is gone.
+"""Follows one alias of a cluster's releases: pull, verify, hot-swap, and go on when everything else is gone.
 
-    client = ReleaseClient("http://127.0.0.1:5000", "champion", Path("/var/lib/lucid"))
+    client = ReleaseClient("http://127.0.0.1:5000", "champion", Path("/var/lib/lucid"), cluster="venus")
     release = client.poll()          # every few seconds; one small GET when nothing changed
     rank_queue(queue, release)
 
-Needs NumPy and httpx only. A release is used when its manifest, digests, sizes and formats hold, all three
-models load and each scores a probe; else the one before stays, and `status()` says what was refused and why.
+Needs NumPy and httpx only. A release is used when it is of this cluster, its manifest, digests, sizes and
+formats hold, all three models load and each scores a probe; else the one before stays, and `status()` says
+what was refused and why.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from live_scheduler.release import FallbackRelease, LiveRelease, Release
 from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore
 from lucid_models.releases.files import check_size, load_release_scorers
-from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, RELEASE_NAME, parse_manifest
+from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest, release_name
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 # A refused release is tried again after this long: the fault may have been on the way.
@@ -52,7 +53,7 @@ class ClientStatus:
 
 
 class ReleaseClient:
-    """One alias of one MLflow server; safe to use from several threads."""
+    """One alias of one cluster's releases on one MLflow server; safe to use from several threads."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class ReleaseClient:
         alias: str,
         state_dir: str | Path,
         *,
+        cluster: str,
         timeout_s: float = 5.0,
         retry_refused_s: float = RETRY_REFUSED_S,
         stale_after_polls: int = STALE_AFTER_POLLS,
@@ -67,11 +69,11 @@ class ReleaseClient:
         """Start with the last known good release on disk, if any; no request is made yet.
 
         `timeout_s` is the server's longest silence, `stale_after_polls` how many polls in a row may miss it.
-        Raises BadInputError for an alias or address that cannot be one.
+        Raises BadInputError for an alias, an address or a cluster that cannot be one.
         """
         if not _ALIAS.fullmatch(alias):
             raise BadInputError(f"{alias!r} is not an alias.", remedy="Use champion, challenger or previous.")
-        self.alias = alias
+        self.alias, self.cluster, self._name = alias, cluster, release_name(cluster)
         self._server = ReleaseServer(tracking_uri, timeout_s=timeout_s)
         self._store = ReleaseStore(Path(state_dir))
         self._retry_refused_s = retry_refused_s
@@ -143,14 +145,16 @@ class ReleaseClient:
 
     def _start(self) -> Release:
         try:
-            kept = self._store.load(self.alias, self._server.uri)
+            kept = self._store.load(self.cluster, self.alias, self._server.uri)
         except Exception as error:  # whatever lies on the disk, a scheduler starts
             self._problem = f"The last known good release was not used: {error}"
             return FallbackRelease(self._problem)
-        return kept or FallbackRelease(f"no release with the alias {self.alias!r} was ever fetched.")
+        return kept or FallbackRelease(
+            f"no release of cluster {self.cluster!r} with the alias {self.alias!r} was ever fetched."
+        )
 
     def _look(self) -> None:
-        target = self._server.resolve(self.alias)
+        target = self._server.resolve(self._name, self.alias)
         self._last_contact, self._missed_polls = self._last_poll, 0
         current = self._current
         if isinstance(current, LiveRelease) and _same(current, target):
@@ -182,18 +186,20 @@ class ReleaseClient:
         """Download and verify a whole release; raises ReleaseRefusedError, ServiceUnavailableError."""
         if target.manifest_sha256 is None:
             raise ReleaseRefusedError("it does not pin its manifest (tag manifest_sha256).")
-        payload = self._server.fetch(target.version, MANIFEST_FILE, MAX_MANIFEST_BYTES)
+        payload = self._server.fetch(self._name, target.version, MANIFEST_FILE, MAX_MANIFEST_BYTES)
         found = hashlib.sha256(payload).hexdigest()
         if found != target.manifest_sha256:
             raise ReleaseRefusedError(
                 f"its manifest has the SHA-256 {found}; the registry pins {target.manifest_sha256}."
             )
         manifest = parse_manifest(payload, source=MANIFEST_FILE)
-        if manifest.name != RELEASE_NAME:
-            raise ReleaseRefusedError(f"its manifest is of {manifest.name!r}.")
+        if manifest.cluster != self.cluster:
+            raise ReleaseRefusedError(
+                f"its manifest is of cluster {manifest.cluster!r}, not {self.cluster!r}."
+            )
         files = {MANIFEST_FILE: payload}
         for kind, pin in manifest.models.items():
-            files[pin.file] = self._server.fetch(target.version, pin.file, pin.bytes)
+            files[pin.file] = self._server.fetch(self._name, target.version, pin.file, pin.bytes)
             check_size(manifest, kind, len(files[pin.file]))
         scorers = load_release_scorers(manifest, files)
         return LiveRelease(self.alias, target.version, manifest, target.manifest_sha256, scorers), files
@@ -205,7 +211,7 @@ class ReleaseClient:
         if lasting == self._written:
             return
         try:
-            self._store.write_status(self.alias, facts)
+            self._store.write_status(self.cluster, self.alias, facts)
             self._written = lasting
         except OSError as error:
             self._problem = self._problem or f"The status could not be written: {error}"

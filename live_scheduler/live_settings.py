@@ -1,12 +1,13 @@
 """What an operator sets for the live scheduler, from a TOML file, checked."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 
 
@@ -86,6 +87,7 @@ class LiveSettings:
         """Refuse values that no daemon can run with."""
         if not self.cluster:
             raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')
+        check_cluster_name(self.cluster)
         for name in ("pass_interval_s", "release_interval_s", "longest_wait_s", "advise_interval_s"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
@@ -113,8 +115,12 @@ class LiveSettings:
             )
 
 
-def read_live_settings(path: Path | None, **given: Any) -> LiveSettings:
+def read_live_settings(
+    path: Path | None, *, find_cluster: Callable[[str], str] | None = None, **given: Any
+) -> LiveSettings:
     """Return the settings of a TOML file with `given` ones (those that are not None) in their place.
+
+    `find_cluster` names the cluster that follows an alias, where neither does.
 
     Raises NotFoundError without the file, BadInputError for a value, UnknownNameError for a name.
     """
@@ -126,7 +132,10 @@ def read_live_settings(path: Path | None, **given: Any) -> LiveSettings:
             raise NotFoundError(f"There are no settings {path}.") from None
         except (OSError, ValueError) as error:
             raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
-    return settings_from({**document, **{key: value for key, value in given.items() if value is not None}})
+    chosen = {**document, **{key: value for key, value in given.items() if value is not None}}
+    if find_cluster is not None and "cluster" not in chosen:
+        chosen["cluster"] = find_cluster(str(chosen.get("release", LiveSettings.release)))
+    return settings_from(chosen)
 
 
 def settings_from(document: Mapping[str, Any]) -> LiveSettings:

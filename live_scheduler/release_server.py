@@ -1,5 +1,6 @@
-"""The two requests that a scheduler makes of MLflow, over plain HTTP.
+"""The requests that a scheduler makes of MLflow, over plain HTTP.
 
+    GET /api/2.0/mlflow/registered-models/search     which clusters have releases, where none is named
     GET /api/2.0/mlflow/registered-models/alias      which version an alias points at
     GET /model-versions/get-artifact                 a file of that version
 
@@ -21,7 +22,7 @@ from cluster_logs.bounded_http import (
     refuse_readable_secret,
 )
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
-from lucid_models.releases.manifest import RELEASE_NAME
+from lucid_models.releases.manifest import RELEASE_PREFIX
 
 ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)
 DOWNLOAD_LIMIT_S = 300.0
@@ -70,16 +71,33 @@ class ReleaseServer:
         """Close the connections."""
         self._http.close()
 
-    def resolve(self, alias: str) -> AliasTarget:
-        """What an alias of the release points at; raises NotFoundError when there is no such alias."""
-        parameters = {"name": RELEASE_NAME, "alias": alias}
+    def models_with(self, alias: str) -> list[str]:
+        """The registered models of releases that have an alias."""
+        parameters = {"filter": f"name LIKE '{RELEASE_PREFIX}%'", "max_results": "1000"}
+        answer = self._http.get("/api/2.0/mlflow/registered-models/search", params=parameters)
+        document = json_of(answer)
+        _require_success(answer)
+        try:
+            return [
+                str(model["name"])
+                for model in document.get("registered_models", [])
+                if any(each["alias"] == alias for each in model.get("aliases", []))
+            ]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ServiceUnavailableError(
+                f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."
+            ) from error
+
+    def resolve(self, name: str, alias: str) -> AliasTarget:
+        """What an alias of a registered model points at; raises NotFoundError when there is no such alias."""
+        parameters = {"name": name, "alias": alias}
         answer = self._http.get("/api/2.0/mlflow/registered-models/alias", params=parameters)
         document = json_of(answer)
         if answer.status_code in (400, 404) and _error_code(document) in (
             "INVALID_PARAMETER_VALUE",
             "RESOURCE_DOES_NOT_EXIST",
         ):
-            raise NotFoundError(f"{self.uri} has no release with the alias {alias!r}.")
+            raise NotFoundError(f"{self.uri} has no version of {name} with the alias {alias!r}.")
         _require_success(answer)
         try:
             found = document["model_version"]
@@ -90,9 +108,9 @@ class ReleaseServer:
                 f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."
             ) from error
 
-    def fetch(self, version: int, file: str, most: int) -> bytes:
-        """A file of a release of at most `most` bytes; raises ReleaseRefusedError when it is larger."""
-        parameters = {"name": RELEASE_NAME, "version": str(version), "path": file}
+    def fetch(self, name: str, version: int, file: str, most: int) -> bytes:
+        """A file of a version of at most `most` bytes; raises ReleaseRefusedError when it is larger."""
+        parameters = {"name": name, "version": str(version), "path": file}
         limits = AnswerLimits(most, self.download_limit_s)
         try:
             answer = self._http.get("/model-versions/get-artifact", params=parameters, limits=limits)

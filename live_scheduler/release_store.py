@@ -1,10 +1,12 @@
 """The last known good release on disk: written whole or not at all, read only when everything verifies.
 
-    STATE/releases/VERSION-DIGEST/{manifest.json, packing.json, throughput.json, duration.json}
-    STATE/current-ALIAS.json      which of them to start with; replaced in one step, after the folder is
-    complete STATE/status-ALIAS.json       what the client last saw, for people and monitoring
+    STATE/CLUSTER/releases/VERSION-DIGEST/{manifest.json, packing.json, throughput.json, duration.json}
+    STATE/CLUSTER/current-ALIAS.json    which of them to start with; replaced in one step, after the folder is
+                                        complete
+    STATE/CLUSTER/status-ALIAS.json     what the client last saw, for people and monitoring
 
-Several clients may share the folder.
+Several clients may share the folder, of one cluster or of several. Pointers of version 1 lay in STATE itself
+and named no cluster: such a release is not used.
 """
 
 import contextlib
@@ -22,7 +24,7 @@ from live_scheduler.release import LiveRelease
 from lucid_models.releases.files import check_size, load_release_scorers
 from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest
 
-POINTER_VERSION = 1
+POINTER_VERSION = 2
 _MAX_POINTER_BYTES = 64 * 1024
 
 
@@ -33,9 +35,10 @@ class ReleaseStore:
         self.folder = folder
 
     def save(self, release: LiveRelease, files: Mapping[str, bytes], origin: str) -> None:
-        """Keep a release as the last known good one of its alias and tracking server; raises OSError."""
+        """Keep a release as the last known good one of its cluster, alias and server; raises OSError."""
         name = f"{release.version}-{release.manifest_sha256[:16]}"
-        releases = self.folder / "releases"
+        home = self.folder / release.manifest.cluster
+        releases = home / "releases"
         releases.mkdir(parents=True, exist_ok=True)
         target = releases / name
         if not _holds(target, files):
@@ -55,31 +58,37 @@ class ReleaseStore:
         pointer = {
             "format_version": POINTER_VERSION,
             "origin": origin,
+            "cluster": release.manifest.cluster,
             "alias": release.alias,
             "version": release.version,
             "folder": name,
             "manifest_sha256": release.manifest_sha256,
         }
-        self._replace(self._pointer(release.alias), pointer)
-        self._forget_unused()
+        self._replace(home / _pointer_file(release.alias), pointer)
+        _forget_unused(home)
 
-    def load(self, alias: str, origin: str) -> LiveRelease | None:
-        """The last known good release of an alias of one tracking server, or None when there never was one.
+    def load(self, cluster: str, alias: str, origin: str) -> LiveRelease | None:
+        """The last known good release of a cluster's alias on one tracking server; None: there never was one.
 
         Raises ReleaseRefusedError when something is there but does not verify, OSError when it cannot be
         read.
         """
-        path = self._pointer(alias)
+        home = self.folder / cluster
+        path, old = home / _pointer_file(alias), self.folder / _pointer_file(alias)
         if not path.exists():
+            if old.exists():
+                raise ReleaseRefusedError(f"{old} was kept by an older version, which named no cluster.")
             return None
         pointer = _read_pointer(path)
         if pointer["origin"] != origin:
             return None
-        folder = self.folder / "releases" / pointer["folder"]
+        folder = home / "releases" / pointer["folder"]
         payload = _read(folder / MANIFEST_FILE, MAX_MANIFEST_BYTES)
         if hashlib.sha256(payload).hexdigest() != pointer["manifest_sha256"]:
             raise ReleaseRefusedError(f"{folder / MANIFEST_FILE} is not the manifest that was saved.")
         manifest = parse_manifest(payload, source=str(folder / MANIFEST_FILE))
+        if {manifest.cluster, pointer["cluster"]} != {cluster}:
+            raise ReleaseRefusedError(f"{folder} holds a release of cluster {manifest.cluster!r}.")
         files: dict[str, bytes] = {}
         for kind, pin in manifest.models.items():
             check_size(manifest, kind, (folder / pin.file).stat().st_size)
@@ -87,13 +96,20 @@ class ReleaseStore:
         scorers = load_release_scorers(manifest, files)
         return LiveRelease(alias, pointer["version"], manifest, pointer["manifest_sha256"], scorers)
 
-    def write_status(self, alias: str, status: Mapping[str, Any]) -> None:
-        """Replace the status file of an alias; raises OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._replace(self.folder / f"status-{alias}.json", status)
+    def clusters(self, alias: str, origin: str) -> list[str]:
+        """The clusters whose alias on this tracking server was ever followed from here, by name."""
+        found = []
+        for path in self.folder.glob(f"*/{_pointer_file(alias)}"):
+            with contextlib.suppress(ReleaseRefusedError, OSError):
+                if _read_pointer(path)["origin"] == origin:
+                    found.append(path.parent.name)
+        return sorted(found)
 
-    def _pointer(self, alias: str) -> Path:
-        return self.folder / f"current-{alias}.json"
+    def write_status(self, cluster: str, alias: str, status: Mapping[str, Any]) -> None:
+        """Replace the status file of a cluster's alias; raises OSError."""
+        home = self.folder / cluster
+        home.mkdir(parents=True, exist_ok=True)
+        self._replace(home / f"status-{alias}.json", status)
 
     def _replace(self, path: Path, document: Mapping[str, Any]) -> None:
         payload = (json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
@@ -107,17 +123,22 @@ class ReleaseStore:
             Path(scratch).unlink(missing_ok=True)
             raise
 
-    def _forget_unused(self) -> None:
-        """Delete releases that no alias starts with, except the newest two folders (a rollback is near)."""
-        used = set()
-        for path in self.folder.glob("current-*.json"):
-            with contextlib.suppress(ReleaseRefusedError, OSError):
-                used.add(_read_pointer(path)["folder"])
-        folders = [path for path in (self.folder / "releases").iterdir() if not path.name.startswith(".")]
-        newest = sorted(folders, key=lambda path: path.stat().st_mtime_ns, reverse=True)[:2]
-        for path in folders:
-            if path.name not in used and path not in newest:
-                shutil.rmtree(path, ignore_errors=True)
+
+def _pointer_file(alias: str) -> str:
+    return f"current-{alias}.json"
+
+
+def _forget_unused(home: Path) -> None:
+    """Delete releases that no alias starts with, except the newest two folders (a rollback is near)."""
+    used = set()
+    for path in home.glob("current-*.json"):
+        with contextlib.suppress(ReleaseRefusedError, OSError):
+            used.add(_read_pointer(path)["folder"])
+    folders = [path for path in (home / "releases").iterdir() if not path.name.startswith(".")]
+    newest = sorted(folders, key=lambda path: path.stat().st_mtime_ns, reverse=True)[:2]
+    for path in folders:
+        if path.name not in used and path not in newest:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _read_pointer(path: Path) -> dict[str, Any]:
@@ -128,9 +149,9 @@ def _read_pointer(path: Path) -> dict[str, Any]:
             raise ReleaseRefusedError(f"{path} has format version {data['format_version']!r}.")
         if not isinstance(folder, str) or Path(folder).name != folder or folder.startswith("."):
             raise ReleaseRefusedError(f"{path} names the folder {folder!r}.")
-        if not isinstance(version, int) or version < 1:
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise ReleaseRefusedError(f"{path} names the version {version!r}.")
-        for field in ("origin", "manifest_sha256"):
+        for field in ("origin", "cluster", "manifest_sha256"):
             if not isinstance(data[field], str):
                 raise ReleaseRefusedError(f"{path} has the {field} {data[field]!r}.")
     except (ValueError, KeyError, TypeError) as error:

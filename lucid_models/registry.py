@@ -173,6 +173,21 @@ class Registry:
                 if self._found(lambda: self._client.get_registered_model(name)) is None:
                     raise
 
+    def models_named(self, prefix: str) -> dict[str, dict[str, int]]:
+        """The registered models whose names begin so, each with its aliases and their versions."""
+        found: dict[str, dict[str, int]] = {}
+        token: str | None = None
+        while True:
+            page = self._call(
+                lambda token=token: self._client.search_registered_models(  # type: ignore[misc]
+                    f"name LIKE '{prefix}%'", max_results=100, page_token=token
+                )
+            )
+            found |= {str(model.name): _aliases(model) for model in page}
+            token = page.token
+            if not token:
+                return found
+
     def create_version(
         self,
         name: str,
@@ -227,7 +242,7 @@ class Registry:
     def aliases(self, name: str) -> dict[str, int]:
         """Alias -> version of a registered model."""
         model = self._found(lambda: self._client.get_registered_model(name))
-        return {} if model is None else {str(key): int(value) for key, value in model.aliases.items()}
+        return {} if model is None else _aliases(model)
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Point an alias at a version."""
@@ -417,6 +432,10 @@ class Run:
                     f"The logged {kind} model scored {len(scored)} of {len(example)} example rows."
                 )
         return str(info.model_uri), str(info.model_id)
+
+
+def _aliases(model: Any) -> dict[str, int]:
+    return {str(alias): int(version) for alias, version in model.aliases.items()}
 
 
 def _version(found: Any) -> RegisteredVersion:

@@ -7,7 +7,7 @@ from typing import Any
 from cluster_logs.errors import NotFoundError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
-from lucid_models.releases.manifest import DEFAULT_POLICY, RELEASE_NAME
+from lucid_models.releases.manifest import DEFAULT_POLICY, release_name
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.release_settings import pinned_settings
 
@@ -22,19 +22,17 @@ class PolicyOfRelease:
 
 
 def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> ReleaseInfo:
-    """The champion if it is this cluster's, else the cluster's newest release.
+    """The cluster's champion, else its newest release.
 
     Raises NotFoundError when the cluster has none; `purpose` says what it was wanted for.
     """
     try:
-        champion = show_release(tracking_uri=tracking_uri)
-        if champion.cluster == cluster:
-            return champion
+        return show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         pass
-    for version in Registry(tracking_uri).versions(RELEASE_NAME):
-        if version.tags.get("cluster") == cluster:
-            return show_release(tracking_uri=tracking_uri, version=version.version)
+    newest = next(iter(Registry(tracking_uri).versions(release_name(cluster))), None)
+    if newest is not None:
+        return show_release(tracking_uri=tracking_uri, cluster=cluster, version=newest.version)
     raise NotFoundError(
         f"There is no release of cluster {cluster!r} {purpose} on {tracking_uri}.",
         remedy="Build one: `lucid release build`, or the DAG retrain_models.",
@@ -48,10 +46,10 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
     day, which `tune_system` may better.
     """
     try:
-        champion = show_release(tracking_uri=tracking_uri)
+        champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
-    if champion.cluster != cluster or champion.policy == DEFAULT_POLICY:
+    if champion.policy == DEFAULT_POLICY:
         return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
     settings = {name: value for name, value in champion.settings.items() if name != ALLOW_SIMULATED}
     return PolicyOfRelease(champion.policy, pinned_settings(settings, champion.policy), champion.choice)

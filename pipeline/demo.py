@@ -178,7 +178,7 @@ def print_outcome(airflow: AirflowClient, outcome: Outcome, config: StackConfig)
     if outcome.published:
         from lucid_models.releases.lifecycle import show_release
 
-        champion = show_release(tracking_uri=config.mlflow_url, alias="champion")
+        champion = show_release(tracking_uri=config.mlflow_url, cluster=account["cluster"])
         page = f"{config.mlflow_url}/#/models/{champion.name}"
         print(f"Champion: {champion.name} version {champion.version}, {page}")
 

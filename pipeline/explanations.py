@@ -23,6 +23,7 @@ from lucid_models.model_format import parse_model
 from lucid_models.packing.model import FEATURES, PackingAnalyzeModel
 from lucid_models.registry import Registry
 from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.clusters import which_cluster
 from lucid_models.releases.manifest import MODEL_KINDS
 from lucid_models.releases.store import find_by_alias, read_manifest
 from lucid_models.throughput.forecasts import ThroughputForecasts
@@ -53,10 +54,15 @@ class ExplainedPrediction:
 
 
 def load_registered_model(
-    *, kind: str, tracking_uri: str, version: int | None = None, release: str = "champion"
+    *,
+    kind: str,
+    tracking_uri: str,
+    cluster: str | None = None,
+    version: int | None = None,
+    release: str = "champion",
 ) -> RegisteredModel:
-    """A version of a model, by default the one that the release under an alias pins, or the newest of a model
-    that is registered beside releases.
+    """A version of a model, by default the one that the release under a cluster's alias pins, or the newest
+    of a model that is registered beside releases. Without `cluster`: the only one that has releases.
 
     Raises UnknownNameError for an unknown kind, NotFoundError when there is no such version or release.
     """
@@ -68,7 +74,11 @@ def load_registered_model(
             raise NotFoundError(f"No version of {name} is registered.", remedy=f"Run `lucid train {kind}`.")
         version = versions[0].version
     if version is None:
-        version = read_manifest(registry, find_by_alias(registry, release)).models[kind].version
+        version = (
+            read_manifest(registry, find_by_alias(registry, which_cluster(tracking_uri, cluster), release))
+            .models[kind]
+            .version
+        )
     document = parse_model(registry.read_version_file(name, version, f"artifacts/{kind}.json"), kind=kind)
     return RegisteredModel(kind, name, version, model_parts(kind, document))
 

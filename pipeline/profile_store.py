@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.lake import check_cluster_name
 from cluster_logs.storage import locate, write_atomically
 from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, as_profile_frame
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release
-from lucid_models.releases.manifest import RELEASE_NAME
 from pipeline.current_release import find_current_release
 from pipeline.front_choice import amount
 from pipeline.pareto.presented import Front, FrontPoint
@@ -70,7 +69,7 @@ def build_picked_release(
         "picked_says": describe_choice(choice),
     }
     for key, value in tags.items():
-        registry.set_version_tag(RELEASE_NAME, release.version, key, value)
+        registry.set_version_tag(release.name, release.version, key, value)
     return release
 
 

@@ -10,17 +10,17 @@ POLICY_COLUMNS = (
 CONSTRAINT_COLUMNS = ("name", "challenger", "reference", "limit", "passed", "sentence")
 
 
-def read_verdict(*, tracking_uri: str, version: int | None = None) -> dict[str, Any]:
-    """Return {version, approved, reason, summary} of a release (default: the challenger).
+def read_verdict(*, tracking_uri: str, cluster: str, version: int | None = None) -> dict[str, Any]:
+    """Return {cluster, version, approved, reason, summary} of a cluster's release (default: the challenger).
 
     `summary` is Markdown for the person who approves. Raises NotFoundError when there is no such release.
     """
     from lucid_models.releases.lifecycle import show_release
 
     if version is None:
-        release = show_release(tracking_uri=tracking_uri, alias="challenger")
+        release = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger")
     else:
-        release = show_release(tracking_uri=tracking_uri, version=version)
+        release = show_release(tracking_uri=tracking_uri, cluster=cluster, version=version)
     verdict = release.verdict or {}
     approved = verdict.get("approved") is True
     sentence = str(
@@ -32,9 +32,10 @@ def read_verdict(*, tracking_uri: str, version: int | None = None) -> dict[str, 
         preferred = " and ".join(release.choice["preference"])
         what += f" It is point {release.choice['point']} of a front for {preferred}."
     return {
+        "cluster": release.cluster,
         "version": int(release.version),
         "approved": approved,
-        "reason": f"Release {release.version} is {word}: {sentence}",
+        "reason": f"Release {release.version} of cluster {release.cluster} is {word}: {sentence}",
         "summary": f"**{sentence}**\n\n{what}",
     }
 

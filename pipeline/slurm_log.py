@@ -16,9 +16,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.job_table import FINISHED_STATES
-from cluster_logs.lake import Lake, check_cluster_name
+from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.storage import locate, write_atomically

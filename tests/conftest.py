@@ -336,13 +336,12 @@ def register_small_models(
 
 
 def forget_releases(tracking_uri: str) -> None:
-    """Delete the registered releases, so that a test starts from none."""
-    httpx.request(
-        "DELETE",
-        f"{tracking_uri}/api/2.0/mlflow/registered-models/delete",
-        json={"name": "lucid-release"},
-        timeout=20,
-    )
+    """Delete the registered releases of all clusters, so that a test starts from none."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri)
+    for model in client.search_registered_models("name LIKE 'lucid-release%'"):
+        client.delete_registered_model(model.name)
 
 
 def forget_new_models(tracking_uri: str, *, stock: int) -> None:
@@ -376,19 +375,40 @@ class ReleaseShop:
     def uri(self) -> str:
         return self.server.uri
 
-    def approved(self, number: int, *, settings: dict[str, object] | None = None) -> int:
+    def approved(
+        self, number: int, *, settings: dict[str, object] | None = None, cluster: str = "small"
+    ) -> int:
         """Build and judge a release of the models' first (1) or second (2) versions; returns its version."""
         from lucid_models.releases.lifecycle import build_release, record_verdict
 
+        versions = {"packing": number, "throughput": number, "duration": number}
+        if cluster != "small":
+            versions |= self._models_of(cluster, number)
         built = build_release(
-            tracking_uri=self.uri,
-            cluster="small",
-            versions={"packing": number, "throughput": number, "duration": number},
-            settings=settings or {"gss": 2},
+            tracking_uri=self.uri, cluster=cluster, versions=versions, settings=settings or {"gss": 2}
         )
         verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
-        record_verdict(tracking_uri=self.uri, version=built.version, verdict=verdict)
+        record_verdict(tracking_uri=self.uri, cluster=cluster, version=built.version, verdict=verdict)
         return built.version
+
+    def _models_of(self, cluster: str, number: int) -> dict[str, int]:
+        """The same models once more, as another cluster's; returns their versions."""
+        from lucid_models.registry import Registry
+
+        registry = Registry(self.uri)
+        made = {}
+        for kind in ("throughput", "duration"):
+            model = registry.version(f"lucid-{kind}", number)
+            known = registry._client.get_model_version(model.name, str(number))
+            made[kind] = registry.create_version(
+                model.name,
+                known.source,
+                model.run_id,
+                {**model.tags, "cluster": cluster},
+                description="test",
+                model_id=known.source.removeprefix("models:/"),
+            )
+        return made
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Moves `champion` and `previous` together, so that a crash between the two leaves nothing wrong.
 
-MLflow sets one alias per call. The move is therefore written down first, as a tag of the registered model:
+The releases of a cluster are versions of one registered model; its aliases say which of them counts. MLflow
+sets one alias per call. The move is therefore written down first, as a tag of the registered model:
 
     1. tag `transition` = {"kind", "champion": new, "previous": old}
     2. champion -> new        (the only step that a scheduler sees)
@@ -23,7 +24,6 @@ from dataclasses import dataclass
 
 from cluster_logs.errors import ReleaseRefusedError
 from lucid_models.registry import Registry
-from lucid_models.releases.manifest import RELEASE_NAME
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
@@ -45,9 +45,9 @@ class Transition:
         return json.dumps(vars(self), sort_keys=True)
 
 
-def pending_transition(registry: Registry) -> Transition | None:
+def pending_transition(registry: Registry, model: str) -> Transition | None:
     """The move that was begun and not finished, if any."""
-    text = registry.model_tags(RELEASE_NAME).get(TRANSITION_TAG)
+    text = registry.model_tags(model).get(TRANSITION_TAG)
     if text is None:
         return None
     try:
@@ -61,41 +61,41 @@ def pending_transition(registry: Registry) -> Transition | None:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ReleaseRefusedError(
-            f"The tag {TRANSITION_TAG} of {RELEASE_NAME} is {text!r}, not a move of aliases.",
+            f"The tag {TRANSITION_TAG} of {model} is {text!r}, not a move of aliases.",
             remedy="Delete the tag in MLflow, then check the aliases champion and previous.",
         ) from error
 
 
-def settle(registry: Registry) -> Transition | None:
+def settle(registry: Registry, model: str) -> Transition | None:
     """Finish a move that was interrupted after `champion` moved, or forget it; returns the one finished."""
-    begun = pending_transition(registry)
+    begun = pending_transition(registry, model)
     if begun is None:
         return None
-    reached = registry.aliases(RELEASE_NAME).get(CHAMPION) == begun.champion
+    reached = registry.aliases(model).get(CHAMPION) == begun.champion
     if reached and begun.previous is not None:
-        registry.set_alias(RELEASE_NAME, PREVIOUS, begun.previous)
-    registry.delete_model_tag(RELEASE_NAME, TRANSITION_TAG)
+        registry.set_alias(model, PREVIOUS, begun.previous)
+    registry.delete_model_tag(model, TRANSITION_TAG)
     return begun if reached else None
 
 
-def move_champion(registry: Registry, *, kind: str, champion: int, previous: int | None) -> None:
+def move_champion(registry: Registry, model: str, *, kind: str, champion: int, previous: int | None) -> None:
     """Make `champion` the champion and `previous` the one to go back to; see the module's text.
 
     Raises ReleaseRefusedError when another move began in between; the other one then holds.
     """
     own = Transition(kind, champion, previous, uuid.uuid4().hex)
-    registry.set_model_tag(RELEASE_NAME, TRANSITION_TAG, own.to_text())
-    _still(registry, own)
-    registry.set_alias(RELEASE_NAME, CHAMPION, champion)
+    registry.set_model_tag(model, TRANSITION_TAG, own.to_text())
+    _still(registry, model, own)
+    registry.set_alias(model, CHAMPION, champion)
     if previous is not None:
-        _still(registry, own)
-        registry.set_alias(RELEASE_NAME, PREVIOUS, previous)
-    _still(registry, own)
-    registry.delete_model_tag(RELEASE_NAME, TRANSITION_TAG)
+        _still(registry, model, own)
+        registry.set_alias(model, PREVIOUS, previous)
+    _still(registry, model, own)
+    registry.delete_model_tag(model, TRANSITION_TAG)
 
 
-def _still(registry: Registry, own: Transition) -> None:
-    if pending_transition(registry) != own:
+def _still(registry: Registry, model: str, own: Transition) -> None:
+    if pending_transition(registry, model) != own:
         raise ReleaseRefusedError(
             f"Another publication or rollback began while version {own.champion} was being made champion.",
             remedy="See `lucid release list`, and try again if the other one is not what you want.",

@@ -9,16 +9,16 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError, NotFoundError
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, RELEASE_NAME, ReleaseManifest
+from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, ReleaseManifest
 
 RELEASE_EXPERIMENT = "lucid-release"
 # The utilisation model is registered beside a release, not in it (docs/decisions/0017).
 MODEL_NAMES: Mapping[str, str] = {kind: f"lucid-{kind}" for kind in (*MODEL_KINDS, "utilisation")}
 
 _DESCRIPTION = (
-    "A scheduler release: the packing, throughput and duration models and the settings that were proven "
-    "together. Schedulers follow the alias `champion`; `previous` is where a rollback goes; `challenger` was "
-    "built last."
+    "Releases for the schedulers of cluster {cluster}: the packing, throughput and duration models and the "
+    "settings that were proven together. Schedulers follow the alias `champion`; `previous` is where a "
+    "rollback goes; `challenger` was built last."
 )
 
 
@@ -98,8 +98,8 @@ def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def register_release(registry: Registry, manifest: ReleaseManifest, files: Mapping[str, bytes]) -> int:
     """The version that holds exactly this; an identical one is used again."""
     content = manifest.content_sha256()
-    registry.ensure_model(RELEASE_NAME, _DESCRIPTION)
-    for known in registry.versions(RELEASE_NAME):
+    registry.ensure_model(manifest.name, _DESCRIPTION.format(cluster=manifest.cluster))
+    for known in registry.versions(manifest.name):
         if known.tags.get("content_sha256") == content:
             return known.version
     with (
@@ -121,7 +121,7 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
             }
         )
         return registry.create_version(
-            RELEASE_NAME,
+            manifest.name,
             run.artifact_uri("release"),
             run.run_id,
             {

@@ -1,14 +1,16 @@
-"""Releases: three models and the settings that were proven together, as one version of one registered model.
+"""Releases: three models and the settings that were proven together, as one version of the registered model
+of their cluster.
 
 build -> (validate, elsewhere) -> record_verdict -> publish -> rollback. Every step may be killed and run
-again; see release_aliases for how `champion` moves. A release that is identical to an existing one is not
+again; see `aliases.py` for how `champion` moves. A release that is identical to an existing one is not
 registered twice.
 """
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,15 +30,16 @@ from lucid_models.releases.building import (
     plain_settings,
     register_release,
 )
+from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.files import ReleaseScorers, load_release_scorers
 from lucid_models.releases.manifest import (
     DEFAULT_POLICY,
-    RELEASE_NAME,
     ModelPin,
     Provenance,
     ReleaseManifest,
     Training,
     canonical_json,
+    release_name,
 )
 from lucid_models.releases.store import (
     ALLOW_SIMULATED,
@@ -45,7 +48,6 @@ from lucid_models.releases.store import (
     VERDICT_FILE,
     ReleaseInfo,
     check_provenance,
-    check_same_cluster,
     check_verdict,
     describe_release,
     find_by_alias,
@@ -69,6 +71,7 @@ __all__ = [
 ]
 
 VALIDATION_EXPERIMENT = "lucid-release-validation"
+logger = logging.getLogger("lucid.releases")
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,9 @@ def build_release(
         files[file] = registry.read_version_file(model.name, model.version, f"artifacts/{file}")
         pins[kind] = ModelPin(model.name, model.version, file, require_tag(model, "digest"), len(files[file]))
     until = training_until.isoformat() if training_until else latest_training_end(chosen)
+    name = release_name(cluster)
     manifest = ReleaseManifest(
-        name=RELEASE_NAME,
+        name=name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         cluster=cluster,
         models=pins,
@@ -139,12 +143,17 @@ def build_release(
     )
     load_release_scorers(manifest, files)
     version = register_release(registry, manifest, files)
-    registry.set_alias(RELEASE_NAME, CHALLENGER, version)
-    return describe_release(registry, registry.version(RELEASE_NAME, version), CHALLENGER)
+    registry.set_alias(name, CHALLENGER, version)
+    return describe_release(registry, registry.version(name, version), CHALLENGER)
 
 
 def record_verdict(
-    *, tracking_uri: str, version: int, verdict: Mapping[str, Any], artifacts_dir: Path | None = None
+    *,
+    tracking_uri: str,
+    cluster: str,
+    version: int,
+    verdict: Mapping[str, Any],
+    artifacts_dir: Path | None = None,
 ) -> None:
     """Store the gate's verdict on a release with its tables and plots, and tag the release with it.
 
@@ -158,11 +167,12 @@ def record_verdict(
         raise BadInputError(
             f"The verdict says approved = {approved!r}.", remedy="Give the document of Verdict.to_dict()."
         )
-    registry = Registry(tracking_uri)
-    release = registry.version(RELEASE_NAME, version)
+    registry, name = Registry(tracking_uri), release_name(cluster)
+    release = registry.version(name, version)
     judged = {
-        "name": RELEASE_NAME,
+        "name": name,
         "version": version,
+        "cluster": cluster,
         "manifest_sha256": require_tag(release, "manifest_sha256"),
     }
     document = canonical_json({**json_values(verdict), "release": judged})
@@ -170,15 +180,15 @@ def record_verdict(
     with (
         registry.run(
             VALIDATION_EXPERIMENT,
-            f"validation of release {version}",
-            {"cluster": release.tags.get("cluster", ""), "release_version": str(version), "verdict": word},
+            f"validation of {cluster} {version}",
+            {"cluster": cluster, "release_version": str(version), "verdict": word},
         ) as run,
-        tempfile.TemporaryDirectory(prefix="lucid-") as name,
+        tempfile.TemporaryDirectory(prefix="lucid-") as folder,
     ):
-        (Path(name) / VERDICT_FILE).write_bytes(document)
+        (Path(folder) / VERDICT_FILE).write_bytes(document)
         if artifacts_dir is not None and artifacts_dir.is_dir():
             run.log_folder(artifacts_dir)
-        run.log_folder(Path(name))
+        run.log_folder(Path(folder))
         run.log_metrics(_objective_metrics(verdict))
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.
     for key, value in (
@@ -187,53 +197,53 @@ def record_verdict(
         ("verdict_sentence", str(verdict.get("sentence", ""))),
         ("verdict", word),
     ):
-        registry.set_version_tag(RELEASE_NAME, version, key, value)
+        registry.set_version_tag(name, version, key, value)
 
 
 def publish_release(
     *,
     tracking_uri: str,
+    cluster: str,
     version: int | None = None,
     allow_simulated_profiles: bool = False,
-    replace_cluster: bool = False,
 ) -> ReleaseInfo:
-    """Move `champion` to an approved release (default: the challenger); `previous` keeps the one it replaces.
+    """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
+    that it replaces.
 
     Publishing the champion again changes nothing. A release whose packing model was trained on simulated
     profiles is refused for real logs unless `allow_simulated_profiles` is given here or in the release's
-    settings. So is one for another cluster than the champion's, whose schedulers would pull it, unless
-    the champion was built from synthetic logs or `replace_cluster` is given.
+    settings.
 
     Raises NotFoundError when there is no such release, ReleaseRefusedError when its verdict is missing,
     refused, for another release or changed, when a file does not verify, or when it was rolled back and is
     not named explicitly.
     """
-    registry = Registry(tracking_uri)
+    registry, name = Registry(tracking_uri), release_name(cluster)
     if version is None:
-        release = find_by_alias(registry, CHALLENGER)
+        release = find_by_alias(registry, cluster, CHALLENGER)
         if "rolled_back" in release.tags:
             raise ReleaseRefusedError(
-                f"Release {release.version}, the challenger, was rolled back: {release.tags['rolled_back']}.",
-                remedy=f"Build a new release, or name it: lucid release publish --version {release.version}.",
+                f"Release {release.version} of {cluster}, the challenger, was rolled back: "
+                f"{release.tags['rolled_back']}.",
+                remedy=f"Build a new release, or name it: lucid release publish --cluster {cluster} "
+                f"--version {release.version}.",
             )
     else:
-        release = registry.version(RELEASE_NAME, version)
+        release = registry.version(name, version)
     manifest, files = read_release(registry, release)
     check_verdict(registry, release)
     check_provenance(manifest, release.version, allow_simulated_profiles)
     load_release_scorers(manifest, files)
-    settle(registry)
-    champion = registry.aliases(RELEASE_NAME).get(CHAMPION)
-    if champion is not None and not replace_cluster:
-        check_same_cluster(manifest, release.version, registry.version(RELEASE_NAME, champion))
-    if champion != release.version:
-        move_champion(registry, kind="publish", champion=release.version, previous=champion)
-    registry.delete_version_tag(RELEASE_NAME, release.version, "rolled_back")
-    return describe_release(registry, registry.version(RELEASE_NAME, release.version), CHAMPION)
+    settle(registry, name)
+    before = registry.aliases(name).get(CHAMPION)
+    if before != release.version:
+        move_champion(registry, name, kind="publish", champion=release.version, previous=before)
+    registry.delete_version_tag(name, release.version, "rolled_back")
+    return _moved(registry, cluster, before, release.version)
 
 
-def rollback_release(*, tracking_uri: str, from_version: int | None = None) -> ReleaseInfo:
-    """Move `champion` back to `previous`, and `previous` to the release that was rolled back.
+def rollback_release(*, tracking_uri: str, cluster: str, from_version: int | None = None) -> ReleaseInfo:
+    """Move a cluster's `champion` back to `previous`, and `previous` to the release that was rolled back.
 
     `from_version`: the release to leave; when it is no longer the champion nothing changes, so that a retry
     after a success that went unreported does not roll forward again. A rollback that was interrupted is
@@ -241,51 +251,73 @@ def rollback_release(*, tracking_uri: str, from_version: int | None = None) -> R
 
     Raises NotFoundError when there is no champion or nothing to go back to.
     """
-    registry = Registry(tracking_uri)
-    finished = settle(registry)
-    aliases = registry.aliases(RELEASE_NAME)
+    registry, name = Registry(tracking_uri), release_name(cluster)
+    finished = settle(registry, name)
+    aliases = registry.aliases(name)
     champion, previous = aliases.get(CHAMPION), aliases.get(PREVIOUS)
     done = (finished is not None and finished.kind == "rollback") or (
         from_version is not None and champion != from_version
     )
     if champion is None:
         raise NotFoundError(
-            "There is no champion to roll back.", remedy="Publish a release: lucid release publish."
+            f"Cluster {cluster} has no champion to roll back.",
+            remedy=f"Publish a release: lucid release publish --cluster {cluster}.",
         )
+    before = champion
     if not done:
         if previous is None or previous == champion:
             raise NotFoundError(
-                f"Release {champion} has no previous release to go back to.",
+                f"Release {champion} of {cluster} has no previous release to go back to.",
                 remedy="Publish another release; a scheduler without one falls back to its heuristic.",
             )
         # The target must still load: a rollback happens when something is wrong already.
-        load_release_scorers(*read_release(registry, registry.version(RELEASE_NAME, previous)))
+        load_release_scorers(*read_release(registry, registry.version(name, previous)))
         moment = datetime.now(UTC).isoformat(timespec="seconds")
-        registry.set_version_tag(RELEASE_NAME, champion, "rolled_back", moment)
-        move_champion(registry, kind="rollback", champion=previous, previous=champion)
+        registry.set_version_tag(name, champion, "rolled_back", moment)
+        move_champion(registry, name, kind="rollback", champion=previous, previous=champion)
         champion = previous
-    registry.delete_version_tag(RELEASE_NAME, champion, "rolled_back")
-    return describe_release(registry, registry.version(RELEASE_NAME, champion), CHAMPION)
+    registry.delete_version_tag(name, champion, "rolled_back")
+    return _moved(registry, cluster, before, champion)
 
 
-def show_release(*, tracking_uri: str, alias: str = CHAMPION, version: int | None = None) -> ReleaseInfo:
-    """What the release behind an alias (or a version) pins, with its whole verdict; raises NotFoundError."""
+def _moved(registry: Registry, cluster: str, before: int | None, champion: int) -> ReleaseInfo:
+    """The champion, and what was done in words, which are logged as well."""
+    if before == champion:
+        said = f"champion of {cluster}: {champion}, as before"
+    else:
+        said = f"champion of {cluster}: {'none' if before is None else before} -> {champion}"
+    logger.info("%s", said)
+    release = registry.version(release_name(cluster), champion)
+    return replace(describe_release(registry, release, CHAMPION), moved=said)
+
+
+def show_release(
+    *, tracking_uri: str, cluster: str, alias: str = CHAMPION, version: int | None = None
+) -> ReleaseInfo:
+    """What the release behind a cluster's alias (or a version) pins, with its whole verdict; raises
+    NotFoundError.
+    """
     registry = Registry(tracking_uri)
     if version is not None:
-        return describe_release(registry, registry.version(RELEASE_NAME, version), None, whole_verdict=True)
-    return describe_release(registry, find_by_alias(registry, alias), alias, whole_verdict=True)
+        release = registry.version(release_name(cluster), version)
+        return describe_release(registry, release, None, whole_verdict=True)
+    release = find_by_alias(registry, cluster, alias)
+    return describe_release(registry, release, alias, whole_verdict=True)
 
 
-def list_releases(*, tracking_uri: str) -> list[ReleaseInfo]:
-    """All releases, the newest first."""
+def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[ReleaseInfo]:
+    """All releases of a cluster, or of all clusters, the newest first."""
     registry = Registry(tracking_uri)
-    return [describe_release(registry, release, None) for release in registry.versions(RELEASE_NAME)]
+    clusters = release_clusters(registry) if cluster is None else [cluster]
+    releases = [release for each in clusters for release in registry.versions(release_name(each))]
+    newest_first = sorted(releases, key=lambda release: -release.created_ms)
+    return [describe_release(registry, release, None) for release in newest_first]
 
 
-def load_release_models(*, tracking_uri: str, version: int) -> ReleaseModels:
+def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> ReleaseModels:
     """The models of a release after every check that a scheduler makes; raises ReleaseRefusedError."""
     registry = Registry(tracking_uri)
-    manifest, files = read_release(registry, registry.version(RELEASE_NAME, version))
+    manifest, files = read_release(registry, registry.version(release_name(cluster), version))
     scorers: ReleaseScorers = load_release_scorers(manifest, files)
     if not isinstance(scorers.throughput, ThroughputForecasts):
         raise ReleaseRefusedError(f"Release {version} forecasts one throughput series, not both.")

@@ -1,6 +1,7 @@
 """The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
 
-    {"format_version": 2, "name": "lucid-release", "created": "2020-09-01T00:00:00+00:00", "cluster": "venus",
+    {"format_version": 3, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
+     "cluster": "venus",
      "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...",
                             "bytes": 812},
                 "throughput": {...}, "duration": {...}},
@@ -8,8 +9,9 @@
      "training": {"until": ISO time or null, "datasets": {name: digest}},
      "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
 
-`policy` is what the release runs, `settings` are its settings, and `choice` says how they were chosen where a
-person picked them from a search (which search and point, what was preferred, what was expected).
+`name` is the registered model that holds the releases of this cluster (`release_name`). `policy` is what the
+release runs, `settings` are its settings, and `choice` says how they were chosen where a person picked them
+from a search (which search and point, what was preferred, what was expected).
 
 Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
 scheduler that ignored a field could run something else than what was proven.
@@ -17,7 +19,8 @@ scheduler that ignored a field could run something else than what was proven.
 How to break the format: raise `FORMAT_VERSION` by one and keep a reader for every older version in
 `_UPGRADES` (version n -> function from the document of version n to that of version n + 1), with a test on a
 saved manifest of that version. Any change of the fields is a new version. A newer version is refused by
-older schedulers. Version 1 had no `policy` (always lucid) and no `choice`.
+older schedulers. Version 1 had no `policy` (always lucid) and no `choice`; until version 2 one registered
+model held the releases of all clusters, and `name` was its name.
 
 This module needs the standard library only: the light client reads manifests with it.
 """
@@ -30,10 +33,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cluster_logs.errors import ReleaseRefusedError
+from cluster_logs.cluster_names import check_cluster_name
+from cluster_logs.errors import BadInputError, ReleaseRefusedError
 
-FORMAT_VERSION = 2
-RELEASE_NAME = "lucid-release"
+FORMAT_VERSION = 3
+# The one registered model of all clusters, until format version 2; `lucid release migrate` reads it.
+OLD_RELEASE_NAME = "lucid-release"
+RELEASE_PREFIX = f"{OLD_RELEASE_NAME}-"
 DEFAULT_POLICY = "lucid"
 MODEL_KINDS = ("packing", "throughput", "duration")
 MANIFEST_FILE = "manifest.json"
@@ -53,7 +59,33 @@ def _with_policy(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "format_version": 2, "policy": DEFAULT_POLICY, "choice": None}
 
 
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_policy}
+def _named_by_cluster(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 to 3: a registered model for each cluster."""
+    cluster = document.get("cluster")
+    name = f"{RELEASE_PREFIX}{cluster}" if document.get("name") == OLD_RELEASE_NAME else document.get("name")
+    return {**document, "format_version": 3, "name": name}
+
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_policy, 2: _named_by_cluster}
+
+
+def release_name(cluster: str) -> str:
+    """The registered model that holds a cluster's releases; raises BadInputError for what names no cluster.
+
+    MLflow takes every such name as it is, and the cluster can be read back from it (`cluster_of`).
+    """
+    return f"{RELEASE_PREFIX}{check_cluster_name(cluster)}"
+
+
+def cluster_of(name: str) -> str | None:
+    """The cluster whose releases a registered model holds; None for a model that holds none."""
+    cluster = name.removeprefix(RELEASE_PREFIX)
+    if cluster == name:
+        return None
+    try:
+        return check_cluster_name(cluster)
+    except BadInputError:
+        return None
 
 
 class ManifestVersionError(ReleaseRefusedError):
@@ -200,14 +232,17 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
     for flag in ("simulated_profiles", "synthetic_logs"):
         if not isinstance(provenance[flag], bool):
             raise _wrong(source, f"provenance.{flag}", provenance[flag], "true or false")
+    name, cluster = _text(top, "name", source), _text(top, "cluster", source)
+    if cluster_of(name) != cluster:
+        raise _wrong(source, "name", name, f"the registered model of the releases of cluster {cluster!r}")
     pins = {kind: _parse_pin(models[kind], f"{source}: models.{kind}") for kind in MODEL_KINDS}
     files = [pin.file for pin in pins.values()]
     if len(set(files)) != len(files) or MANIFEST_FILE in files:
         raise _wrong(source, "models", files, "three files of their own")
     return ReleaseManifest(
-        name=_text(top, "name", source),
+        name=name,
         created=_time(top["created"], source, "created"),
-        cluster=_text(top, "cluster", source),
+        cluster=cluster,
         models=pins,
         settings=top["settings"],
         training=Training(

@@ -8,7 +8,14 @@ from typing import Any
 
 from cluster_logs.errors import LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.manifest import MANIFEST_FILE, RELEASE_NAME, ReleaseManifest, parse_manifest
+from lucid_models.releases.clusters import release_clusters
+from lucid_models.releases.manifest import (
+    MANIFEST_FILE,
+    ReleaseManifest,
+    cluster_of,
+    parse_manifest,
+    release_name,
+)
 
 VERDICT_FILE = "verdict.json"
 APPROVED, REFUSED = "approved", "refused"
@@ -18,7 +25,7 @@ ALLOW_SIMULATED = "allow_simulated_profiles"
 @dataclass(frozen=True)
 class ReleaseInfo:
     """One release as people see it. `alias` is the one asked for (else its first); `verdict` None: not
-    judged.
+    judged. `moved`: what publishing it or rolling back to it did, in words.
     """
 
     name: str
@@ -36,25 +43,29 @@ class ReleaseInfo:
     verdict: Mapping[str, Any] | None
     run_id: str
     manifest_sha256: str
+    moved: str | None = None
 
 
-def find_by_alias(registry: Registry, alias: str) -> RegisteredVersion:
-    """The release behind an alias; raises NotFoundError with the aliases there are."""
-    aliases = registry.aliases(RELEASE_NAME)
+def find_by_alias(registry: Registry, cluster: str, alias: str) -> RegisteredVersion:
+    """The release behind a cluster's alias; raises NotFoundError with the aliases there are."""
+    name = release_name(cluster)
+    aliases = registry.aliases(name)
     if alias not in aliases:
         known = ", ".join(f"{name} ({number})" for name, number in sorted(aliases.items())) or "none"
+        others = ", ".join(release_clusters(registry)) or "none"
         raise NotFoundError(
-            f"There is no release with the alias {alias!r}; aliases: {known}.",
+            f"Cluster {cluster} has no release with the alias {alias!r}; its aliases: {known}; clusters with "
+            f"releases: {others}.",
             remedy="`lucid release build` makes a challenger, `lucid release publish` a champion.",
         )
-    return registry.version(RELEASE_NAME, aliases[alias])
+    return registry.version(name, aliases[alias])
 
 
 def read_release(registry: Registry, release: RegisteredVersion) -> tuple[ReleaseManifest, dict[str, bytes]]:
     """The manifest and the files of a release by name, as stored."""
     manifest = read_manifest(registry, release)
     files = {
-        pin.file: registry.read_version_file(RELEASE_NAME, release.version, pin.file)
+        pin.file: registry.read_version_file(release.name, release.version, pin.file)
         for pin in manifest.models.values()
     }
     return manifest, files
@@ -63,14 +74,20 @@ def read_release(registry: Registry, release: RegisteredVersion) -> tuple[Releas
 def read_manifest(registry: Registry, release: RegisteredVersion) -> ReleaseManifest:
     """The manifest of a release; raises ReleaseRefusedError when it is not the one that was built."""
     place = f"The manifest of release {release.version}"
-    payload = registry.read_version_file(RELEASE_NAME, release.version, MANIFEST_FILE)
+    payload = registry.read_version_file(release.name, release.version, MANIFEST_FILE)
     found, pinned = hashlib.sha256(payload).hexdigest(), release.tags.get("manifest_sha256")
     if found != pinned:
         raise ReleaseRefusedError(
             f"{place} has the SHA-256 {found}; its tag says {pinned}.",
             remedy="It was changed after it was built: build the release again.",
         )
-    return parse_manifest(payload, source=place)
+    manifest = parse_manifest(payload, source=place)
+    if manifest.name != release.name:
+        raise ReleaseRefusedError(
+            f"{place} of {release.name} is one of {manifest.name}.",
+            remedy="It is another cluster's: build a release for this one.",
+        )
+    return manifest
 
 
 def read_verdict(registry: Registry, release: RegisteredVersion) -> dict[str, Any] | None:
@@ -96,7 +113,7 @@ def describe_release(
 ) -> ReleaseInfo:
     """What people are shown; `whole_verdict` fetches its document too."""
     manifest = read_manifest(registry, release)
-    aliases = registry.aliases(RELEASE_NAME)
+    aliases = registry.aliases(release.name)
     own = tuple(sorted(name for name, number in aliases.items() if number == release.version))
     tags = release.tags
     verdict: dict[str, Any] | None = None
@@ -114,7 +131,7 @@ def describe_release(
             except LucidError as error:
                 verdict |= {"problem": str(error)}
     return ReleaseInfo(
-        name=RELEASE_NAME,
+        name=release.name,
         version=release.version,
         alias=alias if alias is not None else (own[0] if own else None),
         aliases=own,
@@ -147,11 +164,12 @@ def require_tag(model: RegisteredVersion, key: str) -> str:
 
 def check_verdict(registry: Registry, release: RegisteredVersion) -> None:
     """Raise ReleaseRefusedError unless the gate approved exactly this release."""
+    cluster = cluster_of(release.name)
     verdict = read_verdict(registry, release)
     if verdict is None:
         raise ReleaseRefusedError(
             f"Release {release.version} has no verdict.",
-            remedy=f"Validate it: lucid release validate --version {release.version}.",
+            remedy=f"Validate it: lucid release validate --cluster {cluster} --version {release.version}.",
         )
     if verdict.get("approved") is not True or release.tags["verdict"] != APPROVED:
         raise ReleaseRefusedError(
@@ -160,13 +178,14 @@ def check_verdict(registry: Registry, release: RegisteredVersion) -> None:
         )
     judged = verdict.get("release", {})
     if judged != {
-        "name": RELEASE_NAME,
+        "name": release.name,
         "version": release.version,
+        "cluster": cluster,
         "manifest_sha256": release.tags.get("manifest_sha256"),
     }:
         raise ReleaseRefusedError(
             f"The verdict on release {release.version} was given on {judged}.",
-            remedy=f"Validate it: lucid release validate --version {release.version}.",
+            remedy=f"Validate it: lucid release validate --cluster {cluster} --version {release.version}.",
         )
 
 
@@ -180,15 +199,3 @@ def check_provenance(manifest: ReleaseManifest, version: int, allowed: bool) -> 
             f"{manifest.cluster!r} is a real one.",
             remedy=f"Train it on measured profiles, or allow it: --setting {ALLOW_SIMULATED}=true at build.",
         )
-
-
-def check_same_cluster(manifest: ReleaseManifest, version: int, champion: RegisteredVersion) -> None:
-    """Raise ReleaseRefusedError when the champion serves another cluster and is no synthetic one."""
-    served = champion.tags.get("cluster")
-    if served == manifest.cluster or champion.tags.get("synthetic_logs") == "true":
-        return
-    raise ReleaseRefusedError(
-        f"Release {version} is for cluster {manifest.cluster!r}, but schedulers of {served!r} follow the "
-        f"champion, release {champion.version}.",
-        remedy="Give each cluster an MLflow of its own, or say so: lucid release publish --replace-cluster.",
-    )

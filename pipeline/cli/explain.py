@@ -36,7 +36,9 @@ def explain(
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="NAME", help="Whose jobs, or whose next bin, to explain."),
+        typer.Option(
+            "--cluster", metavar="NAME", help="Whose release; whose jobs, or whose next bin, to explain."
+        ),
     ] = None,
     lake: LakeOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Draw the pictures here.")] = None,
@@ -49,7 +51,11 @@ def explain(
     if job and cluster is None:
         raise BadInputError("Jobs are looked up in a cluster's lake.", remedy="Name it with --cluster.")
     found = load_registered_model(
-        kind=model, tracking_uri=tracking_or_default(tracking_uri), version=version, release=release
+        kind=model,
+        tracking_uri=tracking_or_default(tracking_uri),
+        cluster=cluster,
+        version=version,
+        release=release,
     )
     predictions = []
     if cluster is not None:

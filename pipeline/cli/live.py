@@ -25,6 +25,10 @@ def group() -> None:
 def rank(
     queue: Annotated[Path, typer.Option(metavar="FILE", help="The waiting jobs: CSV or JSON.")],
     release: Annotated[str, typer.Option(metavar="ALIAS", help="Which release to follow.")] = "champion",
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="Whose; default: the only cluster that has one."),
+    ] = None,
     tracking_uri: TrackingOption = None,
     metrics: Annotated[
         str | None,
@@ -37,12 +41,16 @@ def rank(
 ) -> None:
     """Order a queue by the release; with none to be had, by the stated heuristic, and say so."""
     from live_scheduler.client import ReleaseClient
+    from live_scheduler.followed_cluster import followed_cluster
     from live_scheduler.ranking import rank_queue, read_queue
     from live_scheduler.release import LiveRelease
     from pipeline import settings
 
     jobs = read_queue(existing_file(queue, "--queue"))
-    client = ReleaseClient(tracking_uri or settings.server_uri(), release, settings.state_dir() / "client")
+    server, kept = tracking_uri or settings.server_uri(), settings.state_dir() / "client"
+    client = ReleaseClient(
+        server, release, kept, cluster=cluster or followed_cluster(server, release, [kept])
+    )
     current = client.poll()
     if metrics is not None and isinstance(current, LiveRelease):
         from cluster_logs.lake import Lake

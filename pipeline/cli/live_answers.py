@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lucid_models.amounts import human_duration, time_ago
+from pipeline.cli.live_slurm import ClusterOption, cluster_finder
 from pipeline.cli.options import TrackingOption
 from pipeline.cli.output import JsonFlag, print_facts, print_lines, print_table, show
 
@@ -133,9 +134,7 @@ def when(
 
 
 def serve(
-    cluster: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The cluster's name in releases and logs.")
-    ] = None,
+    cluster: ClusterOption = None,
     settings_file: Annotated[
         Path | None,
         typer.Option("--settings", metavar="FILE", help="Settings in TOML; options go before them."),
@@ -168,7 +167,7 @@ def serve(
     given: dict[str, Any] = {"cluster": cluster, "release": release, "policy": policy, "http_port": http_port}
     # Who pushes follows the decisions: there is nothing to observe or advise beside it.
     given |= {"mode": Mode.CONTROL.value, "grpc_port": 0 if grpc_port is None else grpc_port}
-    chosen = read_live_settings(settings_file, **given)
+    chosen = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **given)
     logging.getLogger("lucid.live").setLevel(logging.INFO)
     folder = state_folder(settings.state_dir(), chosen.cluster)
     client = open_releases(tracking_uri or settings.server_uri(), chosen, folder)

@@ -12,6 +12,7 @@ from pipeline.cli.live_slurm import (
     PolicyOption,
     ReleaseOption,
     SettingsOption,
+    cluster_finder,
     run_live,
 )
 from pipeline.cli.options import TrackingOption
@@ -60,7 +61,14 @@ def kueue(
     """
     from live_scheduler.live_settings import KueueSettings, read_live_settings
 
-    chosen = read_live_settings(settings_file, cluster=cluster, mode=mode, release=release, policy=policy)
+    chosen = read_live_settings(
+        settings_file,
+        cluster=cluster,
+        mode=mode,
+        release=release,
+        policy=policy,
+        find_cluster=cluster_finder(tracking_uri),
+    )
     given = {
         "kubeconfig": None if kubeconfig is None else str(kubeconfig.absolute()),
         "context": context,

@@ -1,6 +1,7 @@
 """`lucid live slurm`: the live scheduler of a Slurm cluster."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,11 @@ ModeOption = Annotated[
 ReleaseOption = Annotated[str | None, typer.Option(metavar="ALIAS", help="Which release to follow.")]
 PolicyOption = Annotated[str | None, typer.Option(help="A policy of the simulator that never preempts.")]
 ClusterOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The cluster's name in releases and logs.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The cluster's name in releases and logs; default: the only one.",
+    ),
 ]
 
 
@@ -57,9 +62,24 @@ def slurm(
             release=release,
             policy=policy,
             profiling_partition=profiling_partition,
+            find_cluster=cluster_finder(tracking_uri),
         ),
         tracking_uri,
     )
+
+
+def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
+    """Return what finds the cluster whose alias is followed, where no option or setting names one."""
+
+    def find(alias: str) -> str:
+        from live_scheduler.assembly import RELEASES_DIR
+        from live_scheduler.followed_cluster import followed_cluster
+        from pipeline import settings
+
+        kept = (settings.state_dir() / "live").glob(f"*/{RELEASES_DIR}")
+        return followed_cluster(tracking_uri or settings.server_uri(), alias, kept)
+
+    return find
 
 
 def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:

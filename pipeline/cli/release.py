@@ -9,7 +9,6 @@ from cluster_logs.errors import BadInputError, NotFoundError
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from pipeline.cli.options import (
     AsOfOption,
-    ClusterOption,
     HoldOutOption,
     LakeOption,
     TrackingOption,
@@ -17,12 +16,24 @@ from pipeline.cli.options import (
     setting_value,
     tracking_or_default,
 )
-from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
+from pipeline.cli.output import (
+    JsonFlag,
+    plain,
+    print_facts,
+    print_lines,
+    print_table,
+    progress_reporter,
+    show,
+)
 
 app = typer.Typer(
     help="A release pins the three models and the settings that were proven together.", no_args_is_help=True
 )
 
+ReleaseClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="NAME", help="Whose release; default: the only cluster that has one."),
+]
 VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="Default: the challenger.")]
 EXIT_REFUSED = 2
 POLICY_COLUMNS = (
@@ -56,6 +67,8 @@ def _present(release: object, as_json: bool) -> None:
             "says": (facts["verdict"] or {}).get("sentence"),
         }
         print_facts(shown, title=f"{facts['name']} version {facts['version']}")
+        if facts["moved"]:
+            print_lines([facts["moved"]])
 
     show(facts, as_json=as_json, people=people)
 
@@ -76,7 +89,7 @@ def _row(release: dict[str, Any]) -> dict[str, Any]:
 
 @app.command()
 def build(
-    cluster: ClusterOption,
+    cluster: ReleaseClusterOption = None,
     lake: LakeOption = None,
     hold_out_days: HoldOutOption = 14,
     as_of: AsOfOption = None,
@@ -92,6 +105,7 @@ def build(
     as_json: JsonFlag = False,
 ) -> None:
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
+    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import build_release
     from pipeline.release_settings import pinned_settings
     from pipeline.windows import read_as_of, training_window_end
@@ -101,8 +115,10 @@ def build(
         for model, version in (("packing", packing), ("throughput", throughput), ("duration", duration))
         if version is not None
     }
+    tracking = tracking_or_default(tracking_uri)
+    cluster = which_cluster(tracking, cluster)
     release = build_release(
-        tracking_uri=tracking_or_default(tracking_uri),
+        tracking_uri=tracking,
         cluster=cluster,
         versions=versions or None,
         policy=policy,
@@ -115,7 +131,7 @@ def build(
 @app.command()
 def pick(
     front_id: Annotated[str, typer.Argument(metavar="ID", help="A point of a Pareto front, such as c7.")],
-    cluster: ClusterOption,
+    cluster: ReleaseClusterOption = None,
     lake: LakeOption = None,
     study: Annotated[
         str | None, typer.Option(metavar="DIR", help="The search's folder or URI; default: see --run.")
@@ -138,6 +154,7 @@ def pick(
     as_json: JsonFlag = False,
 ) -> None:
     """Build a release of a front's point, with the models of the cluster's present release."""
+    from lucid_models.releases.clusters import which_cluster
     from pipeline.pareto.presented import read_front
     from pipeline.pareto.report import newest_front
     from pipeline.release_choice import build_picked_release
@@ -146,6 +163,7 @@ def pick(
     if study is not None and run is not None:
         raise BadInputError("Two fronts are named.", remedy="Give --study or --run.")
     tracking = tracking_or_default(tracking_uri)
+    cluster = which_cluster(tracking, cluster)
     if study is not None:
         front, run_id = read_front(study), None
     else:
@@ -176,7 +194,7 @@ def _settings(pairs: list[str]) -> dict[str, object]:
 
 @app.command()
 def validate(
-    cluster: ClusterOption,
+    cluster: ReleaseClusterOption = None,
     lake: LakeOption = None,
     version: VersionOption = None,
     hold_out_days: HoldOutOption = 14,
@@ -193,15 +211,17 @@ def validate(
     as_json: JsonFlag = False,
 ) -> None:
     """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
+    from lucid_models.releases.clusters import which_cluster
     from pipeline.release_settings import gate_settings
     from pipeline.validation.release_validation import validate_release
     from pipeline.windows import read_as_of
 
+    tracking = tracking_or_default(tracking_uri)
     with progress_reporter() as progress:
         verdict = validate_release(
             lake_uri=lake_or_default(lake),
-            cluster=cluster,
-            tracking_uri=tracking_or_default(tracking_uri),
+            cluster=which_cluster(tracking, cluster),
+            tracking_uri=tracking,
             version=version,
             hold_out_days=hold_out_days,
             as_of=read_as_of(as_of),
@@ -223,48 +243,61 @@ def validate(
 
 @app.command()
 def publish(
+    cluster: ReleaseClusterOption = None,
     version: VersionOption = None,
-    replace_cluster: Annotated[
-        bool, typer.Option("--replace-cluster", help="Even when the champion serves another cluster.")
-    ] = False,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Move `champion` to an approved release; schedulers pull it at their next poll."""
+    """Move a cluster's `champion` to an approved release; its schedulers pull it at their next poll."""
+    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import publish_release
 
-    published = publish_release(
-        tracking_uri=tracking_or_default(tracking_uri), version=version, replace_cluster=replace_cluster
-    )
-    _present(published, as_json)
+    tracking = tracking_or_default(tracking_uri)
+    chosen = which_cluster(tracking, cluster)
+    _present(publish_release(tracking_uri=tracking, cluster=chosen, version=version), as_json)
 
 
 @app.command()
-def rollback(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
-    """Move `champion` back to the previous release."""
+def rollback(
+    cluster: ReleaseClusterOption = None, tracking_uri: TrackingOption = None, as_json: JsonFlag = False
+) -> None:
+    """Move a cluster's `champion` back to the previous release."""
+    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import rollback_release
 
-    _present(rollback_release(tracking_uri=tracking_or_default(tracking_uri)), as_json)
+    tracking = tracking_or_default(tracking_uri)
+    _present(rollback_release(tracking_uri=tracking, cluster=which_cluster(tracking, cluster)), as_json)
 
 
 @app.command(name="show")
 def show_command(
     alias: Annotated[str, typer.Option(help="champion, challenger or previous.")] = "champion",
+    cluster: ReleaseClusterOption = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what a release pins and what the gate said of it."""
+    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import show_release
 
-    _present(show_release(tracking_uri=tracking_or_default(tracking_uri), alias=alias), as_json)
+    tracking = tracking_or_default(tracking_uri)
+    _present(
+        show_release(tracking_uri=tracking, cluster=which_cluster(tracking, cluster), alias=alias), as_json
+    )
 
 
 @app.command(name="list")
-def list_command(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
+def list_command(
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="Whose releases; default: all.")
+    ] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
     """List the releases, the newest first."""
     from lucid_models.releases.lifecycle import list_releases
 
-    releases = plain(list_releases(tracking_uri=tracking_or_default(tracking_uri)))
+    releases = plain(list_releases(tracking_uri=tracking_or_default(tracking_uri), cluster=cluster))
     if not releases and not as_json:
         raise NotFoundError(
             "There is no release yet.", remedy="Build one: lucid release build --cluster NAME."

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow.fs as pafs
 
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.lake import check_cluster_name
 from cluster_logs.storage import list_files, locate
 from pipeline.profile_store import ProfileReport, read_profile_set, write_profile_set
 from profiler_jobs.devices.device import DeviceKind

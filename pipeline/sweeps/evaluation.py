@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError
-from cluster_logs.lake import check_cluster_name
 from cluster_logs.progress import Progress, silent
 from lucid_models.registry import Registry
 from pipeline.plain_values import plain

@@ -14,7 +14,7 @@ from cluster_logs.progress import Progress, silent
 from lucid_models.packing.tree import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
-from lucid_models.releases.manifest import DEFAULT_POLICY, RELEASE_NAME
+from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
 from pipeline.current_release import find_current_release
@@ -40,7 +40,7 @@ class CurrentRelease:
 
 
 def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
-    """The release to tune: the champion if it is this cluster's, else the cluster's newest.
+    """The release to tune: the cluster's champion, else its newest.
 
     Raises NotFoundError when the cluster has none, BadInputError when it runs another policy than Lucid.
     """
@@ -52,7 +52,7 @@ def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
             remedy="Search its own front (`lucid pareto`), or publish a release that runs Lucid.",
         )
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
-    models = load_release_models(tracking_uri=tracking_uri, version=release.version)
+    models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
     until = learned_until(models.manifest)
     return CurrentRelease(release.version, settings, models.packing.settings, until)
 
@@ -103,7 +103,7 @@ def build_challenger(study: Study, proposal: Proposal, *, tracking_uri: str) -> 
     versions: dict[str, int] = {}
     kept: Mapping[str, Any] = study.settings
     if study.base_release is not None:
-        base = show_release(tracking_uri=tracking_uri, version=study.base_release)
+        base = show_release(tracking_uri=tracking_uri, cluster=study.cluster, version=study.base_release)
         versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
         kept = base.settings
     if proposal.changes_packing:
@@ -118,7 +118,7 @@ def build_challenger(study: Study, proposal: Proposal, *, tracking_uri: str) -> 
     )
     registry = Registry(tracking_uri)
     for key, value in _tags(study, proposal).items():
-        registry.set_version_tag(RELEASE_NAME, release.version, key, value)
+        registry.set_version_tag(release.name, release.version, key, value)
     return release
 
 

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
-from cluster_logs.lake import check_cluster_name
 from cluster_logs.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings

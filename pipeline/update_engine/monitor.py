@@ -90,21 +90,19 @@ class MonitorReport:
 def load_watched_release(
     *, tracking_uri: str, cluster: str | None, alias: str = "champion", version: int | None = None
 ) -> WatchedRelease:
-    """Load the release behind an alias (or a version) with its validation scores.
+    """Load the release behind a cluster's alias (or a version) with its validation scores; without a cluster
+    that of the only one that has releases.
 
-    Raises NotFoundError when there is none, BadInputError when it serves another cluster than the one asked
-    for, or does not say until when it learned.
+    Raises NotFoundError when there is none, BadInputError when several clusters have releases and none is
+    named, or when the release does not say until when it learned.
     """
     from lucid_models.registry import Registry
+    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import load_release_models, show_release
 
-    found = show_release(tracking_uri=tracking_uri, alias=alias, version=version)
-    if cluster is not None and found.cluster != cluster:
-        raise BadInputError(
-            f"Release {found.version} was built for cluster {found.cluster!r}, not for {cluster!r}.",
-            remedy=f"Watch it with --cluster {found.cluster}.",
-        )
-    models = load_release_models(tracking_uri=tracking_uri, version=found.version)
+    cluster = which_cluster(tracking_uri, cluster)
+    found = show_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias, version=version)
+    models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=found.version)
     until = models.manifest.training.until
     if until is None:
         raise BadInputError(

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.lake import check_cluster_name
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.progress import Progress, silent
 from lucid_models.registry import FoundRun, Registry
 from pipeline.update_engine.live import LiveHealth
@@ -74,14 +74,15 @@ def make_pass(
     live_token_file: Path | None = None,
     progress: Progress = silent,
 ) -> MonitoringPass:
-    """Watch the release behind `alias` (its cluster by default), and record what was found.
+    """Watch the release behind a cluster's alias (default: the only cluster's), and record what was found.
 
     `may_request`: a decision to retrain becomes a request, unless one was made less than `cooldown_hours` of
     log ago. `pass_id` names a pass that may be tried again: its own earlier request does not count. `live`,
     `live_dir` and `live_token_file` as in `monitor_release`.
 
     Raises NotFoundError when there is no such release or the lake lacks its training window, BadInputError
-    when it serves another cluster, ServiceUnavailableError when MLflow does not answer.
+    when several clusters have releases and none is named, ServiceUnavailableError when MLflow does not
+    answer.
     """
     chosen = settings or MonitorSettings()
     release = load_watched_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias)

@@ -82,8 +82,7 @@ def validate_release(
 ) -> Verdict:
     """Validate a release (default: the challenger) and record the verdict on it; returns the verdict.
 
-    The window is the last `hold_out_days` of the log, or of the log as it was at `as_of`. A champion of
-    another cluster is no match for this one's: the challenger is then judged against FIFO.
+    The window is the last `hold_out_days` of the log, or of the log as it was at `as_of`.
 
     Writes verdict.json, verdict.md, the policies' table, plots and run_manifest.json to `out_dir` and to
     MLflow. A refusal is a verdict, not an error. Raises NotFoundError for a missing release, job table or
@@ -94,12 +93,13 @@ def validate_release(
     report = progress or silent
     report(0, None, "loading the releases")
     if version is None:
-        version = show_release(tracking_uri=tracking_uri, alias="challenger").version
+        version = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger").version
     chosen = settings or GateSettings()
     with tempfile.TemporaryDirectory(prefix="lucid-verdict-") as scratch:
         folder = out_dir or Path(scratch)
         try:
-            challenger = Candidate(version, load_release_models(tracking_uri=tracking_uri, version=version))
+            models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=version)
+            challenger = Candidate(version, models)
         except ReleaseRefusedError as error:
             verdict = _refuse_unloadable(version, cluster, error, chosen.rules, folder)
         else:
@@ -118,7 +118,11 @@ def validate_release(
                 assumptions=said,
             )
         record_verdict(
-            tracking_uri=tracking_uri, version=version, verdict=verdict.to_dict(), artifacts_dir=folder
+            tracking_uri=tracking_uri,
+            cluster=cluster,
+            version=version,
+            verdict=verdict.to_dict(),
+            artifacts_dir=folder,
         )
     return verdict
 
@@ -130,13 +134,13 @@ def _champion(
     from lucid_models.releases.lifecycle import load_release_models, show_release
 
     try:
-        live = show_release(tracking_uri=tracking_uri, alias="champion")
+        live = show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         return None, None, []
-    if live.version == challenger or live.cluster != cluster:
+    if live.version == challenger:
         return None, live.version, []
     try:
-        models = load_release_models(tracking_uri=tracking_uri, version=live.version)
+        models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=live.version)
     except ReleaseRefusedError as error:
         said = f"The champion (release {live.version}) does not load and was not replayed: {error}"
         return None, live.version, [said]

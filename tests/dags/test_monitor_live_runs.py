@@ -54,7 +54,7 @@ def test_without_a_champion_there_is_nothing_to_watch(dag_bag: Any, lake: Path) 
 
 
 def test_a_changed_cluster_requests_one_retraining(dag_bag: Any, lake: Path, shop: ReleaseShop) -> None:
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     before = len(events("retraining_request"))
     dag = dag_bag.dags["monitor_live"]
     quiet = dag.test(run_conf={"settings": {"unknown_share": 1, "psi_major": 90, "error_factor": 50}})
@@ -111,5 +111,5 @@ def test_the_clock_retrains_for_the_champion_s_cluster(lake: Path, shop: Release
     operator = ResolveInputsOperator(task_id="resolve_inputs", asset=JOB_TABLE)
     with pytest.raises(BadInputError, match="No 'cluster'"):
         operator.run(context)
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     assert operator.run(context)["cluster"] == "small"

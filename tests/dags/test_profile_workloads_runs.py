@@ -178,7 +178,7 @@ def test_new_measurements_retrain_the_packing_model_alone(
         "train_duration": ["skipped"],
         "build_release": ["success"],
     }
-    challenger = show_release(tracking_uri=shop.uri, alias="challenger")
+    challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
     assert challenger.models["packing"]["version"] == before + 1
     assert challenger.models["throughput"]["version"] == 2  # the newest of the shop
     assert challenger.models["duration"]["version"] == 2
@@ -200,12 +200,12 @@ def test_simulated_measurements_never_reach_schedulers_of_a_real_cluster(
         run_conf={"cluster": "real", "models": ["packing"], "hold_out_days": None, "as_of": None}
     )
     assert str(run.state) == "success"
-    challenger = show_release(tracking_uri=shop.uri, alias="challenger")
+    challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
     assert (challenger.cluster, challenger.provenance["simulated_profiles"]) == ("real", True)
     verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
-    record_verdict(tracking_uri=shop.uri, version=challenger.version, verdict=verdict)
+    record_verdict(tracking_uri=shop.uri, cluster="small", version=challenger.version, verdict=verdict)
     with pytest.raises(ReleaseRefusedError, match="simulated profiles, but cluster 'real' is a real one"):
-        publish_release(tracking_uri=shop.uri, version=challenger.version)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=challenger.version)
 
 
 def test_measuring_waits_for_a_slot_of_its_devices(dag_bag: Any) -> None:

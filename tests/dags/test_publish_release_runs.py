@@ -6,6 +6,7 @@ import pytest
 
 from tests.airflow_home import REPOSITORY
 
+FORM = {"cluster": "small", "version": 7}
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
 
@@ -17,9 +18,10 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     record: dict[str, Any] = {"published": [], "approved": True}
 
-    def read_verdict(*, tracking_uri: str, version: int | None) -> dict[str, Any]:
+    def read_verdict(*, tracking_uri: str, cluster: str, version: int | None) -> dict[str, Any]:
         word = "approved" if record["approved"] else "refused"
         return {
+            "cluster": cluster,
             "version": version or 7,
             "approved": record["approved"],
             "reason": f"Release {version or 7} is {word}: mean JCT.",
@@ -27,14 +29,15 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         }
 
     class Published:
-        name = "lucid-release"
+        name = "lucid-release-small"
 
-        def __init__(self, version: int) -> None:
-            self.version = version
+        def __init__(self, cluster: str, version: int) -> None:
+            self.cluster, self.version = cluster, version
+            self.moved = f"champion of {cluster}: none -> {version}"
 
-    def publish_release(*, tracking_uri: str, version: int) -> Published:
-        record["published"].append((tracking_uri, version))
-        return Published(version)
+    def publish_release(*, tracking_uri: str, cluster: str, version: int) -> Published:
+        record["published"].append((tracking_uri, cluster, version))
+        return Published(cluster, version)
 
     monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setattr(release_gate, "read_verdict", read_verdict)
@@ -59,9 +62,9 @@ def test_an_approved_release_is_published_without_a_click_when_approval_is_off(
     monkeypatch: pytest.MonkeyPatch, registry
 ) -> None:
     monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "false")
-    run = publish_dag().test(run_conf={"version": 7})
+    run = publish_dag().test(run_conf=FORM)
     assert states(run) == dict.fromkeys(("check_verdict", "request_approval", "publish_release"), "success")
-    assert registry["published"] == [("http://127.0.0.1:1", 7)]
+    assert registry["published"] == [("http://127.0.0.1:1", "small", 7)]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +86,9 @@ def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
     monkeypatch.delenv("LUCID_REQUIRE_APPROVAL", raising=False)
     if installation is not None:
         monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", installation)
-    publish_dag().test(run_conf={"version": 7, **form})
-    assert asked == ["Publish release 7?"]
-    assert registry["published"] == [("http://127.0.0.1:1", 7)]
+    publish_dag().test(run_conf={**FORM, **form})
+    assert asked == ["Publish release 7 of cluster small?"]
+    assert registry["published"] == [("http://127.0.0.1:1", "small", 7)]
 
 
 def test_a_form_cannot_switch_off_what_the_installation_requires(
@@ -98,7 +101,7 @@ def test_a_form_cannot_switch_off_what_the_installation_requires(
     assert dag.params.get_param("approval_required").value is True  # what the form shows
     for less in (False, None):
         with pytest.raises(ParamValidationError):
-            dag.test(run_conf={"version": 7, "approval_required": less})
+            dag.test(run_conf={**FORM, "approval_required": less})
     assert registry["published"] == []
 
 
@@ -112,7 +115,7 @@ def test_a_refused_release_looks_refused_and_says_why(
     registry["approved"] = False
     if setting is not None:
         monkeypatch.setenv("LUCID_REFUSED_RUNS", setting)
-    run = dag_bag.dags["publish_release"].test(run_conf={"version": 7})
+    run = dag_bag.dags["publish_release"].test(run_conf=FORM)
     assert states(run) == {"check_verdict": state, "request_approval": follows, "publish_release": follows}
     assert str(run.state) == of_run
     assert note_of(run) == "Release 7 is refused: mean JCT."

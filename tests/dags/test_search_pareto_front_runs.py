@@ -30,7 +30,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> 
     monkeypatch.setenv("LUCID_LAKE_URI", str(root))
     monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     return root
 
 
@@ -63,7 +63,7 @@ def test_a_point_that_the_form_picks_becomes_the_challenger(
     from pipeline.front_choice import choices_of
     from pipeline.pareto.presented import read_front
 
-    champion = show_release(tracking_uri=shop.uri)
+    champion = show_release(tracking_uri=shop.uri, cluster="small")
     run = dag_bag.dags["search_pareto_front"].test(run_conf=form(pick="c1"))
     found = states(run)
     skipped = {name for name, state in found.items() if state == ["skipped"]}
@@ -72,10 +72,10 @@ def test_a_point_that_the_form_picks_becomes_the_challenger(
     assert len(found["evaluate_round_0"]) == 2  # four simulations, three a task
     (study_json,) = lake.glob("pareto/**/study.json")
     front = read_front(str(study_json.parent))
-    challenger = show_release(tracking_uri=shop.uri, alias="challenger")
+    challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
     assert (challenger.policy, challenger.verdict) == ("pcs", None)
     assert challenger.models == champion.models
-    assert show_release(tracking_uri=shop.uri).version == champion.version
+    assert show_release(tracking_uri=shop.uri, cluster="small").version == champion.version
     assert challenger.choice is not None
     assert challenger.choice["search"] == front.study
     assert challenger.choice["preference"] == ["JCT:avg", "Pred_err:p99"]

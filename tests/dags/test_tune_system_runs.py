@@ -102,7 +102,7 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     from pipeline.tuning.study import load_study
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
-    publish_release(tracking_uri=shop.uri, version=base)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=base)
     dag = dag_bag.dags["tune_system"]
     run = dag.test(run_conf=form())
     found = states(run)
@@ -116,10 +116,10 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     assert proposal.values["profiling_limit_s"] == 60.0
     assert study.base_release == base
 
-    champion = show_release(tracking_uri=shop.uri)
+    champion = show_release(tracking_uri=shop.uri, cluster="small")
     assert champion.version == base
     assert champion.settings["profiling_limit_s"] == 600.0
-    challenger = show_release(tracking_uri=shop.uri, alias="challenger")
+    challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
     assert challenger.version != base
     assert challenger.verdict is None  # the gate's word is still to come
     assert challenger.settings["profiling_limit_s"] == 60.0
@@ -127,7 +127,9 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     assert changed == {name for name in proposal.values if name not in ("medium_from", "tiny_above")}
     assert challenger.models["duration"] == champion.models["duration"]
     assert challenger.training["datasets"]["settings"] == study.sha256
-    packing = load_release_models(tracking_uri=shop.uri, version=challenger.version).packing.settings
+    packing = load_release_models(
+        tracking_uri=shop.uri, cluster="small", version=challenger.version
+    ).packing.settings
     assert packing.medium_from == proposal.values.get("medium_from", 0.85)
     assert event_of(run) == {
         "cluster": "small",
@@ -140,7 +142,7 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     from mlflow import MlflowClient
 
     client = MlflowClient(shop.uri)
-    tags = client.get_model_version("lucid-release", str(challenger.version)).tags
+    tags = client.get_model_version("lucid-release-small", str(challenger.version)).tags
     assert tags["tuned_by"] == study.sha256
     assert float(tags["tuned_after_s"]) < float(tags["tuned_before_s"])
     experiment = client.get_experiment_by_name("lucid-tuning")
@@ -151,7 +153,9 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     before = {file: file.stat().st_mtime_ns for file in (folder / "trials").iterdir()}
     dag.test(run_conf=form())
     assert {file: file.stat().st_mtime_ns for file in (folder / "trials").iterdir()} == before
-    assert show_release(tracking_uri=shop.uri, alias="challenger").version == challenger.version
+    assert (
+        show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").version == challenger.version
+    )
 
 
 def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop: ReleaseShop) -> None:
@@ -177,10 +181,10 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
     proposal = replace(proposal, changes={**proposal.changes, "medium_from": {"from": 0.85, "to": 0.8}})
     built = build_challenger(study, proposal, tracking_uri=shop.uri)
     assert build_challenger(study, proposal, tracking_uri=shop.uri).version == built.version
-    old = show_release(tracking_uri=shop.uri, version=base)
+    old = show_release(tracking_uri=shop.uri, cluster="small", version=base)
     assert built.models["packing"] != old.models["packing"]
     assert built.models["throughput"] == old.models["throughput"]
-    model = load_release_models(tracking_uri=shop.uri, version=built.version).packing
+    model = load_release_models(tracking_uri=shop.uri, cluster="small", version=built.version).packing
     assert (model.settings.medium_from, model.settings.tiny_above) == (0.8, 0.95)
     assert model.settings == replace(current.packing, medium_from=0.8)
 
@@ -197,7 +201,7 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     from pipeline.validation.release_validation import validate_release
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
-    publish_release(tracking_uri=shop.uri, version=base)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=base)
     current = current_release(shop.uri, "small")
     study = plan_around(current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**asked()))
     run_study(study, trials=0)
@@ -209,10 +213,10 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     assert verdict.subject["release"] == built.version
     assert verdict.subject["champion_release"] == base
     assert verdict.subject["window_start"] == study.windows.until.isoformat(timespec="seconds")
-    judged = show_release(tracking_uri=shop.uri, alias="challenger").verdict
+    judged = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").verdict
     assert judged is not None
     assert judged["approved"] == verdict.approved
-    assert show_release(tracking_uri=shop.uri).version == base
+    assert show_release(tracking_uri=shop.uri, cluster="small").version == base
 
 
 def test_settings_that_are_no_better_end_well_and_build_nothing(

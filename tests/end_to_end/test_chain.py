@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from lucid_models.releases.lifecycle import show_release
+from lucid_models.releases.manifest import release_name
 from pipeline.airflow_client import AirflowClient
 from pipeline.demo import CHAIN, POLL_S, demo_parameters, follow_chain
 from pipeline.local_stack import connect, down, status, up
@@ -57,10 +58,10 @@ def config(tmp_path: Path) -> Iterator[StackConfig]:
     down(stack.state_dir)
 
 
-def champion_version(config: StackConfig) -> int | None:
+def champion_version(config: StackConfig, cluster: str) -> int | None:
     response = httpx.get(
         f"{config.mlflow_url}/api/2.0/mlflow/registered-models/alias",
-        params={"name": "lucid-release", "alias": "champion"},
+        params={"name": release_name(cluster), "alias": "champion"},
         trust_env=False,
     )
     return int(response.json()["model_version"]["version"]) if response.status_code == 200 else None
@@ -68,7 +69,7 @@ def champion_version(config: StackConfig) -> int | None:
 
 def measure_and_retrain(config: StackConfig, cluster: str) -> None:
     """Measure a few workloads on the simulated device: a release with a new packing model alone is built."""
-    champion = show_release(tracking_uri=config.mlflow_url)
+    champion = show_release(tracking_uri=config.mlflow_url, cluster=cluster)
     form = {
         "cluster": cluster,
         "devices": ["simulated:0", "simulated:1"],
@@ -98,7 +99,7 @@ def measure_and_retrain(config: StackConfig, cluster: str) -> None:
         "train_duration": "skipped",
         "build_release": "success",
     }
-    challenger = show_release(tracking_uri=config.mlflow_url, version=built["version"])
+    challenger = show_release(tracking_uri=config.mlflow_url, cluster=cluster, version=built["version"])
     changed = {name for name, pin in challenger.models.items() if pin != champion.models[name]}
     assert changed == {"packing"}
 
@@ -126,7 +127,7 @@ def answer_as_a_person(airflow: AirflowClient, dag_id: str, run_id: str) -> None
 
 def pick_a_front(config: StackConfig, cluster: str) -> None:
     """Search a small front of PCS, pick its first point as a person does, and see the gate's word obeyed."""
-    champion = show_release(tracking_uri=config.mlflow_url)
+    champion = show_release(tracking_uri=config.mlflow_url, cluster=cluster)
     dag_id = "search_pareto_front"
     form = {
         "cluster": cluster,
@@ -144,7 +145,7 @@ def pick_a_front(config: StackConfig, cluster: str) -> None:
         answer_as_a_person(airflow, dag_id, run_id)
         wait_for(airflow, dag_id, lambda run: run["dag_run_id"] == run_id)
         built = airflow.xcom(dag_id, run_id, "build_release")
-        challenger = show_release(tracking_uri=config.mlflow_url, version=built["version"])
+        challenger = show_release(tracking_uri=config.mlflow_url, cluster=cluster, version=built["version"])
         assert (challenger.policy, challenger.models) == ("pcs", champion.models)
 
         def ours(run: dict[str, Any]) -> bool:
@@ -164,7 +165,7 @@ def pick_a_front(config: StackConfig, cluster: str) -> None:
             ),
         )
     assert verdict["version"] == challenger.version
-    live = show_release(tracking_uri=config.mlflow_url)
+    live = show_release(tracking_uri=config.mlflow_url, cluster=cluster)
     assert live.version == (challenger if verdict["approved"] else champion).version
 
 
@@ -206,7 +207,7 @@ def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -
     assert status(config.state_dir)["running"] is False
 
     up(config)
-    assert champion_version(config) is None, "half a chain must not publish"
+    assert champion_version(config, parameters["cluster"]) is None, "half a chain must not publish"
     with connect(config) as airflow:
         outcome = follow_chain(airflow, run_id, timeout_s=1_200)
         assert outcome.published, outcome.tasks
@@ -216,7 +217,7 @@ def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -
     assert verdict["approved"] is True
     assert {"challenger", "fifo", "sjf", "qssf", "tiresias"} <= {row["policy"] for row in verdict["policies"]}
     assert account["rows_in"] == account["rows_kept"] + account["rows_quarantined"] + account["rows_skipped"]
-    assert champion_version(config) == published["version"] == verdict["version"]
+    assert champion_version(config, parameters["cluster"]) == published["version"] == verdict["version"]
     pick_a_front(config, parameters["cluster"])
     measure_and_retrain(config, parameters["cluster"])
 

@@ -12,11 +12,11 @@ from lucid_models.model_format import sha256_of
 from lucid_models.releases.files import load_release_scorers
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
-    RELEASE_NAME,
     ModelPin,
     Provenance,
     ReleaseManifest,
     Training,
+    release_name,
 )
 
 AWAY = "http://127.0.0.1:1"
@@ -26,18 +26,20 @@ AWAY = "http://127.0.0.1:1"
 def client_without_server(folder: Path, model_files: dict[str, list[Path]]) -> Iterator[ReleaseClient]:
     """A client with its last known good release; its server is away."""
     keep_release(folder, model_files)
-    client = ReleaseClient(AWAY, "champion", folder)
+    client = ReleaseClient(AWAY, "champion", folder, cluster="small")
     yield client
     client.close()
 
 
-def keep_release(folder: Path, model_files: dict[str, list[Path]], *, version: int = 7) -> LiveRelease:
+def keep_release(
+    folder: Path, model_files: dict[str, list[Path]], *, version: int = 7, cluster: str = "small"
+) -> LiveRelease:
     """Leave a release in a client's state folder, as if it had been fetched from `AWAY`."""
     paths = {kind: files[0] for kind, files in model_files.items()}
     manifest = ReleaseManifest(
-        name=RELEASE_NAME,
+        name=release_name(cluster),
         created="2020-04-12T00:00:00+00:00",
-        cluster="small",
+        cluster=cluster,
         models={
             kind: ModelPin(f"lucid-{kind}", 1, path.name, sha256_of(path), path.stat().st_size)
             for kind, path in paths.items()

@@ -107,8 +107,10 @@ def releases(stocked_server, small_model_files, tmp_path_factory):
     shop = ReleaseShop(stocked_server, small_model_files)
     found = []
     for number in (1, 2):
-        publish_release(tracking_uri=shop.uri, version=shop.approved(number))
-        found.append(ReleaseClient(shop.uri, "champion", tmp_path_factory.mktemp("releases")).poll())
+        publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(number))
+        found.append(
+            ReleaseClient(shop.uri, "champion", tmp_path_factory.mktemp("releases"), cluster="small").poll()
+        )
     return found
 
 

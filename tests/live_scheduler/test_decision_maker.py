@@ -254,7 +254,14 @@ LUCID = {"order": "gpus", "allow_simulated_profiles": True}
 
 def manifest(policy, settings):
     return ReleaseManifest(
-        "lucid-release", "", "test", {}, settings, Training(None, {}), Provenance(False, False), policy=policy
+        "lucid-release-test",
+        "",
+        "test",
+        {},
+        settings,
+        Training(None, {}),
+        Provenance(False, False),
+        policy=policy,
     )
 
 

@@ -59,7 +59,7 @@ def lab(small_model_files: Any, tmp_path: Path) -> Iterator[tuple[SmallKueue, di
         found = kubeconfig(server, tmp_path / "kube")
         settings.write_text(SETTINGS.format(kubeconfig=found, label=USER_LABEL))
         environment = os.environ | {"LUCID_STATE_DIR": str(tmp_path / "state"), "LUCID_TRACKING_URI": AWAY}
-        keep_release(state_folder(tmp_path / "state", "lab") / RELEASES_DIR, small_model_files)
+        keep_release(state_folder(tmp_path / "state", "lab") / RELEASES_DIR, small_model_files, cluster="lab")
         yield kueue, environment, settings
 
 

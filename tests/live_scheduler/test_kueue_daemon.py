@@ -150,7 +150,7 @@ def daemon_of(server: KueueServer, models: Any, folder: Path, mode: Mode = Mode.
     reached = KueueSettings(kubeconfig=str(kubeconfig(server, folder)), user_labels=(USER_LABEL,))
     chosen = LiveSettings("lab", mode=mode, kueue=reached)
     keep_release(folder / "releases", models)
-    client = ReleaseClient(AWAY, "champion", folder / "releases")
+    client = ReleaseClient(AWAY, "champion", folder / "releases", cluster="small")
     return Daemon(open_kueue("lab", reached), client, chosen, folder, clock=lambda: server.clock_s)
 
 

@@ -62,7 +62,7 @@ def follows_at_its_next_look(daemon: Daemon, client: CountedClient, version: int
 def test_publications_and_a_rollback_are_followed_and_what_was_learnt_is_kept(
     shop: Any, tmp_path: Path
 ) -> None:
-    client = CountedClient(shop.uri, "champion", tmp_path / "releases")
+    client = CountedClient(shop.uri, "champion", tmp_path / "releases", cluster="small")
     settings = LiveSettings(
         "small", mode=Mode.OBSERVE, pass_interval_s=0.02, release_interval_s=0.1, dead_after_s=5.0
     )
@@ -74,16 +74,16 @@ def test_publications_and_a_rollback_are_followed_and_what_was_learnt_is_kept(
         with running(daemon):
             wait_for(lambda: "No release" in (daemon.view.problem or ""))
             first, second = shop.approved(1), shop.approved(2)
-            publish_release(tracking_uri=shop.uri, version=first)
+            publish_release(tracking_uri=shop.uri, cluster="small", version=first)
             follows_at_its_next_look(daemon, client, first)
             cluster.start("1")
             wait_for(lambda: "1" not in daemon.view.decision.by_id)  # type: ignore[union-attr]
-            publish_release(tracking_uri=shop.uri, version=second)
+            publish_release(tracking_uri=shop.uri, cluster="small", version=second)
             follows_at_its_next_look(daemon, client, second)
             state = daemon.online.scorer.state  # type: ignore[union-attr]
             assert {"1", "2", "3"} <= set(state.flights), "the new release knows who was submitted before it"
             assert daemon.view.decision.by_id.keys() == {"2", "3"}  # type: ignore[union-attr]
-            rollback_release(tracking_uri=shop.uri)
+            rollback_release(tracking_uri=shop.uri, cluster="small")
             follows_at_its_next_look(daemon, client, first)
         assert daemon.view.counts["releases_followed"] == 3
         assert daemon.view.counts.get("passes_failed", 0) == 0

@@ -15,8 +15,9 @@ from live_scheduler.ranking import rank_queue
 from live_scheduler.release import FallbackRelease, LiveRelease
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release, rollback_release
-from lucid_models.releases.manifest import RELEASE_NAME
+from lucid_models.releases.manifest import release_name
 
+SMALL = release_name("small")
 QUEUE = [
     {"job_id": "long", "gpus": 4, "submit_time": "2020-04-12T00:00:00", "user": "u5", "name": "train_u5"},
     {"job_id": "short", "gpus": 1, "submit_time": "2020-04-12T01:00:00", "user": "u0", "name": "train_u0"},
@@ -29,7 +30,7 @@ def live(release: object) -> LiveRelease:
 
 
 def stored_file(shop: Any, version: int, name: str) -> Path:
-    run_id = Registry(shop.uri).version(RELEASE_NAME, version).run_id
+    run_id = Registry(shop.uri).version(SMALL, version).run_id
     return next((shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/{name}"))
 
 
@@ -45,27 +46,27 @@ def test_importing_the_client_needs_numpy_and_httpx_only() -> None:
 
 
 def test_follows_publications_and_rollbacks(shop: Any, tmp_path: Path) -> None:
-    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     assert isinstance(client.poll(), FallbackRelease)
     assert "champion" in (client.status().problem or "")
     first, second = shop.approved(1), shop.approved(2)
-    publish_release(tracking_uri=shop.uri, version=first)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     assert live(client.poll()).version == first
     assert client.status().mode == "following"
     assert client.status().verdict == "approved"
-    publish_release(tracking_uri=shop.uri, version=second)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=second)
     assert live(client.current).version == first
     swapped = live(client.poll())
     assert swapped.version == second
     assert client.poll() is swapped
-    rollback_release(tracking_uri=shop.uri)
+    rollback_release(tracking_uri=shop.uri, cluster="small")
     assert live(client.poll()).version == first
-    assert live(ReleaseClient(shop.uri, "previous", tmp_path).poll()).version == second
+    assert live(ReleaseClient(shop.uri, "previous", tmp_path, cluster="small").poll()).version == second
 
 
 def test_ranks_as_the_release_was_trained(shop: Any, tmp_path: Path) -> None:
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
-    ranked = rank_queue(QUEUE, ReleaseClient(shop.uri, "champion", tmp_path).poll())
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    ranked = rank_queue(QUEUE, ReleaseClient(shop.uri, "champion", tmp_path, cluster="small").poll())
     assert [job.job_id for job in ranked] == ["short", "long"]
     for job, gpus in zip(ranked, (1, 4), strict=True):
         assert job.estimated_duration_s is not None
@@ -74,8 +75,8 @@ def test_ranks_as_the_release_was_trained(shop: Any, tmp_path: Path) -> None:
 
 
 def test_polling_an_unchanged_alias_is_one_request(shop: Any, tmp_path: Path) -> None:
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
-    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     client.poll()
     asked: list[str] = []
     client._server._http.http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
@@ -97,20 +98,20 @@ def test_refuses_a_damaged_release_and_keeps_the_old_one(
     shop: Any, tmp_path: Path, file: str, damage: Any, said: str
 ) -> None:
     first, second = shop.approved(1), shop.approved(2)
-    publish_release(tracking_uri=shop.uri, version=first)
-    client = ReleaseClient(shop.uri, "champion", tmp_path, retry_refused_s=0.0)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, retry_refused_s=0.0, cluster="small")
     before = client.poll()
     path = stored_file(shop, second, file)
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    Registry(shop.uri).set_alias(RELEASE_NAME, "champion", second)
+    Registry(shop.uri).set_alias(SMALL, "champion", second)
     assert client.poll() is before
     status = client.status()
     assert (status.mode, status.refused_version) == ("last known good", second)
     assert said in (status.refused_reason or "")
-    assert json.loads((tmp_path / "status-champion.json").read_text())["refused_version"] == second
+    assert json.loads((tmp_path / "small" / "status-champion.json").read_text())["refused_version"] == second
     # Started anew it still has the old one, and when the file is mended it takes the new one.
-    assert live(ReleaseClient(shop.uri, "champion", tmp_path).current).version == first
+    assert live(ReleaseClient(shop.uri, "champion", tmp_path, cluster="small").current).version == first
     path.write_bytes(whole)
     assert live(client.poll()).version == second
     assert client.status().refused_version is None
@@ -118,10 +119,10 @@ def test_refuses_a_damaged_release_and_keeps_the_old_one(
 
 def test_a_refused_release_is_not_fetched_at_every_poll(shop: Any, tmp_path: Path) -> None:
     version = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, version=version)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=version)
     path = stored_file(shop, version, "duration.json")
     path.write_bytes(path.read_bytes()[:-1])
-    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     assert isinstance(client.poll(), FallbackRelease)
     asked: list[str] = []
     client._server._http.http.event_hooks = {"request": [lambda request: asked.append(request.url.path)]}
@@ -133,24 +134,24 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     import hashlib
 
     first, second = shop.approved(1), shop.approved(2)
-    publish_release(tracking_uri=shop.uri, version=first)
-    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     client.poll()
     path = stored_file(shop, second, "manifest.json")
-    newer = path.read_bytes().replace(b'"format_version": 2', b'"format_version": 3')
+    newer = path.read_bytes().replace(b'"format_version": 3', b'"format_version": 4')
     path.write_bytes(newer)
     registry = Registry(shop.uri)
     digest = hashlib.sha256(newer).hexdigest()
-    registry.set_version_tag(RELEASE_NAME, second, "manifest_sha256", digest)
-    registry.set_alias(RELEASE_NAME, "champion", second)
+    registry.set_version_tag(SMALL, second, "manifest_sha256", digest)
+    registry.set_alias(SMALL, "champion", second)
     assert live(client.poll()).version == first
-    assert "format version 3" in (client.status().refused_reason or "")
+    assert "format version 4" in (client.status().refused_reason or "")
 
 
 def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_path: Path) -> None:
     first = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, version=first)
-    client = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0, cluster="small")
     held = live(client.poll())
     expected = rank_queue(QUEUE, held)
     shop.server.stop()
@@ -159,11 +160,14 @@ def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_
         status = client.status()
         assert status.mode == "last known good"
         assert "did not answer" in (status.problem or "")
-        started = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0)
+        started = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0, cluster="small")
         assert live(started.poll()).version == first
         assert rank_queue(QUEUE, started.current) == expected
         # Another server's release is not this one's.
-        assert isinstance(ReleaseClient("http://127.0.0.1:9", "champion", tmp_path).current, FallbackRelease)
+        assert isinstance(
+            ReleaseClient("http://127.0.0.1:9", "champion", tmp_path, cluster="small").current,
+            FallbackRelease,
+        )
     finally:
         shop.server.start()
     assert client.poll() is held
@@ -173,15 +177,16 @@ def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda state: (state / "current-champion.json").write_text("{"),
-        lambda state: (state / "current-champion.json").write_text("{}"),
+        lambda state: (state / "small" / "current-champion.json").write_text("{"),
+        lambda state: (state / "small" / "current-champion.json").write_text("{}"),
         lambda state: next(state.rglob("duration.json")).write_bytes(b"{}"),
         lambda state: next(state.rglob("packing.json")).unlink(),
         lambda state: next(state.rglob("manifest.json")).write_bytes(b""),
-        lambda state: (state / "current-champion.json").write_text(
+        lambda state: (state / "small" / "current-champion.json").write_text(
             json.dumps(
                 {
-                    "format_version": 1, "origin": "", "folder": "../..", "version": 1, "manifest_sha256": "",
+                    "format_version": 2, "origin": "", "cluster": "small", "folder": "../..", "version": 1,
+                    "manifest_sha256": "",
                 }
             )
         ),
@@ -189,38 +194,40 @@ def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_
 )  # fmt: skip
 def test_a_half_written_state_is_not_loaded_and_is_mended(shop: Any, tmp_path: Path, damage: Any) -> None:
     version = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, version=version)
-    ReleaseClient(shop.uri, "champion", tmp_path).poll()
+    publish_release(tracking_uri=shop.uri, cluster="small", version=version)
+    ReleaseClient(shop.uri, "champion", tmp_path, cluster="small").poll()
     damage(tmp_path)
-    (tmp_path / "releases" / ".9-abc.left-over").mkdir()
-    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    (tmp_path / "small" / "releases" / ".9-abc.left-over").mkdir()
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     assert isinstance(client.current, FallbackRelease)
     assert live(client.poll()).version == version
-    assert live(ReleaseClient(shop.uri, "champion", tmp_path).current).version == version
+    assert live(ReleaseClient(shop.uri, "champion", tmp_path, cluster="small").current).version == version
 
 
 def test_goes_on_when_the_state_cannot_be_written(shop: Any, tmp_path: Path) -> None:
     version = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, version=version)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=version)
     blocked = tmp_path / "state"
     blocked.write_text("a file, not a folder")
-    client = ReleaseClient(shop.uri, "champion", blocked)
+    client = ReleaseClient(shop.uri, "champion", blocked, cluster="small")
     assert live(client.poll()).version == version
     assert "could not be kept" in (client.status().problem or "")
 
 
 def test_keeps_few_releases_on_disk(shop: Any, tmp_path: Path) -> None:
-    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     for gss in range(4):
-        publish_release(tracking_uri=shop.uri, version=shop.approved(1, settings={"gss": gss}))
+        publish_release(
+            tracking_uri=shop.uri, cluster="small", version=shop.approved(1, settings={"gss": gss})
+        )
         client.poll()
-    assert len(list((tmp_path / "releases").iterdir())) <= 3
+    assert len(list((tmp_path / "small" / "releases").iterdir())) <= 3
 
 
 def test_polls_from_many_threads_give_whole_releases(shop: Any, tmp_path: Path) -> None:
     first, second = shop.approved(1), shop.approved(2)
-    publish_release(tracking_uri=shop.uri, version=first)
-    client = ReleaseClient(shop.uri, "champion", tmp_path)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     seen: list[LiveRelease] = []
 
     def work() -> None:
@@ -229,7 +236,7 @@ def test_polls_from_many_threads_give_whole_releases(shop: Any, tmp_path: Path) 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
-    publish_release(tracking_uri=shop.uri, version=second)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=second)
     for thread in threads:
         thread.join()
     assert live(client.poll()).version == second
@@ -281,7 +288,9 @@ def test_odd_answers_never_raise(
 ) -> None:
     monkeypatch.setattr(_Oddity, "status", status)
     monkeypatch.setattr(_Oddity, "body", body)
-    client = ReleaseClient(f"http://127.0.0.1:{odd_server.server_port}", "champion", tmp_path)
+    client = ReleaseClient(
+        f"http://127.0.0.1:{odd_server.server_port}", "champion", tmp_path, cluster="small"
+    )
     release = client.poll()
     assert isinstance(release, FallbackRelease)
     assert client.status().problem
@@ -290,6 +299,6 @@ def test_odd_answers_never_raise(
 
 def test_what_cannot_be_followed_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="sqlite"):
-        ReleaseClient("sqlite:///mlflow.db", "champion", tmp_path)
+        ReleaseClient("sqlite:///mlflow.db", "champion", tmp_path, cluster="small")
     with pytest.raises(BadInputError, match="alias"):
-        ReleaseClient("http://127.0.0.1:9", "../champion", tmp_path)
+        ReleaseClient("http://127.0.0.1:9", "../champion", tmp_path, cluster="small")

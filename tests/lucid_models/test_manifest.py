@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster_logs.errors import BadInputError
 from lucid_models.releases.manifest import (
     CorruptManifestError,
     ManifestVersionError,
@@ -13,11 +14,13 @@ from lucid_models.releases.manifest import (
     Provenance,
     ReleaseManifest,
     Training,
+    cluster_of,
     parse_manifest,
+    release_name,
 )
 
 MANIFEST = ReleaseManifest(
-    name="lucid-release",
+    name="lucid-release-venus",
     created="2020-09-01T00:00:00+00:00",
     cluster="venus",
     models={
@@ -37,7 +40,7 @@ def test_reads_what_it_wrote() -> None:
 
 
 @given(
-    cluster=st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()),
+    cluster=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", fullmatch=True),
     settings=st.dictionaries(
         st.text(max_size=8), st.integers() | st.booleans() | st.text(max_size=8), max_size=4
     ),
@@ -45,20 +48,40 @@ def test_reads_what_it_wrote() -> None:
 )
 def test_any_content_survives_the_round_trip(cluster: str, settings: dict[str, Any], simulated: bool) -> None:
     manifest = replace(
-        MANIFEST, cluster=cluster, settings=settings, provenance=Provenance(simulated, not simulated)
+        MANIFEST,
+        name=release_name(cluster),
+        cluster=cluster,
+        settings=settings,
+        provenance=Provenance(simulated, not simulated),
     )
     again = parse_manifest(manifest.to_bytes())
     assert again == manifest
     assert again.sha256() == manifest.sha256()
+    assert cluster_of(manifest.name) == cluster
 
 
 def test_a_manifest_of_version_1_is_read_as_a_release_that_runs_lucid() -> None:
-    document = MANIFEST.to_data() | {"format_version": 1}
+    document = MANIFEST.to_data() | {"format_version": 1, "name": "lucid-release"}
     del document["policy"], document["choice"]
     again = parse_manifest(json.dumps(document).encode())
     assert again == MANIFEST
     assert (again.policy, again.choice) == ("lucid", None)
-    assert json.loads(again.to_bytes())["format_version"] == 2
+    assert json.loads(again.to_bytes())["format_version"] == 3
+
+
+def test_a_manifest_of_version_2_is_read_as_one_of_its_clusters_releases() -> None:
+    document = MANIFEST.to_data() | {"format_version": 2, "name": "lucid-release"}
+    assert parse_manifest(json.dumps(document).encode()) == MANIFEST
+    with pytest.raises(CorruptManifestError, match="name is 'mine'"):
+        parse_manifest(json.dumps(document | {"name": "mine"}).encode())
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a:b", "a b", "-a", "a\n", "ä", "a" * 101])
+def test_no_registered_model_is_named_after_what_names_no_cluster(name: str) -> None:
+    with pytest.raises(BadInputError, match="cannot name a cluster"):
+        release_name(name)
+    assert cluster_of(f"lucid-release-{name}") is None
+    assert cluster_of("lucid-release") is None
 
 
 def test_a_policy_and_how_it_was_chosen_survive_the_round_trip() -> None:
@@ -111,6 +134,9 @@ def changed(**changes: Any) -> bytes:
         (changed(settings__gss=float("nan")), "NaN"),
         (changed(policy="../pcs"), "policy"),
         (changed(policy=None), "policy"),
+        (changed(name="lucid-release"), "name"),
+        (changed(name="lucid-release-earth"), "name"),
+        (changed(cluster="earth"), "name"),
         (changed(choice="the third"), "choice"),
         (b"", "not JSON"),
         (b"[]", "object"),
@@ -124,7 +150,7 @@ def test_refuses_what_it_does_not_know(payload: bytes, named: str) -> None:
         parse_manifest(payload)
 
 
-@pytest.mark.parametrize("version", [3, 0, "1", None, True, 1.0])
+@pytest.mark.parametrize("version", [4, 0, "1", None, True, 1.0])
 def test_refuses_other_format_versions(version: object) -> None:
     with pytest.raises(ManifestVersionError, match="format version"):
         parse_manifest(changed(format_version=version))

@@ -1,29 +1,124 @@
-"""Schedulers follow one alias: a release for another cluster does not slip in behind it."""
+"""One registry, several clusters: whose champion moves, who is followed, what happens where none is named."""
+
+import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cluster_logs.errors import ReleaseRefusedError
-from lucid_models.registry import RegisteredVersion
-from lucid_models.releases.manifest import Provenance, ReleaseManifest
-from lucid_models.releases.store import check_same_cluster
+from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from live_scheduler.client import ReleaseClient
+from live_scheduler.followed_cluster import followed_cluster
+from live_scheduler.release import FallbackRelease, LiveRelease
+from lucid_models.registry import Registry
+from lucid_models.releases.clusters import which_cluster
+from lucid_models.releases.lifecycle import (
+    list_releases,
+    publish_release,
+    rollback_release,
+    show_release,
+)
+from lucid_models.releases.manifest import release_name
 
 
-def champion(cluster: str, synthetic: str = "false") -> RegisteredVersion:
-    return RegisteredVersion("lucid-release", 3, "run", {"cluster": cluster, "synthetic_logs": synthetic}, 0)
+def champions(uri: str) -> dict[str, int]:
+    return {
+        cluster: aliases["champion"]
+        for cluster in ("small", "large")
+        if "champion" in (aliases := Registry(uri).aliases(release_name(cluster)))
+    }
 
 
-def manifest(cluster: str) -> ReleaseManifest:
-    values = dict.fromkeys(ReleaseManifest.__dataclass_fields__)
-    return ReleaseManifest(
-        **{**values, "cluster": cluster, "provenance": Provenance(False, False)}  # type: ignore[arg-type]
+def test_clusters_are_published_and_rolled_back_apart(shop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="lucid.releases")
+    small = [shop.approved(1), shop.approved(2)]
+    for version in small:
+        moved = publish_release(tracking_uri=shop.uri, cluster="small", version=version).moved
+    assert moved == f"champion of small: {small[0]} -> {small[1]}"
+    large = [shop.approved(1, cluster="large"), shop.approved(2, cluster="large")]
+    assert champions(shop.uri) == {"small": small[1]}
+    with pytest.raises(NotFoundError, match="Cluster large has no champion"):
+        rollback_release(tracking_uri=shop.uri, cluster="large")
+    publish_release(tracking_uri=shop.uri, cluster="large", version=large[0])
+    assert champions(shop.uri) == {"small": small[1], "large": large[0]}
+    with pytest.raises(NotFoundError, match="no previous release"):
+        rollback_release(tracking_uri=shop.uri, cluster="large")
+    rollback_release(tracking_uri=shop.uri, cluster="small")
+    assert champions(shop.uri) == {"small": small[0], "large": large[0]}
+    assert [record.getMessage() for record in caplog.records if record.name == "lucid.releases"] == [
+        f"champion of small: none -> {small[0]}",
+        f"champion of small: {small[0]} -> {small[1]}",
+        f"champion of large: none -> {large[0]}",
+        f"champion of small: {small[1]} -> {small[0]}",
+    ]
+    assert {release.cluster for release in list_releases(tracking_uri=shop.uri)} == {"small", "large"}
+    assert {release.cluster for release in list_releases(tracking_uri=shop.uri, cluster="large")} == {"large"}
+
+
+def test_a_version_that_holds_another_clusters_release_is_not_shown_as_this_ones(shop: Any) -> None:
+    registry, version = Registry(shop.uri), shop.approved(1)
+    shop.approved(1, cluster="large")
+    found = registry._client.get_model_version(release_name("small"), str(version))
+    tags = registry.version(found.name, version).tags
+    foreign = registry.create_version(
+        release_name("large"), found.source, found.run_id, tags, description="copied by hand"
     )
+    with pytest.raises(ReleaseRefusedError, match="is one of lucid-release-small"):
+        publish_release(tracking_uri=shop.uri, cluster="large", version=foreign)
 
 
-def test_a_release_for_another_cluster_is_refused_with_both_names():
-    with pytest.raises(ReleaseRefusedError, match=r"Release 4 is for cluster 'b', but schedulers of 'a'"):
-        check_same_cluster(manifest("b"), 4, champion("a"))
+def test_the_only_cluster_is_found_and_several_are_listed(shop: Any) -> None:
+    with pytest.raises(NotFoundError, match="No cluster has a release"):
+        which_cluster(shop.uri, None)
+    shop.approved(1)
+    assert which_cluster(shop.uri, None) == "small"
+    shop.approved(1, cluster="large")
+    with pytest.raises(BadInputError, match=r"Several clusters have releases .*: large, small"):
+        which_cluster(shop.uri, None)
+    assert which_cluster(shop.uri, "large") == "large"
+    with pytest.raises(BadInputError, match="cannot name a cluster"):
+        which_cluster(shop.uri, "../large")
+    with pytest.raises(NotFoundError, match="clusters with releases: large, small"):
+        show_release(tracking_uri=shop.uri, cluster="lagre")
 
 
-def test_the_same_cluster_and_a_synthetic_champion_may_be_replaced():
-    check_same_cluster(manifest("a"), 4, champion("a"))
-    check_same_cluster(manifest("b"), 4, champion("synthetic-venus", synthetic="true"))
+def test_a_follower_finds_the_only_cluster_also_when_the_server_is_away(shop: Any, tmp_path: Path) -> None:
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    shop.approved(1, cluster="large")  # only a challenger: nobody follows it yet
+    assert followed_cluster(shop.uri, "champion", [tmp_path]) == "small"
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
+    assert isinstance(client.poll(), LiveRelease)
+    shop.server.stop()
+    try:
+        assert followed_cluster(shop.uri, "champion", [tmp_path]) == "small"
+        with pytest.raises(NotFoundError, match=r"on this machine .*did not answer"):
+            followed_cluster(shop.uri, "champion", [tmp_path / "elsewhere"])
+    finally:
+        shop.server.start()
+    publish_release(tracking_uri=shop.uri, cluster="large", version=1)
+    with pytest.raises(BadInputError, match="large, small"):
+        followed_cluster(shop.uri, "champion", [tmp_path])
+
+
+def test_what_one_cluster_kept_on_disk_is_not_anothers(shop: Any, tmp_path: Path) -> None:
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    publish_release(tracking_uri=shop.uri, cluster="large", version=shop.approved(2, cluster="large"))
+    for cluster in ("small", "large"):
+        release = ReleaseClient(shop.uri, "champion", tmp_path, cluster=cluster).poll()
+        assert isinstance(release, LiveRelease)
+        assert release.manifest.cluster == cluster
+    assert isinstance(
+        ReleaseClient(shop.uri, "champion", tmp_path, cluster="medium").current, FallbackRelease
+    )
+    # The folders are swapped by hand: the pointer and the manifest say whose they are.
+    (tmp_path / "large").rename(tmp_path / "medium")
+    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="medium")
+    assert isinstance(client.current, FallbackRelease)
+    assert "holds a release of cluster 'large'" in client.current.why
+
+
+def test_what_an_older_version_kept_on_disk_is_not_used_and_said(tmp_path: Path) -> None:
+    (tmp_path / "current-champion.json").write_text("{}")
+    client = ReleaseClient("http://127.0.0.1:9", "champion", tmp_path, cluster="small")
+    assert isinstance(client.current, FallbackRelease)
+    assert "kept by an older version, which named no cluster" in client.current.why

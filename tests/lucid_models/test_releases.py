@@ -18,7 +18,9 @@ from lucid_models.releases.lifecycle import (
     rollback_release,
     show_release,
 )
-from lucid_models.releases.manifest import RELEASE_NAME
+from lucid_models.releases.manifest import release_name
+
+SMALL = release_name("small")
 
 
 class KilledError(Exception):
@@ -26,7 +28,7 @@ class KilledError(Exception):
 
 
 def aliases(uri: str) -> dict[str, int]:
-    return Registry(uri).aliases(RELEASE_NAME)
+    return Registry(uri).aliases(SMALL)
 
 
 def test_build_pins_versions_digests_and_settings(shop: Any) -> None:
@@ -40,7 +42,7 @@ def test_build_pins_versions_digests_and_settings(shop: Any) -> None:
         assert pin["digest"] == hashlib.sha256(shop.files[kind][1].read_bytes()).hexdigest()
     assert release.settings == {"gss": 1}
     assert release.provenance == {"simulated_profiles": True, "synthetic_logs": True}
-    models = load_release_models(tracking_uri=shop.uri, version=release.version)
+    models = load_release_models(tracking_uri=shop.uri, cluster="small", version=release.version)
     assert models.packing.predict([95.0], [50.0], [9_000.0], [0]).tolist() == [2]
     assert models.manifest.cluster == "small"
 
@@ -75,19 +77,20 @@ def test_build_refuses(shop: Any, arguments: dict[str, Any], error: type[Excepti
 def test_publish_needs_an_approved_verdict_on_this_very_release(shop: Any) -> None:
     built = build_release(tracking_uri=shop.uri, cluster="small")
     with pytest.raises(ReleaseRefusedError, match="has no verdict"):
-        publish_release(tracking_uri=shop.uri)
+        publish_release(tracking_uri=shop.uri, cluster="small")
     record_verdict(
         tracking_uri=shop.uri,
+        cluster="small",
         version=built.version,
         verdict={"approved": False, "sentence": "JCT rose by 4 %."},
     )
     with pytest.raises(ReleaseRefusedError, match="JCT rose by 4 %"):
-        publish_release(tracking_uri=shop.uri)
+        publish_release(tracking_uri=shop.uri, cluster="small")
     # Somebody flips the tag by hand: the document counts.
     registry = Registry(shop.uri)
-    registry.set_version_tag(RELEASE_NAME, built.version, "verdict", "approved")
+    registry.set_version_tag(SMALL, built.version, "verdict", "approved")
     with pytest.raises(ReleaseRefusedError, match="JCT rose by 4 %"):
-        publish_release(tracking_uri=shop.uri)
+        publish_release(tracking_uri=shop.uri, cluster="small")
     assert "champion" not in aliases(shop.uri)
 
 
@@ -95,25 +98,25 @@ def test_a_verdict_does_not_serve_another_release(shop: Any) -> None:
     good = shop.approved(1)
     other = build_release(tracking_uri=shop.uri, cluster="small")
     registry = Registry(shop.uri)
-    for key, value in registry.version(RELEASE_NAME, good).tags.items():
+    for key, value in registry.version(SMALL, good).tags.items():
         if key.startswith("verdict"):
-            registry.set_version_tag(RELEASE_NAME, other.version, key, value)
+            registry.set_version_tag(SMALL, other.version, key, value)
     with pytest.raises(ReleaseRefusedError, match="was given on"):
-        publish_release(tracking_uri=shop.uri, version=other.version)
-    registry.set_version_tag(RELEASE_NAME, good, "verdict_sha256", "0" * 64)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=other.version)
+    registry.set_version_tag(SMALL, good, "verdict_sha256", "0" * 64)
     with pytest.raises(ReleaseRefusedError, match="SHA-256"):
-        publish_release(tracking_uri=shop.uri, version=good)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=good)
 
 
 def test_publish_moves_champion_and_keeps_previous(shop: Any, tmp_path: Path) -> None:
     first, second = shop.approved(1), shop.approved(2)
-    published = publish_release(tracking_uri=shop.uri, version=first)
+    published = publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     assert (published.alias, published.version) == ("champion", first)
-    publish_release(tracking_uri=shop.uri)
+    publish_release(tracking_uri=shop.uri, cluster="small")
     assert aliases(shop.uri) == {"challenger": second, "champion": second, "previous": first}
-    publish_release(tracking_uri=shop.uri)
+    publish_release(tracking_uri=shop.uri, cluster="small")
     assert aliases(shop.uri) == {"challenger": second, "champion": second, "previous": first}
-    shown = show_release(tracking_uri=shop.uri)
+    shown = show_release(tracking_uri=shop.uri, cluster="small")
     assert shown.version == second
     assert shown.verdict is not None
     assert shown.verdict["sentence"] == "No loss was found."
@@ -125,34 +128,35 @@ def test_verdict_brings_its_tables(shop: Any, tmp_path: Path) -> None:
     (tmp_path / "policies.csv").write_text("policy,mean_jct_s\nfifo,10\n")
     record_verdict(
         tracking_uri=shop.uri,
+        cluster="small",
         version=version,
         verdict={"approved": True, "sentence": "x"},
         artifacts_dir=tmp_path,
     )
     registry = Registry(shop.uri)
-    run_id = registry.version(RELEASE_NAME, version).tags["verdict_run_id"]
+    run_id = registry.version(SMALL, version).tags["verdict_run_id"]
     assert registry.read_run_file(run_id, "policies.csv") == b"policy,mean_jct_s\nfifo,10\n"
     with pytest.raises(BadInputError, match="approved"):
-        record_verdict(tracking_uri=shop.uri, version=version, verdict={"approved": "yes"})
+        record_verdict(tracking_uri=shop.uri, cluster="small", version=version, verdict={"approved": "yes"})
 
 
 def test_rollback_goes_back_and_forth(shop: Any) -> None:
     with pytest.raises(NotFoundError, match="no champion"):
-        rollback_release(tracking_uri=shop.uri)
+        rollback_release(tracking_uri=shop.uri, cluster="small")
     first, second = shop.approved(1), shop.approved(2)
-    publish_release(tracking_uri=shop.uri, version=first)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     with pytest.raises(NotFoundError, match="no previous"):
-        rollback_release(tracking_uri=shop.uri)
-    publish_release(tracking_uri=shop.uri, version=second)
-    back = rollback_release(tracking_uri=shop.uri, from_version=second)
+        rollback_release(tracking_uri=shop.uri, cluster="small")
+    publish_release(tracking_uri=shop.uri, cluster="small", version=second)
+    back = rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second)
     assert back.version == first
     assert aliases(shop.uri) == {"challenger": second, "champion": first, "previous": second}
     # A retry of the same rollback is no second rollback.
-    assert rollback_release(tracking_uri=shop.uri, from_version=second).version == first
+    assert rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second).version == first
     with pytest.raises(ReleaseRefusedError, match="rolled back"):
-        publish_release(tracking_uri=shop.uri)
-    assert publish_release(tracking_uri=shop.uri, version=second).version == second
-    assert rollback_release(tracking_uri=shop.uri).version == first
+        publish_release(tracking_uri=shop.uri, cluster="small")
+    assert publish_release(tracking_uri=shop.uri, cluster="small", version=second).version == second
+    assert rollback_release(tracking_uri=shop.uri, cluster="small").version == first
 
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
@@ -178,11 +182,11 @@ def set_aliases(uri: str, wanted: dict[str, int]) -> None:
         httpx.request(
             "DELETE",
             f"{uri}/api/2.0/mlflow/registered-models/alias",
-            json={"name": RELEASE_NAME, "alias": alias},
+            json={"name": SMALL, "alias": alias},
             timeout=20,
         )
     for alias, version in wanted.items():
-        Registry(uri).set_alias(RELEASE_NAME, alias, version)
+        Registry(uri).set_alias(SMALL, alias, version)
 
 
 def test_publish_killed_anywhere_ends_right_when_run_again(
@@ -194,7 +198,7 @@ def test_publish_killed_anywhere_ends_right_when_run_again(
         with monkeypatch.context() as patch:
             kill_after(patch, writes)
             try:
-                publish_release(tracking_uri=shop.uri, version=second)
+                publish_release(tracking_uri=shop.uri, cluster="small", version=second)
                 died = False
             except KilledError:
                 died = True
@@ -204,10 +208,10 @@ def test_publish_killed_anywhere_ends_right_when_run_again(
         assert between["champion"] == (first if writes < 2 else second)
         assert between["previous"] == (oldest if writes < 3 else first)
         if writes == 0:
-            load_release_models(tracking_uri=shop.uri, version=between["champion"])
-        publish_release(tracking_uri=shop.uri, version=second)
+            load_release_models(tracking_uri=shop.uri, cluster="small", version=between["champion"])
+        publish_release(tracking_uri=shop.uri, cluster="small", version=second)
         assert aliases(shop.uri) == {"challenger": second, "champion": second, "previous": first}
-        assert "transition" not in Registry(shop.uri).model_tags(RELEASE_NAME)
+        assert "transition" not in Registry(shop.uri).model_tags(SMALL)
 
 
 def test_rollback_killed_anywhere_ends_right_when_run_again(
@@ -219,9 +223,9 @@ def test_rollback_killed_anywhere_ends_right_when_run_again(
         with monkeypatch.context() as patch:
             kill_after(patch, writes)
             with pytest.raises(KilledError):
-                rollback_release(tracking_uri=shop.uri, from_version=second)
+                rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second)
         assert aliases(shop.uri)["champion"] == (second if writes < 3 else first)
-        assert rollback_release(tracking_uri=shop.uri, from_version=second).version == first
+        assert rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second).version == first
         assert aliases(shop.uri) == {"challenger": second, "champion": first, "previous": second}
 
 
@@ -229,13 +233,13 @@ def test_rollback_after_a_killed_publish_returns_to_what_was_live(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = shop.approved(1), shop.approved(2)
-    publish_release(tracking_uri=shop.uri, version=first)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     with monkeypatch.context() as patch:
         kill_after(patch, 2)  # the new champion is set, previous not yet
         with pytest.raises(KilledError):
-            publish_release(tracking_uri=shop.uri, version=second)
+            publish_release(tracking_uri=shop.uri, cluster="small", version=second)
     assert aliases(shop.uri)["champion"] == second
-    assert rollback_release(tracking_uri=shop.uri).version == first
+    assert rollback_release(tracking_uri=shop.uri, cluster="small").version == first
 
 
 def test_of_two_publishers_one_gives_up(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,11 +249,11 @@ def test_of_two_publishers_one_gives_up(shop: Any, monkeypatch: pytest.MonkeyPat
     def overtaken(self: Registry, name: str, key: str, value: str) -> None:
         write(self, name, key, value)
         monkeypatch.setattr(Registry, "set_model_tag", write)
-        publish_release(tracking_uri=shop.uri, version=first)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=first)
 
     monkeypatch.setattr(Registry, "set_model_tag", overtaken)
     with pytest.raises(ReleaseRefusedError, match="Another publication"):
-        publish_release(tracking_uri=shop.uri, version=second)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=second)
     assert aliases(shop.uri)["champion"] == first
 
 
@@ -269,18 +273,18 @@ def test_build_killed_before_registration_leaves_no_release(
 
 def test_a_changed_file_is_not_published(shop: Any) -> None:
     version = shop.approved(1)
-    run_id = show_release(tracking_uri=shop.uri, version=version).run_id
+    run_id = show_release(tracking_uri=shop.uri, cluster="small", version=version).run_id
     stored = next((shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/duration.json"))
     whole = stored.read_bytes()
     stored.write_bytes(whole.replace(b"1", b"2", 1))
     with pytest.raises(ReleaseRefusedError, match=r"duration\.json has the SHA-256"):
-        publish_release(tracking_uri=shop.uri, version=version)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=version)
     stored.write_bytes(whole[:-1])
     with pytest.raises(ReleaseRefusedError, match=r"duration\.json holds"):
-        publish_release(tracking_uri=shop.uri, version=version)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=version)
     stored.unlink()
     with pytest.raises(NotFoundError, match=r"duration\.json"):
-        publish_release(tracking_uri=shop.uri, version=version)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=version)
     assert "champion" not in aliases(shop.uri)
 
 
@@ -290,13 +294,15 @@ def test_simulated_profiles_do_not_go_live_on_a_real_cluster(shop: Any) -> None:
         registry.set_version_tag(f"lucid-{kind}", 1, "synthetic_logs", "false")
     try:
         version = shop.approved(1)
-        assert show_release(tracking_uri=shop.uri, version=version).provenance == {
+        assert show_release(tracking_uri=shop.uri, cluster="small", version=version).provenance == {
             "simulated_profiles": True, "synthetic_logs": False,
         }  # fmt: skip
         with pytest.raises(ReleaseRefusedError, match="simulated profiles"):
-            publish_release(tracking_uri=shop.uri, version=version)
+            publish_release(tracking_uri=shop.uri, cluster="small", version=version)
         assert (
-            publish_release(tracking_uri=shop.uri, version=version, allow_simulated_profiles=True).version
+            publish_release(
+                tracking_uri=shop.uri, cluster="small", version=version, allow_simulated_profiles=True
+            ).version
             == version
         )
     finally:
@@ -306,16 +312,16 @@ def test_simulated_profiles_do_not_go_live_on_a_real_cluster(shop: Any) -> None:
 
 def test_show_names_what_is_missing(shop: Any) -> None:
     with pytest.raises(NotFoundError, match="champion"):
-        show_release(tracking_uri=shop.uri)
+        show_release(tracking_uri=shop.uri, cluster="small")
     build_release(tracking_uri=shop.uri, cluster="small")
     with pytest.raises(NotFoundError, match=r"challenger \(1\)"):
-        show_release(tracking_uri=shop.uri, alias="champion")
+        show_release(tracking_uri=shop.uri, cluster="small", alias="champion")
 
 
 def test_no_server_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(ServiceUnavailableError, match=r"127\.0\.0\.1:9 "):
-        show_release(tracking_uri="http://127.0.0.1:9")
+        show_release(tracking_uri="http://127.0.0.1:9", cluster="small")
 
 
 def test_registered_models_serve_and_hold_no_pickle(shop: Any, tmp_path: Path) -> None:

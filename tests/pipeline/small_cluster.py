@@ -16,7 +16,14 @@ from cluster_logs.throughput import derive_throughput
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel
-from lucid_models.releases.manifest import MODEL_KINDS, ModelPin, Provenance, ReleaseManifest, Training
+from lucid_models.releases.manifest import (
+    MODEL_KINDS,
+    ModelPin,
+    Provenance,
+    ReleaseManifest,
+    Training,
+    release_name,
+)
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput.scorer import SERIES
@@ -128,7 +135,7 @@ def make_world(folder: Path) -> World:
     duration.fit(jobs[jobs["submit_time"] < until], known_until=until)
     pins = {kind: ModelPin(f"lucid-{kind}", 1, f"{kind}.json", "0" * 64, 1) for kind in MODEL_KINDS}
     manifest = ReleaseManifest(
-        "lucid-release",
+        release_name(CLUSTER),
         "2020-05-01T00:00:00+00:00",
         CLUSTER,
         pins,

@@ -34,7 +34,7 @@ def changed_lake(folder: Path) -> str:
 @pytest.fixture
 def champion(shop: ReleaseShop) -> ReleaseShop:
     forget_monitoring(shop.uri)
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     return shop
 
 
@@ -89,9 +89,12 @@ def test_a_pass_leaves_a_run_and_pages(champion: ReleaseShop, tmp_path: Path) ->
 def test_who_cannot_be_watched(shop: ReleaseShop, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="champion"):
         one_pass(shop, tmp_path, 5)
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
-    with pytest.raises(BadInputError, match="'small', not for 'other'"):
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    with pytest.raises(NotFoundError, match=r"Cluster other has no release.*clusters with releases: small"):
         one_pass(shop, tmp_path, 5, cluster="other")
+    shop.approved(1, cluster="other")
+    with pytest.raises(BadInputError, match=r"Several clusters have releases .*: other, small"):
+        one_pass(shop, tmp_path, 5)
 
 
 def test_the_command_prints_one_document(champion: ReleaseShop, tmp_path: Path, lucid) -> None:

@@ -17,7 +17,6 @@ from lucid_models.releases.lifecycle import (
     record_verdict,
     show_release,
 )
-from lucid_models.releases.manifest import RELEASE_NAME
 from pipeline.current_release import kept_policy
 from pipeline.pareto.presented import Front, FrontPoint
 from pipeline.release_choice import build_picked_release, choice_of, gate_objective
@@ -114,11 +113,11 @@ def test_a_picked_point_becomes_the_challenger_around_the_champions_models(
     with pytest.raises(NotFoundError, match="no release of cluster 'small'"):
         pick(lake_uri, shop)
     base = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, version=base)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=base)
     built = pick(lake_uri, shop)
-    champion = show_release(tracking_uri=shop.uri)
+    champion = show_release(tracking_uri=shop.uri, cluster="small")
     assert champion.version == base
-    assert show_release(tracking_uri=shop.uri, alias="challenger").version == built.version
+    assert show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").version == built.version
     assert (built.policy, champion.policy) == ("pcs", "lucid")
     assert built.models == champion.models
     assert load_policy(built.policy, built.settings).settings.config().weights == (0.8, 0.15, 0.05)
@@ -126,7 +125,7 @@ def test_a_picked_point_becomes_the_challenger_around_the_champions_models(
     assert (built.choice["point"], built.choice["objective"]) == ("c3", "p99_pred_err_pct")
     assert built.choice["expected"] == {"JCT:avg": 1_500.0, "Pred_err:p99": 12.5}
     assert built.training["datasets"]["search"] == STUDY
-    tags = Registry(shop.uri).version(RELEASE_NAME, built.version).tags
+    tags = Registry(shop.uri).version(built.name, built.version).tags
     assert (tags["policy"], tags["picked_point"], tags["picked_run_id"]) == ("pcs", "c3", RUN)
     assert "at a price of up to 60 % in mean JCT" in tags["picked_says"]
     assert pick(lake_uri, shop).version == built.version
@@ -142,7 +141,7 @@ def test_the_command_line_picks_too(lake_uri: str, shop: ReleaseShop, tmp_path: 
     study = tmp_path / "study"
     study.mkdir()
     (study / "front.json").write_text(json.dumps(FRONT.to_data()))
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     words = ["pick", "c2", "--study", str(study), "--cluster", "small", "--lake", lake_uri, "--price", "25"]
     words += ["--hold-out-days", "1", "--tracking-uri", shop.uri, "--json"]
     done = CliRunner().invoke(app, words)
@@ -154,13 +153,16 @@ def test_the_command_line_picks_too(lake_uri: str, shop: ReleaseShop, tmp_path: 
 
 
 def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, shop: ReleaseShop) -> None:
-    publish_release(tracking_uri=shop.uri, version=shop.approved(1))
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     assert kept_policy(shop.uri, "small").policy == "lucid"
     built = pick(lake_uri, shop)
     record_verdict(
-        tracking_uri=shop.uri, version=built.version, verdict={"approved": True, "sentence": "Predictable."}
+        tracking_uri=shop.uri,
+        cluster="small",
+        version=built.version,
+        verdict={"approved": True, "sentence": "Predictable."},
     )
-    publish_release(tracking_uri=shop.uri, version=built.version)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=built.version)
     kept = kept_policy(shop.uri, "small")
     assert (kept.policy, kept.settings, kept.choice) == ("pcs", built.settings, built.choice)
     retrained = build_release(

@@ -172,10 +172,10 @@ def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
     assert "could not be replayed" in verdict.sentence
     assert (tmp_path / "verdict.md").read_text().startswith("# Refused")
     monkeypatch.setattr(releases, "read_release", whole)
-    shown = show_release(tracking_uri=mlflow_server, version=release.version)
+    shown = show_release(tracking_uri=mlflow_server, cluster="small", version=release.version)
     assert shown.verdict["approved"] is False
     with pytest.raises(ReleaseRefusedError):
-        publish_release(tracking_uri=mlflow_server)
+        publish_release(tracking_uri=mlflow_server, cluster="small")
 
 
 def test_the_gate_holds_in_a_week_that_is_unlike_all_before(world: World, tmp_path: Path) -> None:

@@ -216,9 +216,9 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     )
     assert verdict.approved, verdict.sentence
     assert verdict.subject["release"] == release.version
-    champion = publish_release(tracking_uri=mlflow_server)
+    champion = publish_release(tracking_uri=mlflow_server, cluster="small")
     assert champion.version == release.version
-    shown = show_release(tracking_uri=mlflow_server, alias="champion")
+    shown = show_release(tracking_uri=mlflow_server, cluster="small", alias="champion")
     assert shown.verdict["digest"] == verdict.digest()
 
     successor = build_release(**build, settings=settings | {"sharing": "none"})

@@ -6,7 +6,7 @@ from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink, model_
 
 
 class Task:
-    mlflow_path = model_version_path("lucid-release", 3)
+    mlflow_path = model_version_path("lucid-release-small", 3)
     data_docs_path = "philly/jobs/index.html"
     monitoring_path = "philly/2017-12-01T0000Z-r3/index.html"
 
@@ -41,7 +41,7 @@ def test_links(monkeypatch) -> None:
     monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:5000")
     assert (
         MlflowLink().get_link(Task(), ti_key=None)
-        == "http://127.0.0.1:5000/#/models/lucid-release/versions/3"
+        == "http://127.0.0.1:5000/#/models/lucid-release-small/versions/3"
     )
     assert DataDocsLink().get_link(Task(), ti_key=None) == "/lucid/data-docs/philly/jobs/index.html"
     page = "/lucid/monitoring/philly/2017-12-01T0000Z-r3/index.html"

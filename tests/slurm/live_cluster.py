@@ -22,7 +22,7 @@ from live_scheduler.slurm.control import PRIORITIES
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.slurm.private_slurm import PrivateSlurm
 
-NAME = "faulty"
+NAME = "small"  # whose releases the tests have
 # Names whose run times differ in the releases of the tests, the longest first.
 NAMES = [f"train_u{number}" for number in (5, 3, 0)]
 # Read at the start of every Python process of the daemon's: faults that come and go with a file.

@@ -19,6 +19,7 @@ from tests.benchmarks.live.history import dated
 from tests.benchmarks.live.measures import Times, measures, worst_user_against
 from tests.benchmarks.live.one_run import RunMode, RunRequest
 from tests.benchmarks.live.page import SeedResult, tables_of
+from tests.benchmarks.live.publication import CLUSTER
 from tests.benchmarks.live.runs import first_estimates, read_run, run_side_by_side
 from tests.benchmarks.live.site import Users, stand_ins
 from tests.benchmarks.live.stream import (
@@ -265,8 +266,8 @@ def test_users_without_accounts_stand_before_the_name() -> None:
 
 def test_a_small_bench_on_the_real_slurm(shop: ReleaseShop, tmp_path: Path) -> None:
     skip_without_slurm(accounting=True)
-    shop.approved(1)
-    publish_release(tracking_uri=shop.uri)
+    shop.approved(1, cluster=CLUSTER)
+    publish_release(tracking_uri=shop.uri, cluster=CLUSTER)
     # All ask for the whole node: the first holds it while the others gather.
     lasts_s = [9.0, 2.4, 1.2, 2.1, 0.9, 1.8, 0.6, 1.5, 0.3, 2.7, 1.2, 0.6]
     jobs = [job(0.1 * at, each, name=f"run_{at}") for at, each in enumerate(lasts_s)]

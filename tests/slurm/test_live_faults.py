@@ -19,7 +19,7 @@ from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat
 from live_scheduler.safety.process_lock import holder
 from live_scheduler.safety.touched import TOUCHED_FILE
 from tests.slurm.conftest import private_slurm
-from tests.slurm.live_cluster import NAMES, LiveCluster, queue_up
+from tests.slurm.live_cluster import NAME, NAMES, LiveCluster, queue_up
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
 
@@ -174,7 +174,7 @@ def test_without_a_release_nothing_is_changed(cluster: LiveCluster) -> None:
 
 
 def damage_pointer(state: Path) -> None:
-    (state / "releases" / "current-champion.json").write_text('{"format_version": 1, "ver')
+    (state / "releases" / NAME / "current-champion.json").write_text('{"format_version": 1, "ver')
 
 
 def damage_model(state: Path) -> None:

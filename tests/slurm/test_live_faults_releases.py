@@ -7,10 +7,10 @@ import pytest
 
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
-from lucid_models.releases.manifest import RELEASE_NAME
+from lucid_models.releases.manifest import release_name
 from tests.conftest import MlflowServer, ReleaseShop, register_small_models
 from tests.slurm.conftest import private_slurm
-from tests.slurm.live_cluster import LiveCluster, LiveProcess
+from tests.slurm.live_cluster import NAME, LiveCluster, LiveProcess
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
 
@@ -34,19 +34,20 @@ def test_mlflow_dies_and_publishes_what_is_damaged(
     register_small_models(server.uri, small_model_files)
     shop = ReleaseShop(server, small_model_files)
     first, second = shop.approved(1), shop.approved(2)
-    publish_release(tracking_uri=server.uri, version=first)
+    publish_release(tracking_uri=server.uri, cluster=NAME, version=first)
     block = cluster.block()
     for number in (5, 4, 3, 2, 0):
         cluster.submit(f"train_u{number}")
     daemon = cluster.started(tracking_uri=server.uri)
-    cluster.wait(lambda: f"following {RELEASE_NAME} version {first}" in daemon.said(), "it follows the first")
+    name = release_name(NAME)
+    cluster.wait(lambda: f"following {name} version {first}" in daemon.said(), "it follows the first")
     # Half of a model was stored.
-    run_id = Registry(server.uri).version(RELEASE_NAME, second).run_id
+    run_id = Registry(server.uri).version(name, second).run_id
     (path,) = (server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/duration.json")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    Registry(server.uri).set_alias(RELEASE_NAME, "champion", second)
-    status = cluster.state / "releases" / "status-champion.json"
+    Registry(server.uri).set_alias(name, "champion", second)
+    status = cluster.state / "releases" / NAME / "status-champion.json"
     cluster.wait(lambda: f'"refused_version": {second}' in status.read_text(), "it refuses the second")
     goes_on(cluster, daemon)
     # The server dies: the last known good release stays.
@@ -61,9 +62,7 @@ def test_mlflow_dies_and_publishes_what_is_damaged(
     # And the server comes back, with a release that is whole.
     path.write_bytes(whole)
     server.start()
-    cluster.wait(
-        lambda: f"following {RELEASE_NAME} version {second}" in daemon.said(), "it follows the second"
-    )
+    cluster.wait(lambda: f"following {name} version {second}" in daemon.said(), "it follows the second")
     goes_on(cluster, daemon)
     cluster.free(block)
     cluster.wait_ended()

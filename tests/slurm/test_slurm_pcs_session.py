@@ -147,7 +147,7 @@ def test_pcs_is_published_tells_jobs_when_they_end_keeps_its_word_and_goes_back(
     cluster: LiveCluster, shop: ReleaseShop, known_run_times: int
 ) -> None:
     before = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, version=before)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=before)
     daemon = cluster.start(tracking_uri=shop.uri)
     cluster.wait(lambda: "policy lucid" in daemon.said(), "it follows Lucid")
     versions = {"packing": 1, "throughput": 1, "duration": known_run_times}
@@ -155,8 +155,8 @@ def test_pcs_is_published_tells_jobs_when_they_end_keeps_its_word_and_goes_back(
         tracking_uri=shop.uri, cluster="small", versions=versions, settings=PCS, policy="pcs"
     ).version
     verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
-    record_verdict(tracking_uri=shop.uri, version=pcs, verdict=verdict)
-    publish_release(tracking_uri=shop.uri, version=pcs)
+    record_verdict(tracking_uri=shop.uri, cluster="small", version=pcs, verdict=verdict)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=pcs)
     cluster.wait(lambda: "policy pcs" in daemon.said(), "it follows PCS")
 
     # A stream of jobs, each of which is told when it ends; also across the daemon's death.
@@ -198,7 +198,7 @@ def test_pcs_is_published_tells_jobs_when_they_end_keeps_its_word_and_goes_back(
     assert group.by_p90 > 0
 
     # And back.
-    rollback_release(tracking_uri=shop.uri)
+    rollback_release(tracking_uri=shop.uri, cluster="small")
     cluster.wait(lambda: status(cluster).policy == "lucid", "it follows Lucid again")
     assert status(cluster).release.version == before
 

@@ -56,6 +56,7 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         from airflow.sdk.exceptions import AirflowSkipException
 
         from cluster_logs.errors import NotFoundError
+        from lucid_models.releases.clusters import which_cluster
         from lucid_models.releases.lifecycle import show_release
         from pipeline.update_engine.records import make_pass
         from pipeline.update_engine.rules import monitor_settings
@@ -63,7 +64,8 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
 
         tracking_uri, lake_uri = settings.tracking_uri(), settings.lake_uri()
         try:
-            show_release(tracking_uri=tracking_uri, alias="champion")
+            cluster = which_cluster(tracking_uri, self.cluster)
+            show_release(tracking_uri=tracking_uri, cluster=cluster)
         except NotFoundError:
             raise AirflowSkipException("There is no champion yet: nothing to watch.") from None
         values = {**settings.monitor_settings(), **(self.monitor_settings or {})}
@@ -74,7 +76,7 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
             lake_uri=lake_uri,
             tracking_uri=tracking_uri,
             pages_dir=settings.monitoring_dir(),
-            cluster=self.cluster or None,
+            cluster=cluster,
             settings=monitor_settings(values),
             as_of=read_as_of(self.as_of or settings.monitor_as_of()),
             may_request=bool(self.may_request),

@@ -1,13 +1,16 @@
 """Build a release, prove it, publish it, take it back."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, newest_event_extra
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.run_notes import note_run
+
+if TYPE_CHECKING:
+    from lucid_models.releases.lifecycle import ReleaseInfo
 
 
 class BuildReleaseOperator(LucidOperator):
@@ -118,13 +121,18 @@ class ValidateReleaseOperator(LucidOperator):
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
         from lucid_models.releases.lifecycle import show_release
+        from lucid_models.releases.manifest import release_name
         from pipeline.release_gate import summarise_verdict
         from pipeline.release_settings import gate_settings
         from pipeline.validation.release_validation import validate_release
         from pipeline.windows import read_as_of
 
         tracking_uri = settings.tracking_uri()
-        version = self.version or show_release(tracking_uri=tracking_uri, alias="challenger").version
+        version = self.version
+        if not version:
+            version = show_release(
+                tracking_uri=tracking_uri, cluster=self.cluster, alias="challenger"
+            ).version
         verdict = validate_release(
             lake_uri=self.lake_uri,
             cluster=self.cluster,
@@ -138,12 +146,18 @@ class ValidateReleaseOperator(LucidOperator):
         self.log.info("%s", verdict.sentence)
         note_run(
             context,
-            f"Release {version} is {'approved' if verdict.approved else 'refused'}: {verdict.sentence}",
+            f"Release {version} of {self.cluster} is {'approved' if verdict.approved else 'refused'}: "
+            f"{verdict.sentence}",
         )
         for constraint in verdict.constraints:
             self.log.info("%s: %s", constraint.name, constraint.sentence)
-        self.mlflow_path = model_version_path("lucid-release", int(version))
-        result = {"version": int(version), "approved": verdict.approved, "sentence": verdict.sentence}
+        self.mlflow_path = model_version_path(release_name(self.cluster), int(version))
+        result = {
+            "cluster": self.cluster,
+            "version": int(version),
+            "approved": verdict.approved,
+            "sentence": verdict.sentence,
+        }
         announce(context, result)
         # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
         return {**result, **summarise_verdict(verdict.to_dict())}
@@ -152,28 +166,37 @@ class ValidateReleaseOperator(LucidOperator):
 class CheckVerdictOperator(LucidOperator):
     """Go on only with an approved release; else say why, and end as skipped or failed (LUCID_REFUSED_RUNS).
 
-    The registry's word counts, not the event's: the event only says which version.
+    `cluster` and `version`: empty: those of the event that started this run, else the only cluster that has a
+    release, and its challenger. The registry's word counts, not the event's: the event only says which.
     """
 
-    template_fields: Sequence[str] = ("version",)
+    template_fields: Sequence[str] = ("cluster", "version")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, asset: Any, version: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, asset: Any, cluster: Any = None, version: Any = None, **kwargs: Any) -> None:
         super().__init__(multiple_outputs=True, **kwargs)
         self.asset = asset
+        self.cluster = cluster
         self.version = version
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Look the verdict up; returns version, approved and the reason."""
+        """Look the verdict up; returns cluster, version, approved and the reason."""
         from airflow.sdk.exceptions import AirflowSkipException
 
         from cluster_logs.errors import ReleaseRefusedError
+        from lucid_models.releases.clusters import which_cluster
+        from lucid_models.releases.manifest import release_name
         from pipeline.release_gate import read_verdict
 
-        version = self.version or newest_event_extra(context, self.asset).get("version")
-        result = read_verdict(tracking_uri=settings.tracking_uri(), version=int(version) if version else None)
-        self.mlflow_path = model_version_path("lucid-release", result["version"])
+        tracking_uri = settings.tracking_uri()
+        announced = newest_event_extra(context, self.asset)
+        cluster = which_cluster(tracking_uri, self.cluster or announced.get("cluster"))
+        version = self.version or (announced.get("version") if announced.get("cluster") == cluster else None)
+        result = read_verdict(
+            tracking_uri=tracking_uri, cluster=cluster, version=int(version) if version else None
+        )
+        self.mlflow_path = model_version_path(release_name(cluster), result["version"])
         if not result["approved"]:
             for key, value in result.items():  # what ends without success returns nothing
                 context["ti"].xcom_push(key=key, value=value)
@@ -185,60 +208,85 @@ class CheckVerdictOperator(LucidOperator):
 
 
 class PublishReleaseOperator(LucidOperator):
-    """Move `champion` to an approved release. Publishing the champion again changes nothing."""
+    """Move a cluster's `champion` to an approved release. Publishing the champion again changes nothing."""
 
-    template_fields: Sequence[str] = ("version",)
+    template_fields: Sequence[str] = ("cluster", "version")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, version: Any, **kwargs: Any) -> None:
+    def __init__(self, *, cluster: Any, version: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.cluster = cluster
         self.version = version
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Publish; returns the champion's name and version."""
+        """Publish; returns the champion's cluster, name and version, and which one it replaced in words."""
         from lucid_models.releases.lifecycle import publish_release
 
-        release = publish_release(tracking_uri=settings.tracking_uri(), version=int(self.version))
+        release = publish_release(
+            tracking_uri=settings.tracking_uri(), cluster=self.cluster, version=int(self.version)
+        )
         self.mlflow_path = model_version_path(release.name, release.version)
-        result = {"name": release.name, "version": release.version}
+        note_run(context, str(release.moved))
+        result = _facts(release)
         announce(context, result)
         return result
 
 
 class ReadChampionOperator(LucidOperator):
-    """Say which release is live before it is left: a rollback that is tried again then does nothing."""
+    """Say which release is live before it is left: a rollback that is tried again then does nothing.
 
-    def __init__(self, **kwargs: Any) -> None:
+    `cluster`: empty: the only one that has a release.
+    """
+
+    template_fields: Sequence[str] = ("cluster",)
+
+    def __init__(self, *, cluster: Any = None, **kwargs: Any) -> None:
         super().__init__(multiple_outputs=True, **kwargs)
+        self.cluster = cluster
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Return the champion's name and version."""
+        """Return the champion's cluster, name and version."""
+        from lucid_models.releases.clusters import which_cluster
         from lucid_models.releases.lifecycle import show_release
 
-        champion = show_release(tracking_uri=settings.tracking_uri(), alias="champion")
-        return {"name": champion.name, "version": champion.version}
+        tracking_uri = settings.tracking_uri()
+        champion = show_release(tracking_uri=tracking_uri, cluster=which_cluster(tracking_uri, self.cluster))
+        return {"cluster": champion.cluster, "name": champion.name, "version": champion.version}
 
 
 class RollbackReleaseOperator(LucidOperator):
-    """Move `champion` from the release `from_version` back to `previous`, with the reason in the log."""
+    """Move a cluster's `champion` from `from_version` back to `previous`, with the reason in the log."""
 
-    template_fields: Sequence[str] = ("reason", "from_version")
+    template_fields: Sequence[str] = ("reason", "cluster", "from_version")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, reason: Any, from_version: Any, **kwargs: Any) -> None:
+    def __init__(self, *, reason: Any, cluster: Any, from_version: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reason = reason
+        self.cluster = cluster
         self.from_version = from_version
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Roll back; returns the champion's name and version."""
+        """Roll back; returns the champion's cluster, name and version, and what was done in words."""
         from lucid_models.releases.lifecycle import rollback_release
 
-        release = rollback_release(tracking_uri=settings.tracking_uri(), from_version=int(self.from_version))
-        self.log.warning("Rolled back from %s to %s: %s", self.from_version, release.version, self.reason)
+        release = rollback_release(
+            tracking_uri=settings.tracking_uri(), cluster=self.cluster, from_version=int(self.from_version)
+        )
+        self.log.warning("Rolled back: %s", self.reason)
+        note_run(context, f"{release.moved}: {self.reason}")
         self.mlflow_path = model_version_path(release.name, release.version)
-        result = {"name": release.name, "version": release.version, "reason": self.reason}
+        result = {**_facts(release), "reason": self.reason}
         announce(context, result)
         return result
+
+
+def _facts(release: "ReleaseInfo") -> dict[str, Any]:
+    return {
+        "cluster": release.cluster,
+        "name": release.name,
+        "version": release.version,
+        "moved": release.moved,
+    }

@@ -12,8 +12,8 @@ from lucid_airflow.operators.base import LucidOperator
 class ResolveInputsOperator(LucidOperator):
     """Find out what this run is about: the form's values, else those of the event that started it.
 
-    `asset`: whose events count, one or several. A run by the clock has no event: it is about the champion's
-    cluster.
+    `asset`: whose events count, one or several. A run by the clock has no event: it is about the only
+    cluster that has a release.
 
     Returns cluster, lake_uri, hold_out_days, as_of (ISO time or None: where the log is taken to end),
     training_until (ISO time: the held-out window begins there) and version, each as an XCom of its own.
@@ -68,7 +68,7 @@ class ResolveInputsOperator(LucidOperator):
         given = {name: value for name in names if (value := getattr(self, name)) not in (None, "")}
         values = {**dict.fromkeys(names), **announced, **given}
         if context["dag_run"].run_type == "scheduled" and not values["cluster"]:
-            values["cluster"] = _cluster_of_the_champion()
+            values["cluster"] = _only_cluster()
         assets = self.asset if isinstance(self.asset, Sequence) else [self.asset]
         events_of = " or ".join(asset.name for asset in assets)
         values["cluster"] = str(required(values, "cluster", asset_name=events_of))
@@ -136,12 +136,12 @@ def _models_of(extras: Sequence[Mapping[str, Any]]) -> list[str] | None:
     return sorted({str(model) for extra in extras for model in extra["models"]})
 
 
-def _cluster_of_the_champion() -> str | None:
+def _only_cluster() -> str | None:
     from cluster_logs.errors import NotFoundError
-    from lucid_models.releases.lifecycle import show_release
+    from lucid_models.releases.clusters import which_cluster
 
     try:
-        return show_release(tracking_uri=settings.tracking_uri(), alias="champion").cluster
+        return which_cluster(settings.tracking_uri(), None)
     except NotFoundError:
         return None
 

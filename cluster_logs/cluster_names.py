@@ -1,0 +1,17 @@
+"""What a cluster may be called: in the lake's folders, in registered models, in state files."""
+
+import re
+
+from cluster_logs.errors import BadInputError
+
+_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def check_cluster_name(cluster: str) -> str:
+    """The name, when it can be a folder's name; else BadInputError."""
+    if not _CLUSTER_NAME.fullmatch(cluster):
+        raise BadInputError(
+            f"{cluster!r} cannot name a cluster.",
+            remedy="Use letters, digits, '.', '_' and '-', at most 100.",
+        )
+    return cluster
