@@ -7,6 +7,7 @@ LucidError
 ├── NotFoundError            a table, a model or a release that is not there
 ├── ValidationFailedError    a table failed its expectations
 ├── ReleaseRefusedError      a release that may not be published or loaded
+├── DiskError                a disk that is full, read-only or failing; memory that is not there
 └── ServiceUnavailableError  MLflow, Airflow or storage did not answer
 """
 
@@ -82,3 +83,7 @@ class ReleaseRefusedError(LucidError):
 
 class ServiceUnavailableError(LucidError):
     """A service that the command needs did not answer."""
+
+
+class DiskError(LucidError):
+    """The machine, not the input, is in the way: a full, read-only or failing disk."""

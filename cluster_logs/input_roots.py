@@ -125,11 +125,6 @@ def admitted(uri: str) -> str:
     return uri
 
 
-def is_restricted() -> bool:
-    """Whether a guard stands."""
-    return bool(_guards)
-
-
 def check_opened(descriptor: int) -> None:
     """Raise BadInputError when an open file is not one that is admitted: a link may have been moved between
     the question and the opening.

@@ -27,7 +27,10 @@ DEFAULT_FIELDS = (
 # Between the columns of a log that the live scheduler or `lucid ingest` wrote.
 UNIT_SEPARATOR = "\x1f"
 
-_ELAPSED = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+# Digits are 0 to 9, and not more of them than a hundred years need.
+_ELAPSED = re.compile(r"(?:(?:([0-9]{1,9})-)?([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})(?:\.[0-9]+)?")
+_MINUTES = re.compile(r"[0-9]{1,12}")
+_AMOUNT = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]+)?")
 
 # Words that Slurm, and the logs that were exported from it, use for a state.
 SLURM_STATES: Mapping[str, JobState] = {
@@ -76,10 +79,7 @@ def gpus_of_tres(tres: str) -> float:
 
 
 def _amount(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+    return float(text) if _AMOUNT.fullmatch(text) else float("nan")
 
 
 def elapsed_s(text: str) -> float | None:
@@ -89,6 +89,11 @@ def elapsed_s(text: str) -> float | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def minutes_s(text: str) -> float | None:
+    """Seconds of a whole number of minutes; None for anything else."""
+    return float(text) * 60 if _MINUTES.fullmatch(text.strip()) else None
 
 
 def slurm_state(word: str) -> str | None:

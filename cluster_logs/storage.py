@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from cluster_logs.input_roots import admitted, check_opened, is_restricted, local_path
+from cluster_logs.input_roots import admitted, local_path
 
 # A leading dot keeps Parquet tools from taking a file that is being written for data.
 TEMPORARY_PREFIX = ".writing-"
@@ -55,26 +55,6 @@ def _arrow_file_system(scheme: str, uri: str) -> tuple[pafs.FileSystem, str]:
         uri = f"{uri}{'&' if '?' in uri else '?'}endpoint_override={quote(endpoint, safe='')}"
     fs, path = pafs.FileSystem.from_uri(uri)
     return fs, path
-
-
-def open_input(fs: pafs.FileSystem, path: str) -> pa.NativeFile:
-    """Open a file for reading; within `reading_only_from` what was opened is judged, not its name alone.
-
-    Raises BadInputError when a link was moved between the two.
-    """
-    if not (is_restricted() and isinstance(fs, pafs.LocalFileSystem)):
-        return fs.open_input_file(path)
-    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the native file closes it
-    try:
-        check_opened(file.fileno())
-    except BadInputError:
-        file.close()
-        raise
-    return pa.PythonFile(file, mode="r")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer must not hold us
 
 
 def write_atomically(fs: pafs.FileSystem, path: str, write: Callable[[pa.NativeFile], None]) -> None:

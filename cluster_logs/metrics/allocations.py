@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
+from cluster_logs.input_files import open_input
 from cluster_logs.job_table import TIMESTAMP, conform
 from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, Refusals, is_mig, readable_uuid
 from cluster_logs.quarantine import Accounting
-from cluster_logs.storage import locate, open_input
 
 
 def _field(name: str, kind: pa.DataType, meaning: str, *, nullable: bool = False) -> pa.Field:
@@ -52,10 +52,9 @@ def read_allocations(uri: str) -> AllocationBatch:
     Times are ISO (UTC unless they name a zone). Raises BadInputError for a file without these columns.
     """
     name = uri.rsplit("/", 1)[-1]
-    fs, path = locate(uri)
     try:
         if name.endswith(".parquet"):
-            with open_input(fs, path) as source:
+            with open_input(uri) as source:
                 table = pq.read_table(source)
         else:
             as_text = pacsv.ConvertOptions(
@@ -63,7 +62,7 @@ def read_allocations(uri: str) -> AllocationBatch:
                 strings_can_be_null=True,
                 null_values=[""],
             )
-            with open_input(fs, path) as raw:
+            with open_input(uri) as raw:
                 stream = pa.CompressedInputStream(raw, "gzip") if name.endswith(".gz") else raw
                 table = pacsv.read_csv(stream, convert_options=as_text)
     except (OSError, pa.ArrowException) as error:
@@ -201,10 +200,9 @@ def _runs_of_jobs(
 
 def read_gpu_map(uri: str) -> dict[tuple[str, int], str]:
     """Read which GPU a node's index is: CSV host,index,gpu_uuid (`nvidia-smi --query-gpu=index,uuid`)."""
-    fs, path = locate(uri)
     columns = ("host", "index", "gpu_uuid")
     try:
-        with fs.open_input_stream(path) as stream:
+        with open_input(uri) as stream:
             options = pacsv.ConvertOptions(column_types={"host": pa.string(), "gpu_uuid": pa.string()})
             table = pacsv.read_csv(stream, convert_options=options)
         rows = table.select(columns).to_pylist()

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
+from cluster_logs.input_files import open_input
 from cluster_logs.job_table import QUARANTINE_SCHEMA, TIMESTAMP, conform
 from cluster_logs.quarantine import Accounting
-from cluster_logs.storage import locate, open_input
 
 # Names repeat in every row: dictionaries keep ten million samples in memory.
 NAME = pa.dictionary(pa.int32(), pa.string())
@@ -132,15 +132,14 @@ def read_sample_table(uri: str) -> SampleBatch:
     is skipped; one with a metric out of range is quarantined as a whole. Raises BadInputError for a file
     without `time` and `gpu_uuid`.
     """
-    fs, path = locate(uri)
     try:
-        with open_input(fs, path) as source:
+        with open_input(uri) as source:
             table = pq.read_table(source)
     except (OSError, pa.ArrowException) as error:
         raise BadInputError(
             f"The samples {uri} cannot be read: {error}.", remedy="Give a Parquet file."
         ) from error
-    return check_sample_table(table, source_file=path.rsplit("/", 1)[-1])
+    return check_sample_table(table, source_file=uri.rsplit("/", 1)[-1])
 
 
 def check_sample_table(table: pa.Table, *, source_file: str) -> SampleBatch:

@@ -15,10 +15,10 @@ import numpy as np
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
+from cluster_logs.input_files import read_input
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import Refusals, SampleBatch, read_sample_table
 from cluster_logs.quarantine import Accounting
-from cluster_logs.storage import locate, open_input
 
 _LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
 _LINE = re.compile(
@@ -162,13 +162,11 @@ def _labels(text: str) -> Mapping[str, str] | None:
 
 
 def _read_text(uri: str) -> str:
-    fs, path = locate(uri)
+    payload = read_input(uri)
     try:
-        with open_input(fs, path) as stream:
-            payload = stream.read()
-        if path.endswith(".gz"):
+        if uri.endswith(".gz"):
             payload = gzip.decompress(payload)
-        return bytes(payload).decode("utf-8")
+        return payload.decode("utf-8")
     except (OSError, EOFError, zlib.error) as error:
         raise BadInputError(
             f"The metrics {uri} cannot be read: {error}.", remedy="Check the path and that it is complete."

@@ -21,6 +21,7 @@ from cluster_logs.metrics.gpu_samples import Refusals
 from cluster_logs.quarantine import Accounting
 
 _FIELD = re.compile(r"(?<!\S)([A-Za-z/:]+)=(\S*)")
+_INDEX = re.compile(r"[0-9]{1,4}")
 _GPUS = re.compile(r"(?<![a-z/])gpu(?::[^:(,]+)?(?::\d+)?\(IDX:([0-9,-]+)\)")
 _NODES_LINE = re.compile(r"(?<!\S)Nodes=(\S+) CPU_IDs=\S* .*?GRES=(\S*)")
 _RUNNING = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING"})
@@ -123,6 +124,6 @@ def _indices(gres: str) -> list[int]:
     for listed in _GPUS.findall(gres):
         for part in listed.split(","):
             first, _, last = part.partition("-")
-            if first.isdigit() and (not last or last.isdigit()):
+            if _INDEX.fullmatch(first) and _INDEX.fullmatch(last or first):
                 found += range(int(first), int(last or first) + 1)
     return sorted(set(found))

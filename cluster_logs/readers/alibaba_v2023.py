@@ -10,14 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from cluster_logs import quarantine as q
 from cluster_logs.job_table import JobState
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import JobColumns, build_jobs
 from cluster_logs.readers.sieve import Sieve
-from cluster_logs.readers.time_zones import END_US, NOT_A_TIME, local_to_utc
-from cluster_logs.readers.values import IntArray
+from cluster_logs.readers.time_zones import NOT_A_TIME
 
 _STATES: Mapping[str, JobState] = {
     "Succeeded": JobState.COMPLETED,
@@ -27,20 +25,10 @@ _STATES: Mapping[str, JobState] = {
 }
 
 
-def _instant(sieve: Sieve, column: str) -> IntArray:
-    seconds = sieve.number(column)
-    known = ~np.isnan(seconds)
-    implausible = known & ((seconds < 0) | (seconds * 1e6 >= END_US))
-    sieve.reject(implausible, q.IMPLAUSIBLE_TIME, column)
-    known &= ~implausible
-    local_us = np.where(known, np.round(np.where(known, seconds, 0) * 1e6).astype(np.int64), NOT_A_TIME)
-    return local_to_utc(local_us, sieve.time_zone)
-
-
 def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     gpus = sieve.number("num_gpu")
     share = sieve.number("gpu_milli") / 1000
-    deleted = _instant(sieve, "deletion_time")
+    deleted = sieve.seconds("deletion_time", time_zone=sieve.time_zone)
     words = sieve.mapped("pod_phase", _STATES.get, pa.string()).to_pylist()
     unfinished = (JobState.RUNNING.value, JobState.PENDING.value)
     states = [
@@ -57,8 +45,8 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
             cpus=sieve.number("cpu_milli") / 1000,
             state=pa.array(states, pa.string()),
             source_state=sieve.text("pod_phase"),
-            submit=_instant(sieve, "creation_time"),
-            start=_instant(sieve, "scheduled_time"),
+            submit=sieve.seconds("creation_time", time_zone=sieve.time_zone),
+            start=sieve.seconds("scheduled_time", time_zone=sieve.time_zone),
             end=deleted,
             sources={
                 "job_id": "name",

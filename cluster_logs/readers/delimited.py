@@ -1,8 +1,7 @@
 """Delimited text to raw columns: one row a line, columns by name, blocks parsed by pyarrow.
 
 A line with the wrong number of columns, or with a quotation mark that is not closed, is malformed: it is
-handed on
-for quarantine with its text, and the row numbers of all other lines stay true.
+handed on for quarantine with its text, and the row numbers of all other lines stay true.
 """
 
 import csv
@@ -21,6 +20,8 @@ from cluster_logs.readers.base import ReadOptions
 from cluster_logs.readers.sieve import MAX_RAW_CHARACTERS, RawChunk, Refusal
 from cluster_logs.readers.text_source import TextSource
 
+_QUOTED = re.compile(rb'"[^"]*"')
+_MAX_HEADER_BYTES = 65_536
 _BLANK_LINE = re.compile(rb"(?m)^[ \t]*\n")
 
 
@@ -61,7 +62,7 @@ class Layout:
             if not block:
                 continue
             if header is None:
-                header, block = self._header(block)
+                header, block = self._header(block, source)
                 columns = self._columns(header, source)
                 if only is not None:
                     columns = {name: index for name, index in columns.items() if name in only}
@@ -70,10 +71,17 @@ class Layout:
                 row += chunk.rows_in
                 yield chunk
         if header is None:
-            raise BadInputError(f"{source.uri} holds no lines of data.", remedy="Check how it was exported.")
+            raise BadInputError(
+                f"{source.place} holds no lines of data.", remedy="Check how it was exported."
+            )
 
-    def _header(self, block: bytes) -> tuple[list[str], bytes]:
+    def _header(self, block: bytes, source: TextSource) -> tuple[list[str], bytes]:
         line, _, rest = block.partition(b"\n")
+        if len(line) > _MAX_HEADER_BYTES and self.fixed_header is None:
+            raise BadInputError(
+                f"The first line of {source.place} has {len(line):,} bytes: it names no columns.",
+                remedy="Check the format.",
+            )
         text = line.decode(errors="backslashreplace")
         if self.quotes:
             names = next(csv.reader([text], delimiter=self.delimiter))
@@ -94,13 +102,15 @@ class Layout:
             known = {name: lowered.index(name) for name in used if name in lowered}
             twice = [name for name in known if lowered.count(name) > 1]
             if twice:
-                raise BadInputError(f"{source.uri} has two columns named {twice[0]!r}.", remedy="Rename one.")
+                raise BadInputError(
+                    f"{source.place} has two columns named {twice[0]!r}.", remedy="Rename one."
+                )
         for names in self.required:
             if not any(name in known for name in names.split("|")):
                 shown = ", ".join(header)
                 shown = shown if len(shown) <= 200 else f"{shown[:200]}..."
                 raise BadInputError(
-                    f"{source.uri} has no column {' or '.join(map(repr, names.split('|')))}; "
+                    f"{source.place} has no column {' or '.join(map(repr, names.split('|')))}; "
                     f"its first line reads: {shown}.",
                     remedy=f"Check the format and that columns are separated by {self.delimiter!r}.",
                 )
@@ -127,20 +137,14 @@ def _parse(
     if quotes:
         block, numbers, malformed = _without_unbalanced(block, numbers)
     table = _parse_csv(block, header, columns, layout.delimiter, quotes)
-    if table is None:
+    if table is None or table.num_rows != len(numbers):
         lines = block.split(b"\n")[:-1]
-        found = np.array([_count_columns(line, layout.delimiter, quotes) for line in lines])
-        good = found == len(header)
-        malformed += [
-            Refusal(
-                int(numbers[index]),
-                q.WRONG_COLUMN_COUNT,
-                None,
-                f"{found[index]} columns instead of {len(header)}",
-                _shown(lines[index]),
-            )
-            for index in np.flatnonzero(~good)
-        ]
+        good = _readable(lines, header, columns, layout.delimiter, quotes)
+        for index in np.flatnonzero(~good):
+            width = _count_columns(lines[index], layout.delimiter, quotes)
+            said = f"{width} columns instead of {len(header)}" if width != len(header) else None
+            reason = q.WRONG_COLUMN_COUNT if said else q.UNBALANCED_QUOTES
+            malformed.append(Refusal(int(numbers[index]), reason, None, said, _shown(lines[index])))
         numbers = numbers[good]
         block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)
         table = _parse_csv(block, header, columns, layout.delimiter, quotes)
@@ -167,26 +171,51 @@ def _parse_csv(
     used = [f"c{index}" for index in columns.values()]
     if not block:
         return pa.table({name: pa.array([], pa.binary()) for name in used})
-    try:
-        return pacsv.read_csv(
-            pa.BufferReader(block),
-            read_options=pacsv.ReadOptions(column_names=[f"c{index}" for index in range(len(header))]),
-            parse_options=pacsv.ParseOptions(
-                delimiter=delimiter, quote_char='"' if quotes else False, ignore_empty_lines=False
-            ),
-            convert_options=pacsv.ConvertOptions(
-                include_columns=used,
-                column_types={name: pa.binary() for name in used},
-                strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowInvalid:
-        return None
+    for block_bytes in (None, len(block)):  # the parser's own pieces, or one that holds the longest line
+        try:
+            return pacsv.read_csv(
+                pa.BufferReader(block),
+                read_options=pacsv.ReadOptions(
+                    column_names=[f"c{index}" for index in range(len(header))], block_size=block_bytes
+                ),
+                parse_options=pacsv.ParseOptions(
+                    delimiter=delimiter, quote_char='"' if quotes else False, ignore_empty_lines=False
+                ),
+                convert_options=pacsv.ConvertOptions(
+                    include_columns=used,
+                    column_types={name: pa.binary() for name in used},
+                    strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _readable(
+    lines: list[bytes], header: list[str], columns: dict[str, int], delimiter: str, quotes: bool
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which lines are one row each: those with as many columns as the header, but for stray quotes."""
+    good = np.array([_count_columns(line, delimiter, quotes) == len(header) for line in lines], dtype=bool)
+
+    def check(rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        table = _parse_csv(b"".join(lines[row] + b"\n" for row in rows), header, columns, delimiter, quotes)
+        if table is not None and table.num_rows == len(rows):
+            return
+        if len(rows) == 1:
+            good[rows[0]] = False
+            return
+        check(rows[: len(rows) // 2])
+        check(rows[len(rows) // 2 :])
+
+    if good.any():
+        check(np.flatnonzero(good))
+    return good
 
 
 def _count_columns(line: bytes, delimiter: str, quotes: bool) -> int:
     if quotes and b'"' in line:
-        return len(next(csv.reader([line.decode("latin-1")], delimiter=delimiter)))
+        line = _QUOTED.sub(b"", line)
     return line.count(delimiter.encode()) + 1
 
 

@@ -14,36 +14,44 @@ import pyarrow.parquet as pq
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.input_files import open_input
 from cluster_logs.job_table import JobState, conform
 from cluster_logs.lake import Lake
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, JobColumns, build_jobs
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
-from cluster_logs.storage import locate, open_input
+from cluster_logs.storage import locate
 
-# Every column may be absent or null on the way in: the checks refuse the row and say why.
-_LENIENT_SCHEMA = pa.schema([pa.field(column.name, column.type) for column in JOB_ROWS_SCHEMA])
+# On the way in every column may be absent or null, and a number that is to be whole may be none: the checks
+# refuse the row and say why.
+_LENIENT_SCHEMA = pa.schema(
+    pa.field(
+        column.name,
+        pa.float64() if pa.types.is_integer(column.type) and column.name != "source_row" else column.type,
+    )
+    for column in JOB_ROWS_SCHEMA
+)
 
 
 def _tables(source: TextSource, options: ReadOptions) -> Iterator[pa.Table]:
     fs, path = locate(source.uri)
     kind = fs.get_file_info(path).type
     if kind == pafs.FileType.NotFound:
-        raise NotFoundError(f"There is nothing at {source.uri}.", remedy="Check the path.")
+        raise NotFoundError(f"There is nothing at {source.place}.", remedy="Check the path.")
     if kind == pafs.FileType.Directory:
         lake = Lake(source.uri)
         known = lake.clusters()
         yield from lake.iter_jobs(known[0] if len(known) == 1 else options.cluster)
         return
     try:
-        with open_input(fs, path) as raw:
+        with open_input(source.uri) as raw:
             file = pq.ParquetFile(raw)
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)
     except (pa.ArrowException, OSError) as error:
         raise BadInputError(
-            f"{source.uri} is not a Parquet file: {error}.", remedy="Check the format."
+            f"{source.place} is not a Parquet file: {error}.", remedy="Check the format."
         ) from error
 
 

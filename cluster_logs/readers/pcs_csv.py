@@ -15,16 +15,10 @@ from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import JobColumns, build_jobs
 from cluster_logs.readers.sieve import Sieve
-from cluster_logs.readers.time_zones import END_US, NOT_A_TIME
 from cluster_logs.readers.values import is_missing
 
 
 def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    submit_s = sieve.number("submit_time")
-    implausible = (submit_s < 0) | (submit_s * 1e6 >= END_US)
-    sieve.reject(implausible, q.IMPLAUSIBLE_TIME, "submit_time")
-    known = np.isfinite(submit_s) & ~implausible
-    submit_us = np.where(known, np.round(np.where(known, submit_s, 0.0) * 1e6), 0.0).astype(np.int64)
     service_s, gpus = sieve.number("service"), sieve.number("num_jobs")
     sieve.reject(np.isnan(service_s), q.MISSING_DURATION, "service")
     sieve.reject(is_missing(sieve.text("model_name")), q.MISSING_MODEL, "model_name")
@@ -34,7 +28,7 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
             job_id=sieve.text("app_id"),
             name=sieve.text("model_name"),
             gpus=gpus,
-            submit=np.where(known, submit_us, NOT_A_TIME),
+            submit=sieve.seconds("submit_time"),
             single_gpu_s=service_s,
             sources={
                 "job_id": "app_id",

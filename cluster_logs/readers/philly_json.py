@@ -5,11 +5,12 @@ without attempts, or whose attempts name no GPU, is refused (`missing_gpus`): no
 was. A null end of the last attempt means that the job was still running when the log was written, whatever
 its status says. Wall time (`duration_s` = last end - first start) includes the gaps between attempts;
 `service_s` sums the attempts alone. The array is read element by element, so memory does not grow with the
-file.
+file; an element that is no JSON, or no job, is refused by itself.
 """
 
 import codecs
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -39,13 +40,15 @@ _STATES: Mapping[str, JobState] = {
     "Queued": JobState.PENDING,
 }
 _NEEDED = {"jobid", "submitted_time", "status", "attempts"}
+_ATTEMPT_TIMES = ("start_time", "end_time")
 _FIELDS = ("jobid", "vc", "user", "status", "submitted_time")
 
 
 def _elements(source: TextSource) -> Iterator[tuple[Any, str]]:
     """Each element of the top-level array with its text; BadInputError where the file is not such an array.
 
-    Bytes that are not UTF-8 are kept as surrogates, so that only the job that holds them is refused.
+    An element that cannot be parsed is None. Bytes that are not UTF-8 are kept as surrogates, so that only
+    the job that holds them is refused.
     """
     decoder = json.JSONDecoder()
     to_text = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape")
@@ -59,29 +62,66 @@ def _elements(source: TextSource) -> Iterator[tuple[Any, str]]:
             if not opened:
                 if text[at] != "[":
                     raise BadInputError(
-                        f"{source.uri} is not a JSON array of jobs.", remedy="Check the format."
+                        f"{source.place} is not a JSON array of jobs.", remedy="Check the format."
                     )
                 at, opened = at + 1, True
                 continue
             if text[at] == "]":
                 return
-            try:
-                element, end = decoder.raw_decode(text, at)
-            except json.JSONDecodeError as error:
-                if len(text) - at > MAX_JOB_CHARACTERS or text[at] not in '{["-0123456789tfnN':
+            element, end = _parse(decoder, text, at)
+            if end is None:
+                if len(text) - at > MAX_JOB_CHARACTERS:
                     raise BadInputError(
-                        f"{source.uri} is no longer JSON at job {count + 1}: {error.msg}.",
+                        f"{source.place} is no longer JSON at job {count + 1}: it does not end within "
+                        f"{MAX_JOB_CHARACTERS // 2**20} MiB.",
                         remedy="Repair the file.",
-                    ) from error
+                    )
                 break  # the element goes on in the next block
-            if end == len(text) and text[at] not in '{["':
-                break  # a number may go on in the next block
             count += 1
             yield element, text[at:end]
             at = end
     raise BadInputError(
-        f"{source.uri} ends in the middle of job {count + 1}.", remedy="The file is truncated; copy it again."
+        f"{source.place} ends in the middle of job {count + 1}.",
+        remedy="The file is truncated; copy it again.",
     )
+
+
+def _parse(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Any, int | None]:
+    """The element that begins here (None if it is no JSON) and its end; no end: it goes on after the text."""
+    try:
+        element, end = decoder.raw_decode(text, at)
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, thousands of brackets
+        return None, _end_by_brackets(text, at)
+    # A number may go on in the next block.
+    return element, None if end == len(text) and text[at] not in '{["' else end
+
+
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[\[\]{},]')
+_CLOSES = {"}": "{", "]": "["}
+
+
+def _end_by_brackets(text: str, at: int) -> int | None:
+    """Where an element ends that cannot be parsed: at its last bracket, or at a comma; None: not in the text.
+
+    A bracket also closes those inside it that were left open; a string ends at the line's end at the latest.
+    """
+    open_brackets: list[str] = []
+    for match in _TOKEN.finditer(text, at):
+        mark = match.group()
+        if mark in "{[":
+            open_brackets.append(mark)
+        elif mark in "}]":
+            if not open_brackets:
+                return (
+                    match.start() if mark == "]" else match.end()
+                )  # the array's own end, or a stray bracket
+            while open_brackets and open_brackets.pop() != _CLOSES[mark]:
+                pass
+            if not open_brackets:
+                return match.end()
+        elif mark == "," and not open_brackets:
+            return match.start()
+    return None
 
 
 def _skip_blanks(text: str, at: int, also: str) -> int:
@@ -96,22 +136,39 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
         yield _raw_chunk(part)
 
 
-def _looks_like_a_job(element: Any) -> bool:
+def _fault(element: Any) -> tuple[str | None, str | None] | None:
+    """Why an element is no job: the field that has another shape and its value; None: it is one."""
     if not isinstance(element, dict) or not element.keys() >= _NEEDED:
-        return False
+        return None, None
+    for name in _FIELDS:
+        if not _is_scalar(element.get(name)):
+            return name, json.dumps(element[name])
     attempts = element["attempts"] or []
-    return isinstance(attempts, list) and all(
-        isinstance(attempt, dict) and isinstance(attempt.get("detail") or [], list) for attempt in attempts
+    whole = isinstance(attempts, list) and all(map(_is_attempt, attempts))
+    return None if whole else ("attempts", json.dumps(attempts))
+
+
+def _is_attempt(attempt: Any) -> bool:
+    if not isinstance(attempt, dict) or not all(_is_scalar(attempt.get(name)) for name in _ATTEMPT_TIMES):
+        return False
+    detail = attempt.get("detail") or []
+    return isinstance(detail, list) and all(
+        isinstance(part, dict) and isinstance(part.get("gpus") or [], list) for part in detail
     )
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
 
 
 def _raw_chunk(part: list[tuple[int, tuple[Any, str]]]) -> RawChunk:
     jobs, malformed = [], []
     for row, (element, text) in part:
-        if _looks_like_a_job(element):
+        fault = _fault(element)
+        if fault is None:
             jobs.append((row, element, text))
         else:
-            malformed.append(Refusal(row, q.NOT_A_JOB, None, None, _shown(text)))
+            malformed.append(Refusal(row, q.NOT_A_JOB, *fault, _shown(text)))
     columns = {
         name: pa.array([_as_bytes(job.get(name)) for _, job, _ in jobs], pa.binary()) for name in _FIELDS
     }
@@ -130,14 +187,15 @@ def _shown(text: str) -> str:
 
 
 def _as_bytes(value: Any) -> bytes | None:
-    return None if value is None else str(value).encode(errors="surrogateescape")
+    # Half a surrogate pair and bytes that are not UTF-8 both become bytes that are not UTF-8.
+    return None if value is None else str(value).encode(errors="surrogatepass")
 
 
 def _gpus_and_nodes(attempts: list[dict[str, Any]]) -> tuple[float, float]:
     """GPUs and nodes of the largest attempt: the demand does not change, but an attempt may list less."""
     best = (float("nan"), float("nan"))
     for attempt in attempts:
-        detail = [part for part in attempt.get("detail") or [] if isinstance(part, dict)]
+        detail = attempt.get("detail") or []
         gpus = sum(len(part.get("gpus") or []) for part in detail)
         if gpus and not gpus <= best[0]:
             best = (float(gpus), float(len(detail)))

@@ -2,8 +2,9 @@
 
 Columns job_id, virtual_cluster, gpus, submit_time, duration_s, estimated_duration_s, and optionally user,
 order_in_vc and the job type as model, dataset, batchsize, amp. Ids stay as they are. Times without an offset
-are read as UTC: only their differences matter. An estimate may be below 0, since a simulator that is compared
-with may have had such.
+are read as UTC: only their differences matter. Where they are numbers they count seconds, from the log's own
+beginning (which the table puts at 1970-01-01) or since 1970. An estimate may be below 0, since a simulator
+that is compared with may have had such.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
             virtual_cluster=sieve.text("virtual_cluster"),
             user=sieve.optional_text("user"),
             gpus=sieve.number("gpus"),
-            submit=sieve.instant("submit_time"),
+            submit=sieve.instant_or_seconds("submit_time"),
             duration_s=duration_s,
             estimated_duration_s=estimated_s,
             signed_estimates=True,

@@ -5,7 +5,7 @@
 
 with FIELDS = `DEFAULT_FIELDS` (a file without header is read in that order). Ask for one day at a time: a
 tight loop overloads slurmdbd. Times without an offset are read in the reader's time zone (UTC, as asked for
-above).
+above); with SLURM_TIME_FORMAT=%s they are seconds since 1970, which is understood as well.
 
 The job id is JobIDRaw where there is one: with Submit it tells the runs of a requeued job apart (`-D` lists
 each). Steps (`.batch`, `.extern`, `.0`) are skipped. Of a file with several clusters the one named by the
@@ -40,7 +40,14 @@ from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
 from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, SlurmMark, Stage
-from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, elapsed_s, gpus_of_tres, slurm_state
+from cluster_logs.slurm_words import (
+    DEFAULT_FIELDS,
+    UNIT_SEPARATOR,
+    elapsed_s,
+    gpus_of_tres,
+    minutes_s,
+    slurm_state,
+)
 
 _LAYOUT = Layout(
     required=("jobidraw|jobid", "state", "submit", "start", "end", "alloctres|reqtres"),
@@ -101,7 +108,7 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
             return options.cluster
     if len(found) > 1:
         raise BadInputError(
-            f"{source.uri} holds jobs of several clusters, and none is called {options.cluster!r}.",
+            f"{source.place} holds jobs of several clusters, and none is called {options.cluster!r}.",
             remedy=f"Choose one of: {', '.join(sorted(found))}.",
         )
     return None
@@ -114,7 +121,7 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     if context.facts is not None:
         sieve.skip(as_mask(pc.not_equal(sieve.text("cluster"), str(context.facts))), q.OTHER_CLUSTER)
     state = sieve.mapped("state", slurm_state, pa.string())
-    start, end, submit = (sieve.instant(name) for name in ("start", "end", "submit"))
+    start, end, submit = (sieve.instant_or_seconds(name) for name in ("start", "end", "submit"))
     start = np.where(_never_started(sieve, state, start, end), NOT_A_TIME, start)
     ran_s = np.where(start != NOT_A_TIME, _run_time_s(sieve), np.nan)
     home = sieve.optional_text("partition")
@@ -236,9 +243,8 @@ def _time_limit_s(sieve: Sieve) -> FloatArray | None:
         return None
 
     def seconds(text: str) -> float | None:
-        if column == "timelimitraw" and text.strip().isdigit():
-            return float(text) * 60
-        return elapsed_s(text)
+        minutes = minutes_s(text) if column == "timelimitraw" else None
+        return elapsed_s(text) if minutes is None else minutes
 
     limits = _numbers(sieve, column, seconds)
     unlimited = as_mask(pc.is_in(pc.utf8_upper(sieve.text(column)), pa.array(_UNLIMITED)))

@@ -14,10 +14,13 @@ from cluster_logs import quarantine as q
 from cluster_logs.job_table import QUARANTINE_SCHEMA
 from cluster_logs.readers.values import (
     FloatArray,
+    Instants,
     IntArray,
     Mask,
+    instants_of_seconds,
     is_missing,
     parse_instants,
+    parse_instants_or_seconds,
     parse_numbers,
 )
 
@@ -106,10 +109,19 @@ class Sieve:
         """A column as UTC microseconds, NOT_A_TIME where it is empty; rows with something else are
         refused.
         """
-        instants = parse_instants(self._values(column), self.time_zone)
-        self.reject(instants.unreadable, q.UNREADABLE_TIME, column)
-        self.reject(instants.implausible, q.IMPLAUSIBLE_TIME, column)
-        return instants.values
+        return self._checked(parse_instants(self._values(column), self.time_zone), column)
+
+    def instant_or_seconds(self, column: str) -> IntArray:
+        """The same; a column that holds numbers counts seconds since 1970 (UTC), whatever the time zone."""
+        return self._checked(parse_instants_or_seconds(self._values(column), self.time_zone), column)
+
+    def seconds(self, column: str, *, since_s: float = 0.0, time_zone: str = "UTC") -> IntArray:
+        """A column of seconds as UTC microseconds: `since_s` and the column add up to the seconds since 1970
+        on the clock of `time_zone`.
+
+        NOT_A_TIME where it is empty; rows with something else are refused.
+        """
+        return self._checked(instants_of_seconds(self.number(column) + since_s, time_zone), column)
 
     def mapped(self, column: str, translate: Callable[[str], object], kind: pa.DataType) -> pa.Array:
         """A column with each distinct text translated once; null stays null."""
@@ -168,6 +180,11 @@ class Sieve:
         )
 
     # Inside --------------------------------------------------------------------------------------------
+
+    def _checked(self, instants: Instants, column: str) -> IntArray:
+        self.reject(instants.unreadable, q.UNREADABLE_TIME, column)
+        self.reject(instants.implausible, q.IMPLAUSIBLE_TIME, column)
+        return instants.values
 
     def _judge(self, mask: Mask, name: str, column: str | None, *, skip: bool) -> None:
         hit = mask & (self._verdict == 0)

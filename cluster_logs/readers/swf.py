@@ -20,8 +20,8 @@ from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import JobColumns, build_jobs
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.time_zones import END_US, NOT_A_TIME
-from cluster_logs.readers.values import FloatArray, IntArray, as_mask
+from cluster_logs.readers.time_zones import NOT_A_TIME
+from cluster_logs.readers.values import FloatArray, as_mask, instants_of_seconds
 
 COLUMNS = (
     "job",
@@ -47,7 +47,7 @@ _STATES = {"0": JobState.FAILED, "1": JobState.COMPLETED, "5": JobState.CANCELLE
 _PARTIAL = ("2", "3", "4")
 
 _COMMENT = re.compile(rb"(?m)^[ ]*;.*\n")
-_START = re.compile(rb"(?m)^;[ \t]*UnixStartTime:[ \t]*(\d+)")
+_START = re.compile(rb"(?m)^;[ \t]*UnixStartTime:[ \t]*([0-9]{1,12})")
 
 
 def _squeeze(block: bytes) -> bytes:
@@ -75,22 +75,15 @@ def _known(values: FloatArray) -> FloatArray:
     return np.where(values == -1, np.nan, values)
 
 
-def _at(seconds: FloatArray) -> IntArray:
-    """Instants from seconds since 1970; NaN gives NOT_A_TIME."""
-    known = ~np.isnan(seconds)
-    return np.where(known, np.where(known, np.round(seconds * 1e6), 0).astype(np.int64), NOT_A_TIME)
-
-
 def _word(text: str) -> str | None:
     return None if text == "-1" else text
 
 
 def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     sieve.skip(as_mask(pc.is_in(sieve.text("status"), pa.array(_PARTIAL))), q.PARTIAL_EXECUTION)
-    submit_s = sieve.number("submit") + float(str(context.facts))
-    too_far = ~np.isnan(submit_s) & ((submit_s < 0) | (submit_s * 1e6 >= END_US))
-    sieve.reject(too_far, q.IMPLAUSIBLE_TIME, "submit")
-    submit_s = np.where(too_far, np.nan, submit_s)
+    origin_s = float(str(context.facts))
+    submit = sieve.seconds("submit", since_s=origin_s)
+    submit_s = np.where(submit == NOT_A_TIME, np.nan, submit / 1e6)
     wait_s, run_s = _known(sieve.number("wait")), _known(sieve.number("run"))
     bad = (np.abs(np.nan_to_num(wait_s)) > 1e10) | (np.abs(np.nan_to_num(run_s)) > 1e10)
     sieve.reject(bad, q.IMPLAUSIBLE_DURATION, "run")
@@ -100,6 +93,8 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     # A cancelled job without run time never started.
     never = np.isnan(run_s)
     start_s = np.where(never, np.nan, submit_s + wait_s)
+    start, end = instants_of_seconds(start_s), instants_of_seconds(start_s + run_s)
+    sieve.reject(start.implausible | end.implausible, q.IMPLAUSIBLE_TIME, "run")
     processors, asked = _known(sieve.number("procs")), _known(sieve.number("req_procs"))
     processors = np.where((processors > 0) | ~(asked > 0), processors, asked)
     status = sieve.text("status")
@@ -116,9 +111,9 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
             gpus=processors,
             cpus=processors,
             state=state,
-            submit=_at(submit_s),
-            start=_at(start_s),
-            end=_at(start_s + run_s),
+            submit=submit,
+            start=start.values,
+            end=end.values,
             duration_s=run_s,
             queuing_delay_s=np.where(never, np.nan, wait_s),
             time_limit_s=_known(sieve.number("req_time")),

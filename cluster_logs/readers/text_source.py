@@ -5,17 +5,27 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.errors import BadInputError
+from cluster_logs.input_files import open_input, shown
 from cluster_logs.progress import Progress, Work, silent
-from cluster_logs.storage import locate, open_input
 
 BLOCK_BYTES = 8 * 1024 * 1024
 MAX_LINE_BYTES = 16 * 1024 * 1024
 
+_HEAD_BYTES = 64
+
 _GZIP_MAGIC = b"\x1f\x8b"
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# What a file that is no text begins with.
+_FOREIGN = {
+    b"PK\x03\x04": ("a ZIP archive", "Unpack it."),
+    b"BZh": ("compressed with bzip2", "Decompress it, or compress it with gzip."),
+    b"\xfd7zXZ\x00": ("compressed with xz", "Decompress it, or compress it with gzip."),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "Decompress it, or compress it with gzip."),
+    b"PAR1": ("a Parquet file", "Its format is lake."),
+    b"\xff\xfe": ("UTF-16 text", "Convert it to UTF-8."),
+    b"\xfe\xff": ("UTF-16 text", "Convert it to UTF-8."),
+}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -29,41 +39,42 @@ class TextSource:
     @property
     def name(self) -> str:
         """The file's base name, as it is written into `source_file`."""
-        return self.uri.rstrip("/").rpartition("/")[2]
+        return shown(self.uri.rstrip("/").rpartition("/")[2])
+
+    @property
+    def place(self) -> str:
+        """The path or URI as errors show it."""
+        return shown(self.uri)
 
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
         """Blocks that end with a line's end, without byte order mark; the last line gets its end if it lacks
         one.
 
-        Raises NotFoundError for an absent file; BadInputError for an empty one, a truncated or damaged gzip
-        and a line above MAX_LINE_BYTES.
+        Raises NotFoundError for an absent file; BadInputError for an empty one, for what is no text, a
+        truncated or damaged gzip and a line above MAX_LINE_BYTES.
         """
         carry: list[bytes] = []
-        carried = 0
+        carried = lines = 0
         for data in self._pieces(block_bytes):
             cut = data.rfind(b"\n") + 1
+            if carried + (data.find(b"\n") if cut else len(data)) > MAX_LINE_BYTES:
+                raise BadInputError(
+                    f"{self.place}, line {lines + 1:,}, has more than {MAX_LINE_BYTES // 2**20} MiB.",
+                    remedy="Is it a text file with one row a line?",
+                )
             if cut:
                 yield b"".join([*carry, data[:cut]])
+                lines += data.count(b"\n")
                 carry, carried = [], 0
             if cut < len(data):
                 carry.append(data[cut:])
                 carried += len(data) - cut
-            if carried > MAX_LINE_BYTES:
-                raise BadInputError(
-                    f"{self.uri} has a line of more than {MAX_LINE_BYTES // 2**20} MiB.",
-                    remedy="Is it a text file with one row a line?",
-                )
         if carried:
             yield b"".join(carry) + b"\n"
 
     def _pieces(self, block_bytes: int) -> Iterator[bytes]:
-        fs, path = locate(self.uri)
-        info = fs.get_file_info(path)
-        if info.type == pafs.FileType.NotFound:
-            raise NotFoundError(f"There is no file {self.uri}.", remedy="Check the path.")
-        if info.type == pafs.FileType.Directory:
-            raise BadInputError(f"{self.uri} is a folder, not a file.", remedy="Name one file.")
-        with open_input(fs, path) as raw:
+        with open_input(self.uri) as raw:
+            size = raw.size()
             stream, compressed = self._decompressed(raw)
             first = True
             while True:
@@ -71,25 +82,34 @@ class TextSource:
                     data = cast("bytes", stream.read(block_bytes))
                 except OSError as error:
                     raise BadInputError(
-                        f"{self.uri} cannot be read to its end: {error}.",
+                        f"{self.place} cannot be read to its end: {error}.",
                         remedy="The file is truncated or damaged; copy it again. Nothing was written."
                         if compressed
                         else "Nothing was written.",
                     ) from error
                 if not data:
                     break
-                self.progress(raw.tell(), info.size, Work(f"reading {self.name}", "bytes"))
+                self.progress(raw.tell(), size, Work(f"reading {self.name}", "bytes"))
                 if first:
-                    self._check_encoding(data)
+                    self._check_text(data, compressed=compressed)
                     data = data.removeprefix(_BYTE_ORDER_MARK)
                 first = False
                 yield data
             if first:
-                raise BadInputError(f"{self.uri} is empty.", remedy="Check how it was exported.")
+                raise BadInputError(f"{self.place} is empty.", remedy="Check how it was exported.")
 
-    def _check_encoding(self, start: bytes) -> None:
-        if start.startswith(_UTF_16_MARKS):
-            raise BadInputError(f"{self.uri} is UTF-16 text.", remedy="Convert it to UTF-8.")
+    def _check_text(self, start: bytes, *, compressed: bool) -> None:
+        if start.startswith(_GZIP_MAGIC):
+            raise BadInputError(f"{self.place} is compressed twice.", remedy="Decompress it once.")
+        inside = "holds what is " if compressed else "is "
+        for magic, (kind, remedy) in _FOREIGN.items():
+            if start.startswith(magic):
+                raise BadInputError(f"{self.place} {inside}{kind}.", remedy=remedy)
+        head = start[:_HEAD_BYTES]
+        if head.count(0) * 4 > len(
+            head
+        ):  # every second byte of UTF-16 without a mark, and of most binary files
+            raise BadInputError(f"{self.place} {inside}no UTF-8 text.", remedy="Convert it to UTF-8.")
 
     def _decompressed(self, raw: pa.NativeFile) -> tuple[pa.NativeFile, bool]:
         magic = raw.read(2)
@@ -98,6 +118,6 @@ class TextSource:
             return pa.CompressedInputStream(raw, "gzip"), True
         if self.name.endswith(".gz") and magic:
             raise BadInputError(
-                f"{self.uri} is called .gz, but holds no gzip data.", remedy="Rename it or compress it."
+                f"{self.place} is called .gz, but holds no gzip data.", remedy="Rename it or compress it."
             )
         return raw, False

@@ -93,6 +93,31 @@ def parse_instants(column: pa.Array, time_zone: str) -> Instants:
     return Instants(values, ~readable, implausible)
 
 
+def instants_of_seconds(seconds: FloatArray, time_zone: str = "UTC") -> Instants:
+    """UTC instants from seconds since 1970-01-01 00:00 on the clock of `time_zone`; NaN is no time."""
+    known = ~np.isnan(seconds)
+    us = np.round(np.where(known, seconds, 0.0) * 1e6)
+    implausible = known & ~((us >= FIRST_US) & (us < END_US))
+    readings = np.where(known & ~implausible, us, 0.0).astype(np.int64)
+    values = np.where(known & ~implausible, local_to_utc(readings, time_zone), NOT_A_TIME)
+    return Instants(values, np.zeros(len(seconds), dtype=bool), implausible)
+
+
+def parse_instants_or_seconds(column: pa.Array, time_zone: str) -> Instants:
+    """UTC instants from text, or from numbers where most of the column's values are such: seconds since 1970.
+
+    A column is read in one way: a date among numbers is unreadable, and so is a number among dates.
+    """
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return parse_instants(column, time_zone)
+    numbers = parse_numbers(column)
+    stated = ~is_missing(column)
+    if 2 * (stated & ~numbers.unreadable).sum() <= stated.sum():
+        return parse_instants(column, time_zone)
+    instants = instants_of_seconds(numbers.values)
+    return instants._replace(unreadable=numbers.unreadable)
+
+
 def _to_us(column: pa.Array) -> IntArray:
     return pc.fill_null(column.cast(pa.int64()), NOT_A_TIME).to_numpy()  # type: ignore[no-any-return]
 

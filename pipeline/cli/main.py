@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cluster_logs.disk_errors import disk_error
 from cluster_logs.errors import LucidError
 from pipeline.cli import (
     evaluate,
@@ -86,8 +87,9 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("LUCID_DEBUG"):
             raise
-        if isinstance(error, LucidError):
-            say(f"Error: {error}")
+        known = error if isinstance(error, LucidError) else disk_error(error)
+        if known is not None:
+            say(f"Error: {known}")
         else:
             first_line = (str(error).strip().splitlines() or [""])[0]
             say(f"Error: {type(error).__name__}: {first_line} (unexpected: see `lucid --debug`)")

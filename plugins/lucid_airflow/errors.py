@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cluster_logs.errors import LucidError, ServiceUnavailableError
+from cluster_logs.disk_errors import disk_error
+from cluster_logs.errors import DiskError, LucidError, ServiceUnavailableError
 from lucid_airflow.run_notes import note_run
 
 # What a command calls otherwise than a form; the rest differ by dashes, and by `_uri` where a file is named.
@@ -32,12 +33,15 @@ def as_airflow_errors(context: Any = None) -> Iterator[None]:
 
     try:
         yield
-    except LucidError as error:
-        reason = in_the_forms_words(str(error), context)
+    except (LucidError, OSError) as error:
+        known = error if isinstance(error, LucidError) else disk_error(error)
+        if known is None:
+            raise
+        reason = in_the_forms_words(str(known), context)
         _log.error("%s", reason)
-        kind = type(error).__name__
-        if isinstance(error, ServiceUnavailableError):
-            raise ServiceUnavailableError("See the line above; the task is tried again.") from None
+        kind = type(known).__name__
+        if isinstance(known, ServiceUnavailableError | DiskError):
+            raise type(known)("See the line above; the task is tried again.") from None
         note_run(context, reason)
         raise AirflowFailException(f"{kind}: see the line above.") from None
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from cluster_logs.errors import BadInputError
+from cluster_logs.input_files import open_located
 from cluster_logs.input_roots import InputRoots, admitted, reading_only_from
 from cluster_logs.readers.text_source import TextSource
-from cluster_logs.storage import locate, open_input
+from cluster_logs.storage import locate
 from profiler_jobs.profile_table import read_solo_profiles
 from simulator.elastic.configurations import load_configuration
 
@@ -89,9 +90,9 @@ def test_a_link_that_is_moved_after_the_question_opens_nothing(tree: Path) -> No
     (folder / "secret").write_text("harmless\n")
     with reading_only_from(lambda: roots(tree)):
         fs, path = locate(str(folder / "secret"))
-        with open_input(fs, path) as file:
+        with open_located(fs, path, "secret") as file:
             assert file.read() == b"harmless\n"
         folder.rename(tree / "data" / "away")
         folder.symlink_to(tree)
         with pytest.raises(BadInputError, match="LUCID_INPUT_ROOTS"):
-            open_input(fs, path)
+            open_located(fs, path, "secret")
