@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs.errors import BadInputError, BadRow, TooManyBadRowsError
-from cluster_logs.quarantine import OUTSIDE_WINDOW, REASONS, Accounting
+from cluster_logs.quarantine import OUTSIDE_WINDOW, REASONS, SKIP_RULES, Accounting
 
 # A share of a handful of rows says little: fewer rows than this must all be bad.
 FEW_ROWS = 100
@@ -56,6 +56,25 @@ class BadRowLimit:
         """Raise TooManyBadRowsError when the whole log has too many bad rows."""
         if _judged(account) >= FEW_ROWS or account.quarantined.total() == _judged(account):
             self._check(account, "")
+
+    def check_some(self, account: Accounting) -> None:
+        """Raise BadInputError when no row of the whole log was kept, and say where they all went."""
+        if account.kept:
+            return
+        if not account.rows_in:
+            raise BadInputError(
+                f"{self.uri} holds no rows, read as {self.source_format}.",
+                remedy="Check how it was exported.",
+            )
+        said = {**REASONS, **SKIP_RULES}
+        rules = "; ".join(
+            f"{count:,} {name}: {said[name].rstrip('.')}"
+            for name, count in (account.quarantined + account.skipped).most_common()
+        )
+        raise BadInputError(
+            f"{self.uri}, read as {self.source_format}: none of {account.rows_in:,} rows is kept. {rules}.",
+            remedy="Check the file, its format and its cluster.",
+        )
 
     def _check(self, account: Accounting, when: str) -> None:
         judged, bad = _judged(account), account.quarantined.total()

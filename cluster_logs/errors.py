@@ -22,6 +22,11 @@ class LucidError(Exception):
         super().__init__(f"{message} {remedy}" if remedy else message)
         self.remedy = remedy
 
+    def advise(self, remedy: str) -> None:
+        """Add to the message what else may help."""
+        self.args = (f"{self} {remedy}",)
+        self.remedy = f"{self.remedy} {remedy}" if self.remedy else remedy
+
 
 class BadInputError(LucidError):
     """A file, a row or a value cannot be used."""

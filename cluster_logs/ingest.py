@@ -32,6 +32,7 @@ from cluster_logs.merging import JOB_ORDER
 from cluster_logs.progress import Progress, silent
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
 from cluster_logs.readers.base import ReadChunk, Reader, ReadOptions, read_chunks, read_raw_rows
+from cluster_logs.readers.guessing import naming_likely_formats
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.sieve import REFUSED_SCHEMA
@@ -97,13 +98,14 @@ def ingest_log(
     window = _window(start, end, load_zone(time_zone or reader.time_zone))
     if not 1 <= bin_s <= DAY_S or DAY_S % bin_s:
         raise BadInputError(f"A bin of {bin_s} s does not divide a day.", remedy="Choose for example 600 s.")
-    if reader.table == "jobs":
-        return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s, limit)
-    if start is not None or end is not None:
+    if reader.table != "jobs" and (start is not None or end is not None):
         raise BadInputError(
             f"A window was given, but format {source_format!r} holds no jobs.", remedy="Leave it out."
         )
-    return _ingest_table(reader, input_uri, options, lake, report, limit)
+    with naming_likely_formats(input_uri, source_format):
+        if reader.table == "jobs":
+            return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s, limit)
+        return _ingest_table(reader, input_uri, options, lake, report, limit)
 
 
 def read_jobs_file(
@@ -127,14 +129,16 @@ def read_jobs_file(
     limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
     account = Accounting()
     tables = [JOB_ROWS_SCHEMA.empty_table()]
-    for chunk in read_chunks(reader, input_uri, options, progress=progress or silent):
-        _count(account, chunk, limit)
-        tables.append(chunk.rows)
-    jobs = pa.concat_tables(tables)
-    verdicts = judge_duplicates(jobs)
-    _count_duplicates(account, Counter(verdicts.tolist()))
-    account.check(input_uri)
-    limit.check(account)
+    with naming_likely_formats(input_uri, source_format):
+        for chunk in read_chunks(reader, input_uri, options, progress=progress or silent):
+            _count(account, chunk, limit)
+            tables.append(chunk.rows)
+        jobs = pa.concat_tables(tables)
+        verdicts = judge_duplicates(jobs)
+        _count_duplicates(account, Counter(verdicts.tolist()))
+        account.check(input_uri)
+        limit.check(account)
+        limit.check_some(account)
     jobs = _as_jobs_of(cluster, jobs.filter(pa.array(verdicts == KEPT))).sort_by(JOB_ORDER)
     return to_frame(jobs), _report(reader, options, account, (), _submit_range([jobs]))
 

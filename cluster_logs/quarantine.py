@@ -53,7 +53,8 @@ REASONS: Mapping[str, str] = {
     NON_UTF8_TEXT: "The row holds bytes that are not UTF-8 text.",
     NOT_A_JOB: "The element is not an object with the fields of a job.",
     UNREADABLE_NUMBER: "A number was expected.",
-    UNREADABLE_TIME: "A time was expected, as YYYY-MM-DD HH:MM:SS with an optional zone.",
+    UNREADABLE_TIME: "A time was expected, as YYYY-MM-DD HH:MM:SS with an optional zone (or, in formats that "
+    "say so, as seconds).",
     IMPLAUSIBLE_TIME: "The time lies before 1970 or after 2099.",
     MISSING_JOB_ID: "The job has no id.",
     MISSING_VIRTUAL_CLUSTER: "The job belongs to no virtual cluster.",

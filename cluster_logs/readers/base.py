@@ -80,13 +80,21 @@ class ReadChunk:
 
 
 def read_chunks(
-    reader: Reader, uri: str, options: ReadOptions, *, progress: Progress = silent
+    reader: Reader,
+    uri: str,
+    options: ReadOptions,
+    *,
+    progress: Progress = silent,
+    most_bytes: int | None = None,
 ) -> Iterator[ReadChunk]:
-    """The file's rows, chunk by chunk, in the file's order; memory does not grow with the file."""
+    """The file's rows, chunk by chunk, in the file's order; memory does not grow with the file.
+
+    `most_bytes`: only the rows in about so many first bytes, for a look at the file.
+    """
     time_zone = options.time_zone or reader.time_zone
     load_zone(time_zone)
-    context = Context(options, reader.prepare(TextSource(uri), options))
-    source = TextSource(uri, progress)
+    context = Context(options, reader.prepare(TextSource(uri, most_bytes=most_bytes), options))
+    source = TextSource(uri, progress, most_bytes)
     for chunk in reader.chunks(source, options):
         sieve = Sieve(chunk, source.name, time_zone)
         rows = reader.normalise(sieve, context)

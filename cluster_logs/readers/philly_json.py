@@ -80,6 +80,8 @@ def _elements(source: TextSource) -> Iterator[tuple[Any, str]]:
             count += 1
             yield element, text[at:end]
             at = end
+    if source.most_bytes is not None:
+        return
     raise BadInputError(
         f"{source.place} ends in the middle of job {count + 1}.",
         remedy="The file is truncated; copy it again.",

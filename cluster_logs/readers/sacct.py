@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
+from cluster_logs.progress import silent
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import JobColumns, build_jobs
@@ -73,6 +74,7 @@ _LAYOUT = Layout(
     header_words=frozenset({"jobid", "jobidraw"}),
 )
 
+EVERY_CLUSTER = ""  # no cluster's name: all rows of a file are read
 _HEADER_BYTES = 65_536
 _SEPARATED = replace(_LAYOUT, delimiter=UNIT_SEPARATOR)
 
@@ -89,7 +91,7 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
 
 
 def _layout(source: TextSource) -> Layout:
-    first = next(TextSource(source.uri).blocks(_HEADER_BYTES), b"").partition(b"\n")[0]
+    first = next(replace(source, progress=silent).blocks(_HEADER_BYTES), b"").partition(b"\n")[0]
     return _SEPARATED if UNIT_SEPARATOR.encode() in first else _LAYOUT
 
 
@@ -98,6 +100,8 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
 
     Raises BadInputError when the file holds several clusters and none has the name that the caller gave.
     """
+    if options.cluster == EVERY_CLUSTER:
+        return None
     found: dict[str, None] = {}
     for chunk in _layout(source).read(source, only=("cluster", "jobidraw", "jobid")):
         if "cluster" not in chunk.columns:

@@ -31,10 +31,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class TextSource:
-    """A file to read, plain or gzip-compressed."""
+    """A file to read, plain or gzip-compressed; `most_bytes`: only its first block of about that size."""
 
     uri: str
     progress: Progress = field(default=silent, compare=False)
+    most_bytes: int | None = None
 
     @property
     def name(self) -> str:
@@ -55,6 +56,8 @@ class TextSource:
         """
         carry: list[bytes] = []
         carried = lines = 0
+        if self.most_bytes is not None:
+            block_bytes = min(block_bytes, self.most_bytes)
         for data in self._pieces(block_bytes):
             cut = data.rfind(b"\n") + 1
             if carried + (data.find(b"\n") if cut else len(data)) > MAX_LINE_BYTES:
@@ -64,6 +67,8 @@ class TextSource:
                 )
             if cut:
                 yield b"".join([*carry, data[:cut]])
+                if self.most_bytes is not None:
+                    return
                 lines += data.count(b"\n")
                 carry, carried = [], 0
             if cut < len(data):
