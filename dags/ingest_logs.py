@@ -92,6 +92,7 @@ with DAG(
         ),
         "singles_uri": form_fields.place("Solo profiles", "CSV of jobs measured alone."),
         "pairs_uri": form_fields.place("Pair profiles", "CSV of jobs measured sharing a GPU."),
+        "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
         "metrics_uri": form_fields.place(
             "GPU metrics", "Samples besides the deployment's Prometheus: a file, or the samplers' folder."
         ),
@@ -178,6 +179,7 @@ with DAG(
         cluster=dag.param("cluster"),
         hold_out_days=dag.param("hold_out_days"),
         as_of=dag.param("as_of"),
+        allow_simulated_profiles=dag.param("allow_simulated_profiles"),
         outlets=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
     )
 

@@ -54,6 +54,7 @@ with DAG(
             title="Models",
             description="The release keeps the newest of the others. Empty: as announced, else all.",
         ),
+        "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
         "packing_kind": Param(
             "tree",
             enum=["tree", "pairwise"],
@@ -85,6 +86,7 @@ with DAG(
         cluster=dag.param("cluster"),
         hold_out_days=dag.param("hold_out_days"),
         as_of=dag.param("as_of"),
+        allow_simulated_profiles=dag.param("allow_simulated_profiles"),
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri", "training_until")}
     train_packing = TrainModelOperator(
@@ -123,6 +125,7 @@ with DAG(
             "duration": train_duration.output["version"],
         },
         kept=resolve_inputs.output["kept"],
+        allow_simulated_profiles=resolve_inputs.output["allow_simulated_profiles"],
         trigger_rule="none_failed",  # a model that is kept is a skipped task
         outlets=[RELEASE_CHALLENGER],
         **inputs,

@@ -5,7 +5,10 @@ held-out window of the log; the verdict (intervals, constraints, tables, plots) 
 release. A refusal is a result: this DAG succeeds, and `publish_release` says why nothing is published.
 
 A release whose configuration was picked from a Pareto front (`search_pareto_front`) is judged by the
-predictability that was preferred, at the price in mean JCT that it was picked at; *Rules* may say otherwise.
+predictability that was preferred, at the price in mean JCT that it was picked at.
+
+The gate's rules are the installation's (LUCID_GATE_RULES). *What-if rules* make a study of the run: it is
+kept in MLflow beside the verdict, and nothing is published on it.
 """
 
 from datetime import timedelta
@@ -15,7 +18,7 @@ from airflow.sdk import DAG, Param
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
-from lucid_airflow.operators.release import ValidateReleaseOperator
+from lucid_airflow.operators.release import AnnounceVerdictOperator, ValidateReleaseOperator
 from lucid_airflow.operators.train import ResolveInputsOperator
 
 with DAG(
@@ -33,13 +36,7 @@ with DAG(
         ),
         "hold_out_days": form_fields.hold_out_days("Empty: as built.", default=None),
         "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
-        "rules": Param(
-            {},
-            type="object",
-            title="Rules",
-            description='Of the gate, by name, e.g. {"jct_price_pct": 80}. Others: their defaults, and what '
-            "the release was chosen for.",
-        ),
+        "rules": form_fields.what_if_rules(),
     },
 ) as dag:
     resolve_inputs = ResolveInputsOperator(
@@ -58,7 +55,9 @@ with DAG(
         as_of=resolve_inputs.output["as_of"],
         version=resolve_inputs.output["version"],
         rules=dag.param("rules"),
-        outlets=[RELEASE_VERDICT],
+    )
+    announce_verdict = AnnounceVerdictOperator(
+        task_id="announce_verdict", judged=validate_release.output, outlets=[RELEASE_VERDICT]
     )
 
-    resolve_inputs >> validate_release
+    resolve_inputs >> validate_release >> announce_verdict

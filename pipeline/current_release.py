@@ -43,13 +43,14 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
     """What a release with new models keeps running: the champion's policy where a person chose it.
 
     A configuration that was picked stays until another is picked. Lucid's settings are the defaults of the
-    day, which `tune_system` may better.
+    day, which `tune_system` may better. That simulated profiles are allowed stays as well.
     """
     try:
         champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
     if champion.policy == DEFAULT_POLICY:
-        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
-    settings = {name: value for name, value in champion.settings.items() if name != ALLOW_SIMULATED}
-    return PolicyOfRelease(champion.policy, pinned_settings(settings, champion.policy), champion.choice)
+        allowed = {name: value for name, value in champion.settings.items() if name == ALLOW_SIMULATED}
+        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(allowed), None)
+    settings = pinned_settings(champion.settings, champion.policy)
+    return PolicyOfRelease(champion.policy, settings, champion.choice)

@@ -52,6 +52,7 @@ from pipeline.supervisor import (
     write_private,
     write_processes,
 )
+from simulator.gate.installed_rules import installed_rules
 
 STACK_FILE = "stack.json"
 READY_TIMEOUT_S = 240.0
@@ -106,6 +107,7 @@ def up(config: StackConfig, *, tell: Say = say) -> StackConfig:
         else:
             _end_leftovers(config)
             _check_ports(config)
+            installed_rules()  # a bad rule is said now, not by the first validation
             _start(config, tell)
         try:
             wait_until_ready(config, tell=tell)

@@ -12,10 +12,11 @@ from typing import Any
 
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release
+from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.current_release import find_current_release
 from pipeline.front_choice import amount
 from pipeline.pareto.presented import Front, FrontPoint
-from pipeline.release_settings import pinned_settings
+from pipeline.release_settings import allowing_simulated, pinned_settings
 from pipeline.windows import training_window_end
 from simulator.elastic.configurations import FIELDS, configuration_to_json
 from simulator.elastic.pareto.objectives import AVERAGE, Objective
@@ -55,7 +56,10 @@ def build_picked_release(
         cluster=cluster,
         versions={kind: int(pin["version"]) for kind, pin in base.models.items()},
         policy=POLICY,
-        settings=pinned_settings({name: configuration[name] for name in FIELDS}, POLICY),
+        settings=allowing_simulated(
+            pinned_settings({name: configuration[name] for name in FIELDS}, POLICY),
+            allow=base.settings.get(ALLOW_SIMULATED) is True,
+        ),
         choice=choice,
         training_until=training_window_end(lake_uri, cluster, hold_out_days, as_of),
         datasets={SEARCH_DATASET: front.study},

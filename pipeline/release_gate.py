@@ -1,4 +1,4 @@
-"""What the gate said of a release: read from the registry, and cut down to what fits on one screen."""
+"""What the gate said of a release, and what else stands against publishing it, on one screen."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,23 +10,29 @@ POLICY_COLUMNS = (
 CONSTRAINT_COLUMNS = ("name", "challenger", "reference", "limit", "passed", "sentence")
 
 
-def read_verdict(*, tracking_uri: str, cluster: str, version: int | None = None) -> dict[str, Any]:
+def read_verdict(
+    *, tracking_uri: str, cluster: str, version: int | None = None, named: bool = False
+) -> dict[str, Any]:
     """Return {cluster, version, approved, reason, summary} of a cluster's release (default: the challenger).
 
-    `summary` is Markdown for the person who approves. Raises NotFoundError when there is no such release.
+    `approved`: the gate approved it and nothing else stands against publishing it now (`named`: a person
+    named this version). `summary` is Markdown for the person who approves. Raises NotFoundError when there is
+    no such release.
     """
+    from lucid_models.registry import Registry
     from lucid_models.releases.lifecycle import show_release
+    from lucid_models.releases.obstacles import publication_obstacles
 
     if version is None:
         release = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger")
     else:
         release = show_release(tracking_uri=tracking_uri, cluster=cluster, version=version)
-    verdict = release.verdict or {}
-    approved = verdict.get("approved") is True
-    sentence = str(
-        verdict.get("sentence") or "The gate has not judged this release; run validate_release first."
-    )
-    word = "approved" if approved else "refused"
+    registry = Registry(tracking_uri)
+    obstacles = publication_obstacles(registry, registry.version(release.name, release.version), named=named)
+    sentence = str((release.verdict or {}).get("sentence", ""))
+    if obstacles:
+        sentence = " ".join(str(obstacle) for obstacle in obstacles)
+    word = "refused" if obstacles else "approved"
     what = f"Release {release.version} of cluster {release.cluster} runs {release.policy}."
     if release.choice is not None:
         preferred = " and ".join(release.choice["preference"])
@@ -34,7 +40,7 @@ def read_verdict(*, tracking_uri: str, cluster: str, version: int | None = None)
     return {
         "cluster": release.cluster,
         "version": int(release.version),
-        "approved": approved,
+        "approved": not obstacles,
         "reason": f"Release {release.version} of cluster {release.cluster} is {word}: {sentence}",
         "summary": f"**{sentence}**\n\n{what}",
     }

@@ -10,6 +10,7 @@ from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.replay_inputs import JobTypes
 from simulator.elastic.configurations import FIELDS, configuration_to_json
 from simulator.elastic.elastic_policy import ElasticPolicy
+from simulator.gate.installed_rules import installed_rules
 from simulator.gate.rules import GateRules
 from simulator.policies.pcs import PcsSettings
 from simulator.policies.registry import load_policy, policy_class
@@ -25,7 +26,8 @@ class GateSettings:
     - `warm_up_days`: days before the window whose jobs fill the cluster without being counted.
     - `job_types`: profiles that the log lacks are "drawn" from the measured ones (seeded with `seed`), or,
       with "log", such jobs never share their GPUs.
-    - `stated`: the rules that a person stated; the others go by what the release was chosen for.
+    - `stated`: the rules that a person stated for this validation, which makes it a study and no verdict; the
+      others go by what the release was chosen for, then by the installation.
     """
 
     rules: GateRules = field(default_factory=GateRules)
@@ -74,8 +76,13 @@ def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAU
     return pinned | allowed
 
 
+def allowing_simulated(settings: Mapping[str, Any], *, allow: bool) -> dict[str, Any]:
+    """A release's settings; with `allow`, it may be published though it learned from simulated profiles."""
+    return {**settings, ALLOW_SIMULATED: True} if allow else dict(settings)
+
+
 def gate_settings(rules: Mapping[str, Any], job_types: str = "drawn") -> GateSettings:
-    """Return how to validate, with the given rules in place of their defaults.
+    """Return how to validate: by the installation's rules (LUCID_GATE_RULES), the given ones in their place.
 
     Raises UnknownNameError for a rule or a way to find job types that does not exist, BadInputError for a bad
     value.
@@ -87,5 +94,7 @@ def gate_settings(rules: Mapping[str, Any], job_types: str = "drawn") -> GateSet
     if job_types not in get_args(JobTypes):
         raise UnknownNameError("way to find job types", job_types, get_args(JobTypes))
     return GateSettings(
-        rules=GateRules(**rules), job_types=cast("JobTypes", job_types), stated=tuple(sorted(rules))
+        rules=GateRules.from_dict({**installed_rules(), **rules}),
+        job_types=cast("JobTypes", job_types),
+        stated=tuple(sorted(rules)),
     )

@@ -41,14 +41,13 @@ from lucid_models.releases.manifest import (
     canonical_json,
     release_name,
 )
+from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.store import (
     ALLOW_SIMULATED,
     APPROVED,
     REFUSED,
     VERDICT_FILE,
     ReleaseInfo,
-    check_provenance,
-    check_verdict,
     describe_release,
     find_by_alias,
     read_release,
@@ -154,15 +153,18 @@ def record_verdict(
     version: int,
     verdict: Mapping[str, Any],
     artifacts_dir: Path | None = None,
-) -> None:
+) -> str:
     """Store the gate's verdict on a release with its tables and plots, and tag the release with it.
 
-    The stored document names the manifest that was judged, so that it counts for that release alone.
+    The stored document names the manifest that was judged, so that it counts for that release alone. Returns
+    the page of the run that holds it, below MLflow's address.
 
-    Raises BadInputError when the verdict does not say `approved` as true or false, NotFoundError for the
-    version.
+    Raises BadInputError when the verdict does not say `approved` as true or false or is a study by other
+    rules than the release's own, NotFoundError for the version.
     """
     approved = verdict.get("approved")
+    if (verdict.get("subject") or {}).get("study"):
+        raise BadInputError("A study is not a verdict.", remedy="Keep it with record_study.")
     if not isinstance(approved, bool):
         raise BadInputError(
             f"The verdict says approved = {approved!r}.", remedy="Give the document of Verdict.to_dict()."
@@ -190,6 +192,7 @@ def record_verdict(
             run.log_folder(artifacts_dir)
         run.log_folder(Path(folder))
         run.log_metrics(_objective_metrics(verdict))
+        page = run.ui_path()
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.
     for key, value in (
         ("verdict_run_id", run.run_id),
@@ -198,6 +201,7 @@ def record_verdict(
         ("verdict", word),
     ):
         registry.set_version_tag(name, version, key, value)
+    return page
 
 
 def publish_release(
@@ -205,35 +209,21 @@ def publish_release(
     tracking_uri: str,
     cluster: str,
     version: int | None = None,
-    allow_simulated_profiles: bool = False,
 ) -> ReleaseInfo:
     """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
     that it replaces.
 
-    Publishing the champion again changes nothing. A release whose packing model was trained on simulated
-    profiles is refused for real logs unless `allow_simulated_profiles` is given here or in the release's
-    settings.
+    Publishing the champion again changes nothing.
 
-    Raises NotFoundError when there is no such release, ReleaseRefusedError when its verdict is missing,
-    refused, for another release or changed, when a file does not verify, or when it was rolled back and is
-    not named explicitly.
+    Raises NotFoundError when there is no such release, and the first of its `publication_obstacles`.
     """
     registry, name = Registry(tracking_uri), release_name(cluster)
     if version is None:
         release = find_by_alias(registry, cluster, CHALLENGER)
-        if "rolled_back" in release.tags:
-            raise ReleaseRefusedError(
-                f"Release {release.version} of {cluster}, the challenger, was rolled back: "
-                f"{release.tags['rolled_back']}.",
-                remedy=f"Build a new release, or name it: lucid release publish --cluster {cluster} "
-                f"--version {release.version}.",
-            )
     else:
         release = registry.version(name, version)
-    manifest, files = read_release(registry, release)
-    check_verdict(registry, release)
-    check_provenance(manifest, release.version, allow_simulated_profiles)
-    load_release_scorers(manifest, files)
+    for obstacle in publication_obstacles(registry, release, named=version is not None):
+        raise obstacle
     settle(registry, name)
     before = registry.aliases(name).get(CHAMPION)
     if before != release.version:

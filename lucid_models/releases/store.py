@@ -189,13 +189,25 @@ def check_verdict(registry: Registry, release: RegisteredVersion) -> None:
         )
 
 
-def check_provenance(manifest: ReleaseManifest, version: int, allowed: bool) -> None:
-    """Raise ReleaseRefusedError for simulated profiles on a real cluster, unless allowed."""
+def check_not_rolled_back(release: RegisteredVersion) -> None:
+    """Raise ReleaseRefusedError for a release that was taken back."""
+    if "rolled_back" in release.tags:
+        cluster = cluster_of(release.name)
+        raise ReleaseRefusedError(
+            f"Release {release.version} of {cluster} was rolled back: {release.tags['rolled_back']}.",
+            remedy="Build a new release, or name its number in the form of publish_release or by "
+            f"`lucid release publish --cluster {cluster} --version {release.version}`.",
+        )
+
+
+def check_provenance(manifest: ReleaseManifest, version: int) -> None:
+    """Raise ReleaseRefusedError for simulated profiles on a real cluster, unless the release allows them."""
     provenance = manifest.provenance
-    allowed = allowed or manifest.settings.get(ALLOW_SIMULATED) is True
+    allowed = manifest.settings.get(ALLOW_SIMULATED) is True
     if provenance.simulated_profiles and not provenance.synthetic_logs and not allowed:
         raise ReleaseRefusedError(
             f"The packing model of release {version} was trained on simulated profiles, but cluster "
             f"{manifest.cluster!r} is a real one.",
-            remedy=f"Train it on measured profiles, or allow it: --setting {ALLOW_SIMULATED}=true at build.",
+            remedy="Train it on measured profiles, or allow simulated ones when it is built: in the form of "
+            "retrain_models or ingest_logs, or by `lucid release build --allow-simulated-profiles`.",
         )

@@ -101,13 +101,20 @@ def build(
         typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated."),
     ] = None,
     policy: Annotated[str, typer.Option(help="What the release runs.")] = DEFAULT_POLICY,
+    allow_simulated_profiles: Annotated[
+        bool,
+        typer.Option(
+            "--allow-simulated-profiles",
+            help="It may go live on a real log although its packing model learned from simulated profiles.",
+        ),
+    ] = False,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import build_release
-    from pipeline.release_settings import pinned_settings
+    from pipeline.release_settings import allowing_simulated, pinned_settings
     from pipeline.windows import read_as_of, training_window_end
 
     versions = {
@@ -122,7 +129,9 @@ def build(
         cluster=cluster,
         versions=versions or None,
         policy=policy,
-        settings=pinned_settings(_settings(setting or []), policy),
+        settings=allowing_simulated(
+            pinned_settings(_settings(setting or []), policy), allow=allow_simulated_profiles
+        ),
         training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
     )
     _present(release, as_json)
@@ -200,7 +209,11 @@ def validate(
     hold_out_days: HoldOutOption = 14,
     as_of: AsOfOption = None,
     rule: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit of the gate; see docs/gate.md.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What if the gate went by this rule: a study, no verdict; see docs/gate.md.",
+        ),
     ] = None,
     job_types: Annotated[
         str,
@@ -218,7 +231,7 @@ def validate(
 
     tracking = tracking_or_default(tracking_uri)
     with progress_reporter() as progress:
-        verdict = validate_release(
+        validation = validate_release(
             lake_uri=lake_or_default(lake),
             cluster=which_cluster(tracking, cluster),
             tracking_uri=tracking,
@@ -230,13 +243,16 @@ def validate(
             progress=progress,
         )
 
+    verdict = validation.verdict
+
     def people() -> None:
         facts = verdict.to_dict()
         print_table(facts["policies"], title="Policies on the held-out window", columns=POLICY_COLUMNS)
         print_table(facts["constraints"], title="Constraints", columns=("passed", "name", "sentence"))
-        print_facts({"approved": verdict.approved, "verdict": verdict.sentence})
+        word = "study" if verdict.study else "verdict"
+        print_facts({"approved": verdict.approved, word: verdict.sentence, "MLflow": validation.mlflow_path})
 
-    show(verdict.to_dict(), as_json=as_json, people=people)
+    show(verdict.to_dict() | {"mlflow_path": validation.mlflow_path}, as_json=as_json, people=people)
     if not verdict.approved:
         raise typer.Exit(EXIT_REFUSED)
 

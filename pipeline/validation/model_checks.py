@@ -9,9 +9,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_logs.errors import ReleaseRefusedError
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.evaluation.baselines import majority_class
 from lucid_models.packing.model import label_configurations
+from lucid_models.releases.manifest import ReleaseManifest
+from lucid_models.releases.store import check_provenance
 from lucid_models.throughput.scorer import SERIES
 from pipeline.validation.contenders import LoadedRelease, sharing_scores, user_name_estimates_s
 from pipeline.validation.forecast_beliefs import SeriesForecast
@@ -48,6 +51,24 @@ def check_models(
     if forecasts is not None:
         found += _forecasts(forecasts, inputs.window.start.timestamp(), rules)
     return [*found, *_sharing_scores(release, inputs, rules)]
+
+
+def check_profiles(manifest: ReleaseManifest, version: int) -> Constraint:
+    """Simulated profiles stand against a release of a real log unless it allows them, as at publication."""
+    simulated, problem = manifest.provenance.simulated_profiles, None
+    try:
+        check_provenance(manifest, version)
+    except ReleaseRefusedError as error:
+        problem = str(error)
+    if not simulated:
+        said = "The packing model learned from measured profiles."
+    elif manifest.provenance.synthetic_logs:
+        said = "The packing model learned from simulated profiles, and the log is synthetic as well."
+    else:
+        said = "The packing model learned from simulated profiles, which the release allows in its settings."
+    return Constraint(
+        "simulated_profiles", "models", float(simulated), None, None, problem is None, problem or said
+    )
 
 
 def _estimates_beside_naive(

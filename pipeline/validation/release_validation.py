@@ -28,7 +28,7 @@ from cluster_logs.validation import validate_table
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
 from pipeline.front_choice import amount
-from pipeline.release_settings import GateSettings
+from pipeline.release_settings import GateSettings, gate_settings
 from pipeline.run_manifest import frame_sha256, run_manifest
 from pipeline.validation.contenders import (
     Contender,
@@ -45,7 +45,7 @@ from pipeline.validation.forecast_beliefs import (
     forecast_series,
     read_window_throughput,
 )
-from pipeline.validation.model_checks import check_models
+from pipeline.validation.model_checks import check_models, check_profiles
 from pipeline.validation.replay_inputs import HeldOutWindow, ReplayInputs, held_out_window, read_inputs
 from simulator.colocation import MeasuredPairs
 from simulator.forecast import ThroughputForecast
@@ -68,6 +68,14 @@ class Candidate:
     models: LoadedRelease
 
 
+@dataclass(frozen=True)
+class Validation:
+    """What the gate said, and the page of the run that keeps it, below MLflow's address."""
+
+    verdict: Verdict
+    mlflow_path: str
+
+
 def validate_release(
     *,
     lake_uri: str,
@@ -79,8 +87,11 @@ def validate_release(
     settings: GateSettings | None = None,
     out_dir: Path | None = None,
     progress: Progress | None = None,
-) -> Verdict:
-    """Validate a release (default: the challenger) and record the verdict on it; returns the verdict.
+) -> Validation:
+    """Validate a release (default: the challenger) and record the verdict on it.
+
+    `settings`: by default the installation's. Rules that were stated for this validation alone
+    (`settings.stated`) make it a study, which is kept beside the release and leaves its verdict as it is.
 
     The window is the last `hold_out_days` of the log, or of the log as it was at `as_of`.
 
@@ -89,19 +100,20 @@ def validate_release(
     node table, and BadInputError when the window overlaps what the release has learned from.
     """
     from lucid_models.releases.lifecycle import load_release_models, record_verdict, show_release
+    from lucid_models.releases.studies import record_study
 
     report = progress or silent
     report(0, None, "loading the releases")
     if version is None:
         version = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger").version
-    chosen = settings or GateSettings()
+    chosen = settings or gate_settings({})
     with tempfile.TemporaryDirectory(prefix="lucid-verdict-") as scratch:
         folder = out_dir or Path(scratch)
         try:
             models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=version)
             challenger = Candidate(version, models)
         except ReleaseRefusedError as error:
-            verdict = _refuse_unloadable(version, cluster, error, chosen.rules, folder)
+            verdict = _refuse_unloadable(version, cluster, error, chosen, folder)
         else:
             champion, live, said = _champion(tracking_uri, cluster, version)
             verdict = prove(
@@ -117,14 +129,23 @@ def validate_release(
                 is_champion=live == version,
                 assumptions=said,
             )
-        record_verdict(
-            tracking_uri=tracking_uri,
-            cluster=cluster,
-            version=version,
-            verdict=verdict.to_dict(),
-            artifacts_dir=folder,
-        )
-    return verdict
+        if verdict.study:
+            page = record_study(
+                tracking_uri=tracking_uri,
+                cluster=cluster,
+                version=version,
+                study=verdict.to_dict(),
+                artifacts_dir=folder,
+            )
+        else:
+            page = record_verdict(
+                tracking_uri=tracking_uri,
+                cluster=cluster,
+                version=version,
+                verdict=verdict.to_dict(),
+                artifacts_dir=folder,
+            )
+    return Validation(verdict, page)
 
 
 def _champion(
@@ -148,14 +169,22 @@ def _champion(
 
 
 def _refuse_unloadable(
-    version: int, cluster: str, error: ReleaseRefusedError, rules: GateRules, out_dir: Path
+    version: int, cluster: str, error: ReleaseRefusedError, settings: GateSettings, out_dir: Path
 ) -> Verdict:
     broken = Constraint("release_loads", "releases", 0.0, None, 1.0, False, str(error))
-    verdict = refuse(
-        broken, challenger="challenger", rules=rules, subject={"cluster": cluster, "release": version}
+    subject = {"cluster": cluster, "release": version}
+    verdict = _as_asked(
+        refuse(broken, challenger="challenger", rules=settings.rules, subject=subject), settings
     )
     write_report(verdict, {}, out_dir)
     return verdict
+
+
+def _as_asked(verdict: Verdict, settings: GateSettings) -> Verdict:
+    """The verdict; a study of it when rules were stated for this validation alone."""
+    if not settings.stated:
+        return verdict
+    return verdict.as_study({name: getattr(settings.rules, name) for name in settings.stated})
 
 
 def prove(
@@ -193,7 +222,10 @@ def prove(
         challenger, champion, inputs, jobs, forecasts, said, progress
     )
     beliefs = {one.name: _beliefs(one) for one in contenders}
-    models = check_models(challenger.models, inputs, beliefs, forecasts.get("challenger"), rules)
+    models = [
+        check_profiles(challenger.models.manifest, challenger.version),
+        *check_models(challenger.models, inputs, beliefs, forecasts.get("challenger"), rules),
+    ]
     measured = _measured_window(inputs)
     results = _replay(contenders, inputs, rules, progress)
     progress(len(contenders), len(contenders), "timing decisions")
@@ -214,6 +246,7 @@ def prove(
         models=models,
         subject=_subject(challenger, champion, window, inputs, cluster),
     )
+    verdict = _as_asked(verdict, settings)
     progress(len(contenders), len(contenders), "writing the verdict")
     write_report(verdict, results, out_dir, window=measured)
     manifest = run_manifest(

@@ -1,8 +1,11 @@
 """Fields that the forms of several DAGs have; each form says in its own words what a field means there."""
 
+import json
+
 from airflow.sdk import Param
 
 from lucid_airflow import settings
+from simulator.gate.installed_rules import installed_rules
 
 OPTIONAL_TEXT = ["string", "null"]
 CLUSTER_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
@@ -67,3 +70,27 @@ def place(title: str, description: str, *, reads_from: str = "input_roots") -> P
     it begins (`operators/base.py`), and nothing else can be opened.
     """
     return Param(None, type=OPTIONAL_TEXT, title=title, description=description, reads_from=reads_from)
+
+
+def what_if_rules() -> Param:
+    """Rules of the gate for a study; says which ones the installation goes by."""
+    own = installed_rules()
+    stated = f"the installation's {json.dumps(own)}" if own else "the defaults"
+    return Param(
+        {},
+        type="object",
+        title="What-if rules",
+        description='Of the gate, by name, e.g. {"margin_pct": 1}: makes a study and no verdict. Empty: a '
+        f"verdict by {stated} (LUCID_GATE_RULES) and what the release was chosen for.",
+    )
+
+
+def allow_simulated_profiles() -> Param:
+    """Whether a release of a real log may go live on profiles that no GPU of the cluster gave."""
+    return Param(
+        False,
+        type="boolean",
+        title="Simulated profiles may be published",
+        description="Of a real log without measured profiles: its release may go live although its packing "
+        "model learned from the simulated GPU. Off: as the champion; else the gate refuses such a release.",
+    )

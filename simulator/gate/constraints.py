@@ -1,5 +1,6 @@
 """The gate's constraints: what blocks a challenger whatever the objective says."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from simulator.gate.rules import ANCHOR, GateRules
 from simulator.gate.verdict import LATENCY, Constraint
 
 P999_JOBS = 1_000
+PROVING_WINDOW = "window_with_a_queue"
 
 
 def within(change: PairedChange, margin_pct: float, floor: float, rules: GateRules) -> bool:
@@ -48,6 +50,39 @@ def _at_most(
         f"{'within' if passed else 'above'} the limit of {number(limit)} {unit} "
         f"(+{margin_pct:g} % or +{number(floor)} {unit}, whichever is more).",
     )
+
+
+def proving_window(others: Mapping[str, PolicyFigures], rules: GateRules) -> Constraint:
+    """Something must queue in the window, or every order of the queue gives the same schedule.
+
+    `others`: figures of the policies beside the releases that are judged, FIFO among them; of the window's
+    jobs alone, so a queue in the warm-up does not count.
+    """
+    queuing_s = {name: float(one.queuing_delay_s.mean()) for name, one in others.items()}
+    longest = max(queuing_s, key=lambda name: (queuing_s[name], name))
+    mean_jct_s = float(others[ANCHOR].jct_s.mean())
+    limit_s = rules.unproven_queuing_pct / 100.0 * mean_jct_s
+    limit = f"{number(limit_s)} s ({rules.unproven_queuing_pct:g} % of FIFO's mean JCT)"
+    facts = (
+        f"{number(queuing_s[longest])} s a job at most under any of {', '.join(sorted(others))}, not above "
+        f"{limit}, so the window proves nothing about the order of a queue"
+    )
+    if queuing_s[longest] > limit_s:
+        passed = True
+        sentence = f"Jobs queue: {number(queuing_s[longest])} s on average under {longest}, above {limit}."
+    elif rules.unproven == "publish_harmless":
+        passed = None
+        sentence = (
+            f"Not measurable: next to nothing queues ({facts}); by the rule unproven = publish_harmless a "
+            "release that does no harm may go live."
+        )
+    else:
+        passed = False
+        sentence = (
+            f"Next to nothing queues ({facts}): validate on a window in which jobs queue, or set the gate's "
+            "rule unproven to publish_harmless."
+        )
+    return Constraint(PROVING_WINDOW, "s", None, queuing_s[longest], limit_s, passed, sentence)
 
 
 def usable_estimates(check: EstimateCheck | None) -> Constraint:

@@ -15,7 +15,9 @@ things must hold.
    that a chain of releases, each a little worse than the last and within the margin, cannot creep below the
    simplest policy there is.
 
-A constraint that cannot be measured says so and is listed; it does not count as passed.
+A constraint that cannot be measured says so and is listed; it does not count as passed. A window in which
+next to nothing queues proves nothing about the order of a queue: the verdict says so, and the rule `unproven`
+says what follows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,11 +26,13 @@ from typing import Any
 from cluster_logs.errors import BadInputError, UnknownNameError
 from simulator.gate.bootstrap import RELIABLE_BLOCKS, PairedChange, block_numbers
 from simulator.gate.constraints import (
+    PROVING_WINDOW,
     decision_latency,
     every_job_ends,
     fairness,
     not_worse_than_fifo,
     number,
+    proving_window,
     tail_waiting,
     usable_estimates,
     utilisation,
@@ -108,6 +112,9 @@ def judge(
         rows.append(row)
     judged = figures.get(challenger)
     constraints = [usable_estimates(estimates), *models]
+    others = {name: one for name, one in figures.items() if name not in (challenger, champion)}
+    if ANCHOR in others:
+        constraints.append(proving_window(others, rules))
     counts = rules.objective_against(reference)
     objective = no_objective(counts, "the challenger's predictions are unusable, so it was not replayed")
     comparisons: list[Row] = []
@@ -137,6 +144,7 @@ def judge(
     elif judged is not None:
         objective = no_objective(counts, "not every job ended under the challenger")
     constraints.append(decision_latency(decision_latency_ms, rules))
+    proven = all(c.passed for c in constraints if c.name == PROVING_WINDOW)
     approved = bool(objective["passed"]) and all(c.passed is not False for c in constraints)
     verdict = Verdict(
         approved=approved,
@@ -147,7 +155,7 @@ def judge(
         constraints=tuple(constraints),
         comparisons=tuple(comparisons),
         policies=tuple(rows),
-        assumptions=(*assumptions, *_own_assumptions(rules, champion, reference, objective, rows)),
+        assumptions=(*assumptions, *_own_assumptions(rules, champion, reference, objective, rows, proven)),
         rules=rules.to_dict(),
         subject=dict(subject or {}),
     )
@@ -194,7 +202,12 @@ def _comparison(name: str, change: PairedChange) -> Row:
 
 
 def _own_assumptions(
-    rules: GateRules, champion: str | None, reference: str, objective: Row, verdict_rows: Sequence[Row]
+    rules: GateRules,
+    champion: str | None,
+    reference: str,
+    objective: Row,
+    verdict_rows: Sequence[Row],
+    proven: bool,
 ) -> list[str]:
     said = []
     if champion is None:
@@ -209,8 +222,10 @@ def _own_assumptions(
             f"The objective's interval is {objective['interval_note']} (reliable from {RELIABLE_BLOCKS})."
         )
     waits = next((row for row in verdict_rows if row["policy"] == reference), None)
-    if waits is not None and float(waits["mean_queuing_delay_s"] or 0) < IDLE_SHARE * float(
-        waits["mean_jct_s"] or 0
+    if (
+        proven
+        and waits is not None
+        and float(waits["mean_queuing_delay_s"] or 0) < IDLE_SHARE * float(waits["mean_jct_s"] or 0)
     ):
         said.append(
             f"Hardly any job waits under {reference} on this window: no order of the queue could gain much, "
@@ -230,6 +245,7 @@ _SPOKEN = {
     "p90_pred_err_pct": "P90 prediction error",
     "p99_pred_err_pct": "P99 prediction error",
     PRICE: "its price in mean JCT",
+    PROVING_WINDOW: "a window in which next to nothing queues",
     "champion": "the champion",
     "fifo": "FIFO",
     "sjf": "SJF",
@@ -258,10 +274,22 @@ def _price_paid(verdict: Verdict) -> list[str]:
     ]
 
 
+def _opening(verdict: Verdict) -> str:
+    """What was decided, and whether the window could prove anything."""
+    unproven = [c.name for c in (*verdict.failed, *verdict.not_measured) if c.name == PROVING_WINDOW]
+    if not unproven:
+        return "Approved:" if verdict.approved else "Refused:"
+    word = "Approved as harmless" if verdict.approved else "Refused"
+    return (
+        f"{word}: next to nothing queues under FIFO or a rival, so the window proves nothing about the order "
+        "of a queue;"
+    )
+
+
 def _with_sentence(verdict: Verdict) -> Verdict:
     """The verdict with its one plain sentence."""
     objective = verdict.objective
-    parts = [f"{'Approved' if verdict.approved else 'Refused'}:"]
+    parts = [_opening(verdict)]
     if "challenger" in objective:
         change = objective.get("change_pct")
         bounds = ""

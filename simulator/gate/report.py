@@ -92,8 +92,9 @@ def verdict_page(verdict: Verdict) -> str:
         for row in sorted(verdict.comparisons, key=lambda r: (r["outcome"] != "worse", str(r["policy"])))
     ]
     rules = ", ".join(f"{name} {value}" for name, value in verdict.rules.items())
+    word = "approved" if verdict.approved else "refused"
     parts = [
-        f"# {'Approved' if verdict.approved else 'Refused'}",
+        f"# Study: {word}" if verdict.study else f"# {word.capitalize()}",
         verdict.sentence,
         *(["\n".join(subject)] if subject else []),
         "## Constraints",

@@ -30,6 +30,7 @@ FIGURES = {**OBJECTIVES, **PREDICTABILITY}
 ANCHOR = "fifo"  # every cluster can run it: reference of a first release, lower bar of every later one
 INTERVALS = ("bca", "percentile")
 FORETOLD_BY = ("estimated", "true")
+UNPROVEN = ("refuse", "publish_harmless")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,13 @@ class GateRules:
     interval: Literal["bca", "percentile"] = "bca"
     min_blocks: int = 2
     """Fewer blocks (day x virtual cluster) give no interval, and without one nothing is approved."""
+
+    unproven: Literal["refuse", "publish_harmless"] = "refuse"
+    """What follows where the window proves nothing, because next to nothing queues in it: "refuse" waits for
+    a window that does, "publish_harmless" lets a release go live that is shown to do no harm."""
+    unproven_queuing_pct: float = 0.1
+    """A window proves nothing when the mean queuing delay under FIFO and every rival is at most this share of
+    FIFO's mean JCT. No order of the queue can gain more than that: a twentieth of the smallest margin."""
 
     p999_margin_pct: float = 50.0
     """Any order by size trades the tail for the mean: on a loaded week of Philly, QSSF's P99.9 is 24 % above
@@ -94,6 +102,8 @@ class GateRules:
             raise UnknownNameError("objective", self.objective, FIGURES)
         if self.foretold_by not in FORETOLD_BY:
             raise UnknownNameError("run times to foretell by", self.foretold_by, FORETOLD_BY)
+        if self.unproven not in UNPROVEN:
+            raise UnknownNameError("answer to a window that proves nothing", self.unproven, UNPROVEN)
         if self.interval not in INTERVALS:
             raise UnknownNameError("interval", self.interval, INTERVALS)
         for name, low, high in _RANGES:
@@ -149,6 +159,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("resamples", 100, 1_000_000),
     ("seed", 0, 2**32 - 1),
     ("min_blocks", 2, 1_000),
+    ("unproven_queuing_pct", 0, 100),
     ("p999_margin_pct", 0, 1_000),
     ("p999_floor_s", 0, 1e9),
     ("starvation_wait_s", 1, 1e9),

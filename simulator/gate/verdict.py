@@ -71,6 +71,17 @@ class Verdict:
         """The policies that were better than the challenger, beyond the interval."""
         return tuple(str(row["policy"]) for row in self.comparisons if row["outcome"] == "worse")
 
+    @property
+    def study(self) -> str | None:
+        """The rules that were stated for a what-if, in words; None for a verdict by the release's own."""
+        return self.subject.get("study")
+
+    def as_study(self, stated: Mapping[str, Any]) -> "Verdict":
+        """The same decision as a what-if by other rules: it says so, and is never recorded as a verdict."""
+        rules = ", ".join(f"{name} = {value}" for name, value in sorted(stated.items()))
+        sentence = f"A study, not the verdict, of what follows from {rules}. {self.sentence}"
+        return replace(self, sentence=sentence, subject={**self.subject, "study": rules})
+
     def to_dict(self) -> dict[str, Any]:
         """JSON types and finite numbers only; raises BadInputError for a number that is not finite."""
         data = {"format_version": FORMAT_VERSION, **asdict(self)}

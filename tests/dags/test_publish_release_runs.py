@@ -18,7 +18,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     record: dict[str, Any] = {"published": [], "approved": True}
 
-    def read_verdict(*, tracking_uri: str, cluster: str, version: int | None) -> dict[str, Any]:
+    def read_verdict(*, tracking_uri: str, cluster: str, version: int | None, named: bool) -> dict[str, Any]:
+        assert named
         word = "approved" if record["approved"] else "refused"
         return {
             "cluster": cluster,

@@ -209,7 +209,7 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     where = {"lake_uri": str(lake), "cluster": "small", "tracking_uri": shop.uri}
     with pytest.raises(BadInputError, match="judged on what it has seen"):
         validate_release(**where, hold_out_days=2)
-    verdict = validate_release(**where, hold_out_days=1)
+    verdict = validate_release(**where, hold_out_days=1).verdict
     assert verdict.subject["release"] == built.version
     assert verdict.subject["champion_release"] == base
     assert verdict.subject["window_start"] == study.windows.until.isoformat(timespec="seconds")

@@ -299,12 +299,8 @@ def test_simulated_profiles_do_not_go_live_on_a_real_cluster(shop: Any) -> None:
         }  # fmt: skip
         with pytest.raises(ReleaseRefusedError, match="simulated profiles"):
             publish_release(tracking_uri=shop.uri, cluster="small", version=version)
-        assert (
-            publish_release(
-                tracking_uri=shop.uri, cluster="small", version=version, allow_simulated_profiles=True
-            ).version
-            == version
-        )
+        allowed = shop.approved(1, settings={"gss": 2, "allow_simulated_profiles": True})
+        assert publish_release(tracking_uri=shop.uri, cluster="small", version=allowed).version == allowed
     finally:
         for kind in ("throughput", "duration"):
             registry.set_version_tag(f"lucid-{kind}", 1, "synthetic_logs", "true")

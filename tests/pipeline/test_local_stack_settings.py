@@ -97,6 +97,13 @@ def test_a_wrong_approval_variable_is_one_line(monkeypatch, capsys, tmp_path: Pa
     )
 
 
+def test_a_wrong_rule_of_the_gate_is_said_before_anything_starts(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LUCID_GATE_RULES", '{"margin": 1}')
+    with pytest.raises(BadInputError, match="LUCID_GATE_RULES: Unknown gate setting 'margin'"):
+        local_stack.up(StackConfig(tmp_path, free_port(), free_port()), tell=lambda line: None)
+    assert not (tmp_path / "run" / "supervisor.json").exists()
+
+
 def test_secrets_are_generated_once_and_private(tmp_path: Path) -> None:
     config = StackConfig(tmp_path)
     first, second = stack_environment(config, {}), stack_environment(config, {})

@@ -165,7 +165,7 @@ def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
         return manifest, {**files, "duration.json": files["duration.json"][:-100]}
 
     monkeypatch.setattr(releases, "read_release", cut_off)
-    verdict = validate_release(**shared, hold_out_days=5, settings=QUICK, out_dir=tmp_path)
+    verdict = validate_release(**shared, hold_out_days=5, settings=QUICK, out_dir=tmp_path).verdict
     assert not verdict.approved
     assert failed(verdict) == ["release_loads"]
     assert "duration.json holds" in verdict.failed[0].sentence

@@ -1,5 +1,7 @@
 """A release pins every setting of its policy, not only those that somebody chose."""
 
+import re
+
 import pytest
 
 from cluster_logs.errors import BadInputError, UnknownNameError
@@ -36,6 +38,33 @@ def test_the_gates_rules_by_name():
         gate_settings({}, "guessed")
     with pytest.raises(BadInputError, match="-1"):
         gate_settings({"fifo_margin_pct": -1.0})
+
+
+def test_an_installation_sets_the_gates_rules_for_all_verdicts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LUCID_GATE_RULES", '{"margin_pct": 1.5, "unproven": "publish_harmless"}')
+    own = gate_settings({})
+    assert (own.rules.margin_pct, own.rules.unproven, own.stated) == (1.5, "publish_harmless", ())
+    chosen_for = own.preferring({"objective": "p99_pred_err_pct", "jct_price_pct": 40.0})
+    assert (chosen_for.rules.jct_price_pct, chosen_for.rules.margin_pct) == (40.0, 1.5)
+    what_if = gate_settings({"margin_pct": 9})
+    assert (what_if.rules.margin_pct, what_if.rules.unproven) == (9, "publish_harmless")
+    assert what_if.stated == ("margin_pct",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("margin_pct=1", "LUCID_GATE_RULES is not JSON"),
+        ("[1]", "not an object"),
+        ('{"margin": 1}', "LUCID_GATE_RULES: Unknown gate setting 'margin'"),
+        ('{"margin_pct": -1}', "LUCID_GATE_RULES: The gate's margin_pct is -1"),
+        ('{"unproven": "hope"}', "LUCID_GATE_RULES: Unknown answer to a window that proves nothing 'hope'"),
+    ],
+)
+def test_rules_that_an_installation_gets_wrong_are_named(monkeypatch: pytest.MonkeyPatch, text, said):
+    monkeypatch.setenv("LUCID_GATE_RULES", text)
+    with pytest.raises(BadInputError, match=re.escape(said)):
+        gate_settings({})
 
 
 def test_a_configuration_of_pcs_is_pinned_as_what_it_amounts_to():

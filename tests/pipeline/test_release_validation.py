@@ -199,7 +199,12 @@ def test_settings_out_of_range_are_named() -> None:
 def test_from_training_to_a_published_release_in_a_real_registry(
     world: World, mlflow_server: str, trained_versions: dict[str, int], tmp_path: Path
 ) -> None:
-    from lucid_models.releases.lifecycle import build_release, publish_release, show_release
+    from lucid_models.releases.lifecycle import (
+        build_release,
+        publish_release,
+        record_verdict,
+        show_release,
+    )
     from pipeline.validation.release_validation import validate_release
 
     shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}
@@ -213,7 +218,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     release = build_release(**build, settings=settings)
     verdict = validate_release(
         **shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK, out_dir=tmp_path / "first"
-    )
+    ).verdict
     assert verdict.approved, verdict.sentence
     assert verdict.subject["release"] == release.version
     champion = publish_release(tracking_uri=mlflow_server, cluster="small")
@@ -222,10 +227,28 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     assert shown.verdict["digest"] == verdict.digest()
 
     successor = build_release(**build, settings=settings | {"sharing": "none"})
-    beside = validate_release(**shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK)
+    beside = validate_release(**shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK).verdict
     assert beside.subject["release"] == successor.version
     assert beside.subject["champion_release"] == champion.version
     assert beside.reference == "champion"
+    # What if the gate asked for much more? A study says so beside the verdict, which stays as it was.
+    rules = replace(QUICK.rules, margin_pct=0.0, fairness_min_jobs=50)
+    strict = replace(QUICK, rules=rules, stated=("fairness_min_jobs", "margin_pct"))
+    study = validate_release(
+        **shared, hold_out_days=HOLD_OUT_DAYS, settings=strict, out_dir=tmp_path / "study"
+    )
+    assert study.verdict.study == "fairness_min_jobs = 50, margin_pct = 0.0"
+    assert study.verdict.sentence.startswith(
+        "A study, not the verdict, of what follows from fairness_min_jobs"
+    )
+    assert (tmp_path / "study" / "verdict.md").read_text().startswith("# Study: ")
+    in_small = {"tracking_uri": mlflow_server, "cluster": CLUSTER, "version": successor.version}
+    kept = show_release(**in_small)
+    assert kept.verdict["digest"] == beside.digest()
+    assert kept.verdict["run_id"] not in study.mlflow_path
+    with pytest.raises(BadInputError, match="A study is not a verdict"):
+        record_verdict(**in_small, verdict=study.verdict.to_dict())
+
     itself = validate_release(**shared, version=champion.version, hold_out_days=HOLD_OUT_DAYS, settings=QUICK)
-    assert itself.reference == "fifo"
-    assert any("is itself the champion" in said for said in itself.assumptions)
+    assert itself.verdict.reference == "fifo"
+    assert any("is itself the champion" in said for said in itself.verdict.assumptions)

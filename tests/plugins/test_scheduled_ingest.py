@@ -38,6 +38,7 @@ def test_the_clock_starts_no_retraining(monkeypatch: pytest.MonkeyPatch) -> None
         announcing.run(context("scheduled"))
     assert announcing.run(context("manual")) == {
         "cluster": "mini", "lake_uri": "/lake", "hold_out_days": 14, "as_of": None,
+        "allow_simulated_profiles": False,
     }  # fmt: skip
 
 

@@ -122,15 +122,56 @@ def test_without_a_champion_fifo_is_the_reference_and_that_is_said() -> None:
     assert "There is no champion yet: the reference is FIFO." in verdict.assumptions
 
 
-def test_profiling_on_an_idle_cluster_may_cost_what_fifos_margin_allows() -> None:
+HARMLESS = GateRules(unproven="publish_harmless")
+
+
+def test_a_window_in_which_nothing_queues_proves_nothing_and_waits() -> None:
+    nothing = {name: replay(np.zeros(600)) for name in ("challenger", "champion", "fifo", "sjf")}
+    verdict = decide(nothing)
+    assert not verdict.approved
+    assert verdict.objective["passed"]  # the same schedule as the champion's
+    assert [c.name for c in verdict.failed] == ["window_with_a_queue"]
+    assert verdict.sentence.startswith("Refused: next to nothing queues under FIFO or a rival, so the window")
+    assert "proves nothing" in verdict.failed[0].sentence
+    assert "unproven to publish_harmless" in verdict.failed[0].sentence
+    assert not any("does no harm" in said for said in verdict.assumptions)
+    assert Verdict.from_dict(json.loads(verdict.to_json())) == verdict
+
+
+def test_a_first_release_on_an_idle_cluster_goes_live_as_harmless_if_the_operator_says_so() -> None:
     idle = {"challenger": replay(np.full(600, 150.0)), "fifo": replay(np.zeros(600))}
-    verdict = decide(idle, champion=None)
+    assert not decide(idle, champion=None).approved
+    verdict = decide(idle, champion=None, rules=HARMLESS)
     assert verdict.approved
+    assert verdict.sentence.startswith("Approved as harmless: next to nothing queues")
     assert "within the margin of +5 % or +300 s" in verdict.sentence
+    assert "not measured: a window in which next to nothing queues" in verdict.sentence
     assert verdict.sentence.endswith("clearly loses to FIFO.")
-    assert not decide(idle, champion=None, rules=GateRules(fifo_margin_floor_s=100)).approved
-    beside_champion = idle | {"champion": replay(np.zeros(600))}
-    assert not decide(beside_champion).approved
+    for harmful in (idle | {"champion": replay(np.zeros(600))}, {**idle, "challenger": replay(waits(900))}):
+        champion = "champion" if "champion" in harmful else None
+        assert not decide(harmful, champion=champion, rules=HARMLESS).approved
+    strict = GateRules(unproven="publish_harmless", fifo_margin_floor_s=100)
+    assert not decide(idle, champion=None, rules=strict).approved
+
+
+def test_a_queue_in_the_warm_up_alone_proves_nothing() -> None:
+    submit = replay(np.zeros(600)).jobs["submit_time_s"].to_numpy()
+    early = np.where(submit < 2 * DAY_S, 50_000.0, 0.0)
+    results = {"challenger": replay(early * 0.1), "fifo": replay(early)}
+    assert decide(results, champion=None).approved
+    counted = MeasuredWindow(2 * DAY_S, 7 * DAY_S)
+    verdict = decide(results, champion=None, window=counted)
+    assert [c.name for c in verdict.failed] == ["window_with_a_queue"]
+
+
+@given(wait_s=st.floats(0, 400), limit_pct=st.floats(0, 10))
+@settings(max_examples=15, deadline=None)
+def test_what_proves_is_a_share_of_fifos_completion_time(wait_s: float, limit_pct: float) -> None:
+    results = {"challenger": replay(np.zeros(600)), "fifo": replay(np.full(600, wait_s))}
+    rules = GateRules(unproven_queuing_pct=limit_pct, resamples=100)
+    found = constraint(decide(results, champion=None, rules=rules), "window_with_a_queue")
+    mean_jct_s = results["fifo"].jobs["jct_s"].mean()
+    assert found.passed is bool(wait_s > limit_pct / 100 * mean_jct_s)
 
 
 def test_nobody_creeps_below_fifo_by_small_steps() -> None:

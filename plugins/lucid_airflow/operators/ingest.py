@@ -224,7 +224,10 @@ class IngestProfilesOperator(LucidOperator):
                 report.pair_rows,
             )
         if report.simulated:
-            self.log.warning("Profiles come from the simulated GPU; the release will say so.")
+            self.log.warning(
+                "Profiles come from the simulated GPU; the release will say so. The gate refuses it for a "
+                "real log, unless measured profiles are given or 'Simulated profiles may be published' is on."
+            )
         return asdict(report)
 
 
@@ -236,16 +239,30 @@ class AnnounceTablesOperator(LucidOperator):
     it, or by LUCID_RETRAIN_SCHEDULE.
     """
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of")
+    template_fields: Sequence[str] = (
+        "cluster",
+        "lake_uri",
+        "hold_out_days",
+        "as_of",
+        "allow_simulated_profiles",
+    )
 
     def __init__(
-        self, *, cluster: Any, lake_uri: Any = None, hold_out_days: Any = 14, as_of: Any = None, **kwargs: Any
+        self,
+        *,
+        cluster: Any,
+        lake_uri: Any = None,
+        hold_out_days: Any = 14,
+        as_of: Any = None,
+        allow_simulated_profiles: Any = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.cluster = cluster
         self.lake_uri = lake_uri
         self.hold_out_days = hold_out_days
         self.as_of = as_of
+        self.allow_simulated_profiles = allow_simulated_profiles
 
     def run(self, context: Any) -> dict[str, Any]:
         """Give each table's event the cluster, the lake and where the log's known part ends."""
@@ -258,6 +275,7 @@ class AnnounceTablesOperator(LucidOperator):
             "lake_uri": self.lake_uri or settings.lake_uri(),
             "hold_out_days": self.hold_out_days,
             "as_of": self.as_of or _iso(data_interval(context)[1]),
+            "allow_simulated_profiles": bool(self.allow_simulated_profiles),
         }
         announce(context, extra)
         return extra

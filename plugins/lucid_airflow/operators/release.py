@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class BuildReleaseOperator(LucidOperator):
     """Pin three model versions and the settings in a new release: the challenger.
 
-    A policy that a person picked for the champion is kept.
+    A policy that a person picked for the champion is kept, and so is its permission to learn from simulated
+    profiles; `allow_simulated_profiles` gives it.
 
     `versions`: those that this run trained (None: a model that it did not train); `kept`: the others'.
     """
@@ -29,6 +30,7 @@ class BuildReleaseOperator(LucidOperator):
         "training_until",
         "versions",
         "kept",
+        "allow_simulated_profiles",
     )
     operator_extra_links = (MlflowLink(),)
 
@@ -42,6 +44,7 @@ class BuildReleaseOperator(LucidOperator):
         versions: Any,
         kept: Any = None,
         as_of: Any = None,
+        allow_simulated_profiles: Any = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -52,6 +55,7 @@ class BuildReleaseOperator(LucidOperator):
         self.training_until = training_until
         self.versions = versions
         self.kept = kept
+        self.allow_simulated_profiles = allow_simulated_profiles
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
@@ -60,6 +64,7 @@ class BuildReleaseOperator(LucidOperator):
 
         from lucid_models.releases.lifecycle import build_release
         from pipeline.current_release import kept_policy
+        from pipeline.release_settings import allowing_simulated
 
         kept_of = kept_policy(settings.tracking_uri(), self.cluster)
         if kept_of.choice is not None:
@@ -71,7 +76,7 @@ class BuildReleaseOperator(LucidOperator):
             cluster=self.cluster,
             versions={**kept, **trained},
             policy=kept_of.policy,
-            settings=kept_of.settings,
+            settings=allowing_simulated(kept_of.settings, allow=bool(self.allow_simulated_profiles)),
             choice=kept_of.choice,
             training_until=datetime.fromisoformat(self.training_until),
         )
@@ -92,7 +97,7 @@ class BuildReleaseOperator(LucidOperator):
 class ValidateReleaseOperator(LucidOperator):
     """Replay the held-out window and let the gate judge. A refusal is a result, not a failure.
 
-    `rules`: the gate's, by name, in the place of their defaults and of what the release was chosen for.
+    `rules`: the gate's, by name, for a what-if: the result is a study, which leaves the verdict as it is.
     """
 
     template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of", "version", "rules")
@@ -133,7 +138,7 @@ class ValidateReleaseOperator(LucidOperator):
             version = show_release(
                 tracking_uri=tracking_uri, cluster=self.cluster, alias="challenger"
             ).version
-        verdict = validate_release(
+        validation = validate_release(
             lake_uri=self.lake_uri,
             cluster=self.cluster,
             tracking_uri=tracking_uri,
@@ -143,31 +148,62 @@ class ValidateReleaseOperator(LucidOperator):
             settings=gate_settings(self.rules or {}),
             progress=self.log_progress(),
         )
+        verdict = validation.verdict
         self.log.info("%s", verdict.sentence)
+        word = "approved" if verdict.approved else "refused"
         note_run(
             context,
-            f"Release {version} of {self.cluster} is {'approved' if verdict.approved else 'refused'}: "
-            f"{verdict.sentence}",
+            verdict.sentence
+            if verdict.study
+            else f"Release {version} of {self.cluster} is {word}: {verdict.sentence}",
         )
         for constraint in verdict.constraints:
             self.log.info("%s: %s", constraint.name, constraint.sentence)
-        self.mlflow_path = model_version_path(release_name(self.cluster), int(version))
-        result = {
+        release_page = model_version_path(release_name(self.cluster), int(version))
+        self.mlflow_path = validation.mlflow_path if verdict.study else release_page
+        # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
+        return {
             "cluster": self.cluster,
             "version": int(version),
             "approved": verdict.approved,
             "sentence": verdict.sentence,
+            "study": verdict.study,
+            **summarise_verdict(verdict.to_dict()),
         }
+
+
+class AnnounceVerdictOperator(LucidOperator):
+    """Tell `publish_release` that a release was judged; of a study it learns nothing.
+
+    `judged`: what `ValidateReleaseOperator` returned.
+    """
+
+    template_fields: Sequence[str] = ("judged",)
+
+    def __init__(self, *, judged: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.judged = judged
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Give the verdict's event the release and what was decided."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        if self.judged["study"]:
+            raise AirflowSkipException(
+                f"By other rules than the release's own ({self.judged['study']}): nothing is published on it."
+            )
+        result = {name: self.judged[name] for name in ("cluster", "version", "approved", "sentence")}
         announce(context, result)
-        # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
-        return {**result, **summarise_verdict(verdict.to_dict())}
+        return result
 
 
 class CheckVerdictOperator(LucidOperator):
-    """Go on only with an approved release; else say why, and end as skipped or failed (LUCID_REFUSED_RUNS).
+    """Go on only with an approved release that nothing else stands against; else say why, and end as skipped
+    or failed (LUCID_REFUSED_RUNS).
 
     `cluster` and `version`: empty: those of the event that started this run, else the only cluster that has a
-    release, and its challenger. The registry's word counts, not the event's: the event only says which.
+    release, and its challenger. The registry's word counts, not the event's: the event only says which. One
+    that was rolled back goes live again only when the form names it.
     """
 
     template_fields: Sequence[str] = ("cluster", "version")
@@ -194,7 +230,10 @@ class CheckVerdictOperator(LucidOperator):
         cluster = which_cluster(tracking_uri, self.cluster or announced.get("cluster"))
         version = self.version or (announced.get("version") if announced.get("cluster") == cluster else None)
         result = read_verdict(
-            tracking_uri=tracking_uri, cluster=cluster, version=int(version) if version else None
+            tracking_uri=tracking_uri,
+            cluster=cluster,
+            version=int(version) if version else None,
+            named=bool(self.version),
         )
         self.mlflow_path = model_version_path(release_name(cluster), result["version"])
         if not result["approved"]:

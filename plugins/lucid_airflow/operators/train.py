@@ -80,15 +80,21 @@ class ResolveTrainingOperator(ResolveInputsOperator):
     """Find out what a retraining is about: as its parent, and which models are trained.
 
     `models`: which to train (None: those that the events name; all of them unless every event names some).
+    `allow_simulated_profiles`: the form's or an event's word.
     What is not trained is kept: `kept` maps its name to the newest version for the cluster. A model that
     cannot be kept is trained as well, and the log says why. `models` and `kept` are XComs of their own.
     """
 
-    template_fields: Sequence[str] = (*ResolveInputsOperator.template_fields, "models")
+    template_fields: Sequence[str] = (
+        *ResolveInputsOperator.template_fields,
+        "models",
+        "allow_simulated_profiles",
+    )
 
-    def __init__(self, *, models: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, models: Any = None, allow_simulated_profiles: Any = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.models = models
+        self.allow_simulated_profiles = allow_simulated_profiles
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and events, and plan the training."""
@@ -124,6 +130,9 @@ class ResolveTrainingOperator(ResolveInputsOperator):
             "training_until": plan.training_until.isoformat(),
             "models": list(plan.train),
             "kept": plan.kept,
+            "allow_simulated_profiles": bool(
+                self.allow_simulated_profiles or announced.get("allow_simulated_profiles")
+            ),
         }
         self.log.info("This run is about %s", inputs)
         return inputs

@@ -1,0 +1,33 @@
+"""What stands against publishing a release: one list, for the person who approves and for publishing."""
+
+from collections.abc import Callable
+
+from cluster_logs.errors import LucidError, NotFoundError, ReleaseRefusedError
+from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.files import load_release_scorers
+from lucid_models.releases.store import check_not_rolled_back, check_provenance, check_verdict, read_release
+
+
+def publication_obstacles(registry: Registry, release: RegisteredVersion, *, named: bool) -> list[LucidError]:
+    """Every reason for which a release cannot become the champion now; empty when there is none.
+
+    `named`: a person named this very version, which is how one that was rolled back goes live again.
+    """
+
+    def check_contents() -> None:
+        manifest, files = read_release(registry, release)
+        check_provenance(manifest, release.version)
+        load_release_scorers(manifest, files)
+
+    checks: list[Callable[[], None]] = [lambda: check_verdict(registry, release), check_contents]
+    if not named:
+        checks.insert(0, lambda: check_not_rolled_back(release))
+    return [problem for check in checks if (problem := _problem(check)) is not None]
+
+
+def _problem(check: Callable[[], None]) -> LucidError | None:
+    try:
+        check()
+    except (ReleaseRefusedError, NotFoundError) as error:
+        return error
+    return None

@@ -1,0 +1,40 @@
+"""Which week of a real log the demo shows: chosen by load, before any release is judged."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cluster_logs.ingest import read_jobs_file
+from pipeline.demo import PHILLY_AS_OF, demo_parameters
+from pipeline.simulation import simulate_log
+
+REFERENCE = os.environ.get("LUCID_REFERENCE_DATA", "")
+WEEK, HISTORY = pd.Timedelta(days=7), pd.Timedelta(days=28)
+
+
+@pytest.mark.skipif(not REFERENCE, reason="LUCID_REFERENCE_DATA is not set")
+@pytest.mark.reference
+def test_the_demo_shows_the_most_loaded_week_that_leaves_four_weeks_to_learn_from(
+    tmp_path: Path,
+) -> None:
+    form = demo_parameters(REFERENCE, days=30, hold_out_days=7)
+    log, nodes = Path(form["input_uri"]), Path(form["nodes_uri"])
+    times = read_jobs_file(str(log), form["source_format"])[0]["submit_time"]
+    simulate_log(
+        jobs_path=log,
+        source_format=form["source_format"],
+        policies=["fifo"],
+        nodes_path=nodes,
+        out_dir=tmp_path,
+    )
+    replayed = pd.read_csv(tmp_path / "jobs_fifo.csv")
+    submitted = times.min() + pd.to_timedelta(replayed["submit_time_s"], unit="s")
+    ends = pd.date_range((times.min() + HISTORY + WEEK).ceil("D"), times.max().floor("D"), freq="D")
+    shares = []
+    for end in ends:
+        week = replayed[(submitted >= end - WEEK) & (submitted < end)]
+        shares.append(week["queuing_delay_s"].mean() / week["jct_s"].mean())
+    assert str(ends[int(np.argmax(shares))].date()) == PHILLY_AS_OF == form["as_of"]
