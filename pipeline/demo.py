@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import LucidError, NotFoundError, ServiceUnavailableError
+from cluster_logs.screen_text import on_screen
 from pipeline.airflow_client import AirflowClient
 from pipeline.local_stack import add_stack_options, config_from, connect, login_lines, running_stack, say, up
 from pipeline.stack_config import StackConfig
@@ -212,7 +213,7 @@ def main(argv: list[str] | None = None) -> int:
             outcome = follow_chain(airflow, run_id, timeout_s=arguments.timeout_s)
             print_outcome(airflow, outcome, config)
     except LucidError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {on_screen(str(error))}", file=sys.stderr)
         return EXIT_FAILED
     for line in login_lines(config):
         print(line)

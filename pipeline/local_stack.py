@@ -26,6 +26,7 @@ import psutil
 from cluster_logs.bounded_http import BoundedClient
 from cluster_logs.environment import read_switch
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from cluster_logs.screen_text import on_screen
 from pipeline import settings
 from pipeline.airflow_client import HEALTH_LIMITS, AirflowClient
 from pipeline.stack_config import (
@@ -405,7 +406,7 @@ def main(argv: list[str] | None = None) -> int:
             print(json.dumps(document, indent=2))
             return 0 if document["running"] else 3
     except LucidError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {on_screen(str(error))}", file=sys.stderr)
         return 1
     return 0
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from cluster_logs.csv_files import write_csv
 from cluster_logs.errors import BadInputError
 from simulator.cluster_changes import ClusterChange
 from simulator.recorder import Recorder
@@ -129,7 +130,7 @@ class RunWatch:
             self.mean_waits_s = mean_waits(waits)
             if self.watching.waits:
                 path = self.out_dir / f"waits_{self.policy}.csv"
-                waits.to_csv(path, index=False, lineterminator="\n")
+                write_csv(waits, path)
                 self.written.append(path)
             for job_id in self.watching.why:
                 self.why += [{**row, "sentences": explain_wait(row)} for row in rows_of_job(waits, job_id)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from cluster_logs.errors import LucidError
 from cluster_logs.progress import reporting
+from cluster_logs.screen_text import on_screen
 from profiler_jobs.commands import (
     Asked,
     compare_tables,
@@ -159,12 +160,14 @@ def _asked(options: argparse.Namespace) -> Asked:
 
 
 def _print(options: argparse.Namespace, document: object, lines: Sequence[str]) -> None:
-    text = json.dumps(document, indent=2, allow_nan=False) if options.json else "\n".join(lines)
+    text = (
+        json.dumps(document, indent=2, allow_nan=False) if options.json else "\n".join(map(on_screen, lines))
+    )
     sys.stdout.write(text + "\n")
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    sys.stderr.write(on_screen(line) + "\n")
 
 
 if __name__ == "__main__":

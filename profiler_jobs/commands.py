@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.csv_files import write_csv
 from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from cluster_logs.progress import Progress, clock_time, silent
 from profiler_jobs.comparison import Comparison, check_self_pairs, compare_profiles
@@ -233,9 +234,9 @@ def write_summary(table: str, directory: str | None) -> tuple[ProfileSet, tuple[
         return profiles, ()
     files = write_profiles(profiles, directory)
     rejected = Path(directory) / "rejected.csv"
-    profiles.rejected.to_csv(rejected, index=False)
+    write_csv(profiles.rejected, rejected)
     too_big = Path(directory) / "out_of_memory.csv"
-    profiles.out_of_memory.to_csv(too_big, index=False)
+    write_csv(profiles.out_of_memory, too_big)
     return profiles, (*files, rejected, too_big)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import pandas as pd
 import pyarrow as pa
 
+from cluster_logs.csv_files import as_text, write_csv
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.input_roots import admitted, check_opened
 
@@ -178,8 +179,8 @@ def write_profiles(profiles: ProfileSet, directory: str | Path) -> tuple[Path, P
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     solo, pairs = folder / "solo_profiles.csv", folder / "pair_profiles.csv"
-    profiles.solo.to_csv(solo, index=False)
-    profiles.pairs.to_csv(pairs, index=False)
+    write_csv(profiles.solo, solo)
+    write_csv(profiles.pairs, pairs)
     return solo, pairs
 
 
@@ -223,7 +224,7 @@ def _read_csv(path: str | Path) -> pd.DataFrame:
         ) from error
     if frame.empty:
         raise BadInputError(f"{file} has a header but no rows.", remedy="Give at least one measured row.")
-    return frame
+    return frame.map(as_text)
 
 
 def _own_columns(schema: pa.Schema) -> dict[str, str]:

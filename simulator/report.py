@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from cluster_logs.csv_files import write_csv
 from simulator.metrics import by_group
 from simulator.result import SimulationResult
 
@@ -38,9 +39,7 @@ def write_results(
     for name, result in results.items():
         path = out_dir / f"jobs_{name}.csv"
         foretold = [column for column in PREDICTION_COLUMNS if column in result.jobs]
-        result.jobs[[*JOB_FILE_COLUMNS, *foretold, *MORE_JOB_FILE_COLUMNS]].to_csv(
-            path, index=False, lineterminator="\n"
-        )
+        write_csv(result.jobs[[*JOB_FILE_COLUMNS, *foretold, *MORE_JOB_FILE_COLUMNS]], path)
         written.append(path)
         ended = result.jobs[result.jobs["end_time_s"].notna()]
         summaries.append(

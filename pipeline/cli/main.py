@@ -9,6 +9,7 @@ import typer
 
 from cluster_logs.disk_errors import disk_error
 from cluster_logs.errors import LucidError
+from cluster_logs.screen_text import ScreenFormatter
 from pipeline.cli import (
     evaluate,
     explain,
@@ -66,6 +67,7 @@ def options(
     os.environ["LUCID_DEBUG"] = "1" if debug else ""
     level = logging.INFO if debug else logging.WARNING
     shown = logging.StreamHandler(sys.stderr)
+    shown.setFormatter(ScreenFormatter(logging.BASIC_FORMAT))
     shown.setLevel(level)  # the handler's own level holds for libraries that set their loggers' levels
     logging.basicConfig(handlers=[shown], level=level)
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if debug else "WARNING")

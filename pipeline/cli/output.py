@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cluster_logs.progress import Progress, reporting
+from cluster_logs.screen_text import on_screen
 from pipeline.plain_values import plain as plain
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -45,6 +47,13 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def _text(value: Any) -> "Text":
+    """A value as text that is neither markup nor a terminal's command, whatever users named."""
+    from rich.text import Text
+
+    return Text(on_screen(shown(value)))
+
+
 def _people() -> "Console":
     from rich.console import Console
 
@@ -61,17 +70,17 @@ def print_table(
     from rich.table import Table
 
     names = list(columns or (rows[0].keys() if rows else ()))
-    table = Table(title=title, title_justify="left")
+    table = Table(title=_text(title) if title else None, title_justify="left")
     for name in names:
         numeric = all(isinstance(plain(row.get(name)), int | float | None) for row in rows)
         table.add_column(
-            name.replace("_", " "),
+            _text(name.replace("_", " ")),
             justify="right" if numeric else "left",
             overflow="fold",
             min_width=max((len(shown(row.get(name))) for row in rows), default=0) if numeric else None,
         )
     for row in rows:
-        table.add_row(*(shown(row.get(name)) for name in names))
+        table.add_row(*(_text(row.get(name)) for name in names))
     _people().print(table)
 
 
@@ -79,22 +88,23 @@ def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
     """Print one fact a line."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    heading = _text(title) if title else None
+    table = Table(title=heading, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), shown(value))
+        table.add_row(_text(name.replace("_", " ")), _text(value))
     _people().print(table)
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Print text as it is, after an empty line."""
-    sys.stdout.write("\n" + "\n".join(lines) + "\n")
+    """Print lines after an empty one."""
+    sys.stdout.write("\n" + "\n".join(map(on_screen, lines)) + "\n")
 
 
 def say(line: str) -> None:
     """Write one line to standard error."""
-    sys.stderr.write(line + "\n")
+    sys.stderr.write(on_screen(line) + "\n")
 
 
 @contextmanager

@@ -278,7 +278,7 @@ def sweep_reporter() -> Iterator["Watch"]:
     bar = ProgressBar(
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         console=Console(stderr=True),
         transient=True,
     )

@@ -1,12 +1,12 @@
 """Writes a search's front beside it, and into MLflow: one run a search."""
 
-import csv
 import io
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.csv_files import write_rows
 from cluster_logs.errors import NotFoundError
 from cluster_logs.storage import locate, write_atomically
 from lucid_models.registry import Registry, Run
@@ -45,9 +45,7 @@ def write_report(study: Study, front: Front) -> tuple[str, ...]:
     """Write front.html and front.csv beside front.json; return the URIs of all three."""
     rows = front_rows(front)
     table = io.StringIO()
-    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write_rows(rows, list(rows[0]), table)
     _write_text(f"{study.uri}/{PAGE_FILE}", front_page(study, front))
     _write_text(f"{study.uri}/{TABLE_FILE}", table.getvalue())
     return tuple(f"{study.uri}/{name}" for name in (PAGE_FILE, TABLE_FILE, FRONT_FILE))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cluster_logs.csv_files import write_csv
 from cluster_logs.progress import Progress, silent
 from pipeline.reproduction.ablations import ablation_runs, ablation_sections
 from pipeline.reproduction.claims import Evidence, claims_section, standing
@@ -132,7 +133,7 @@ def write_runs(evaluation: Evaluation, out_dir: Path) -> Path:
     """Write runs.csv: every simulation of the evaluation."""
     out_dir.mkdir(parents=True, exist_ok=True)
     path = out_dir / "runs.csv"
-    evaluation.runs_table().to_csv(path, index=False)
+    write_csv(evaluation.runs_table(), path)
     return path
 
 

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from cluster_logs.csv_files import write_csv
 from pipeline.reproduction.sections import Section, markdown_table
 
 REPORT_MD, REPORT_HTML = "report.md", "report.html"
@@ -82,7 +83,7 @@ def write_report(report: Report, out_dir: Path) -> list[Path]:
     for section in report.sections:
         if not section.tidy.empty:
             written.append(out_dir / f"{section.key}.csv")
-            section.tidy.to_csv(written[-1], index=False)
+            write_csv(section.tidy, written[-1])
         if section.figure is not None:
             name = f"{section.key}.png"
             pictures[name] = png(section.figure)

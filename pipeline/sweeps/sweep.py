@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from cluster_logs.csv_files import csv_text
 from cluster_logs.errors import BadInputError, LucidError, NotFoundError
 from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import list_files, locate, write_atomically
@@ -187,7 +188,7 @@ def collect_sweep(plan: SweepPlan, *, figures: bool = True, manifest: bool = Fal
     fs, folder = locate(plan.uri)
     parquet = pa.Table.from_pandas(table, preserve_index=False)
     write_atomically(fs, f"{folder}/{TABLE_FILE}", partial(pq.write_table, parquet))
-    text = table.to_csv(index=False, lineterminator="\n")
+    text = csv_text(table)
     write_atomically(fs, f"{folder}/{CSV_FILE}", lambda sink: sink.write(text.encode()))
     drawn = _draw(table, fs, folder) if figures else ()
     if manifest:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cluster_logs.csv_files import csv_text
 from cluster_logs.storage import locate, write_atomically
 from lucid_models.registry import Registry
 from pipeline.sweeps.inputs import read_bytes
@@ -32,8 +33,8 @@ def write_report(study: Study, proposal: Proposal) -> tuple[str, ...]:
     weights = weights_of(study, trials)
     table = sensitivity_table(study.space, trials)
     texts = {
-        TRIALS_FILE: trials_table(study, trials).to_csv(index=False, lineterminator="\n"),
-        SENSITIVITY_FILE: table.to_csv(index=False, lineterminator="\n"),
+        TRIALS_FILE: csv_text(trials_table(study, trials)),
+        SENSITIVITY_FILE: csv_text(table),
         REPORT_FILE: f"# Tuning {study.cluster}\n\n{study_markdown(study, trials, proposal, weights)}\n",
     }
     fs, folder = locate(study.uri)

@@ -1,6 +1,5 @@
 """The result of `lucid replay-updates` as files: tables, a page of them in Markdown, plots."""
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from cluster_logs.csv_files import write_rows
 from pipeline.plain_values import plain
 from pipeline.reproduction.report import png
 from pipeline.reproduction.sections import markdown_table, number
@@ -35,9 +35,7 @@ def write_updates(document: Mapping[str, Any], out_dir: Path) -> list[Path]:
         if rows:
             files.append(out_dir / f"{name}.csv")
             with files[-1].open("w", encoding="utf-8", newline="") as stream:
-                writer = csv.DictWriter(stream, list(rows[0]))
-                writer.writeheader()
-                writer.writerows({**dict.fromkeys(rows[0]), **row} for row in rows)
+                write_rows(({**dict.fromkeys(rows[0]), **row} for row in rows), list(rows[0]), stream)
     files.append(out_dir / PAGE)
     files[-1].write_text(updates_markdown(document), encoding="utf-8")
     if document[OVER_TIME]:

@@ -1,12 +1,12 @@
 """The verdict for people: a page, the policies' table, and two plots."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cluster_logs.csv_files import write_rows
 from simulator.gate.constraints import number
 from simulator.gate.metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
 from simulator.gate.verdict import Constraint, Verdict
@@ -54,9 +54,7 @@ def write_report(
         return paths
     table = out_dir / "policies.csv"
     with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(verdict.policies[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(verdict.policies)
+        write_rows(verdict.policies, list(verdict.policies[0]), file)
     shared, figures = align(results, window)
     order = [str(row["policy"]) for row in verdict.policies if row["policy"] in figures]
     figures = {name: figures[name] for name in order}

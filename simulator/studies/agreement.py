@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cluster_logs.csv_files import as_text
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.readers.nodes_file import read_nodes_file
@@ -110,6 +111,7 @@ def read_schedule(path: Path) -> pd.DataFrame:
         raise BadInputError(
             f"{path} lacks {', '.join(missing)}.", remedy=f"A schedule has {', '.join(SCHEDULE_COLUMNS)}."
         )
+    schedule["job_id"] = schedule["job_id"].map(as_text)  # a file of ours is one too
     return schedule.set_index("job_id")
 
 

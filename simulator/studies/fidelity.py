@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from cluster_logs.csv_files import write_csv
 from cluster_logs.errors import LucidError
 from simulator.rules import ALL, ARTIFACTS, LUCID_SIMULATOR, WITHOUT
 from simulator.studies.agreement import (
@@ -279,7 +280,7 @@ def main(arguments: list[str]) -> int:
         found = compare_schedules(part.replayed(chosen.policy, chosen.rules), read_schedule(chosen.schedule))
         print(report(found))
         if chosen.differences is not None and found.differences is not None:
-            found.differences.to_csv(chosen.differences, index=False)
+            write_csv(found.differences, Path(chosen.differences))
         return 0
     folder = (data or Path()) / "reference" / "lucid"
     tables = {"described": faults_described(), **{name: make(folder) for name, make in TABLES.items()}}
