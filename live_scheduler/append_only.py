@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from cluster_logs.private_files import private_folder
+
 
 def append_lines(path: Path, lines: Iterable[str], *, for_good: bool = True) -> int:
     """Append lines (without their ends) in one piece, readable by the owner only; return the file's size.
@@ -12,7 +14,7 @@ def append_lines(path: Path, lines: Iterable[str], *, for_good: bool = True) -> 
     which the next call keeps apart from its own lines.
     """
     text = "".join(f"{line}\n" for line in lines)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent, tighten=False)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         size = os.fstat(handle).st_size

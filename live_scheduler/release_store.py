@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import ReleaseRefusedError
+from cluster_logs.private_files import private_folder
 from live_scheduler.release import LiveRelease
 from lucid_models.releases.files import check_size, load_release_scorers
 from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest
@@ -39,7 +40,7 @@ class ReleaseStore:
         name = f"{release.version}-{release.manifest_sha256[:16]}"
         home = self.folder / release.manifest.cluster
         releases = home / "releases"
-        releases.mkdir(parents=True, exist_ok=True)
+        private_folder(releases)
         target = releases / name
         if not _holds(target, files):
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=releases))
@@ -108,7 +109,7 @@ class ReleaseStore:
     def write_status(self, cluster: str, alias: str, status: Mapping[str, Any]) -> None:
         """Replace the status file of a cluster's alias; raises OSError."""
         home = self.folder / cluster
-        home.mkdir(parents=True, exist_ok=True)
+        private_folder(home, tighten=False)
         self._replace(home / f"status-{alias}.json", status)
 
     def _replace(self, path: Path, document: Mapping[str, Any]) -> None:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from cluster_logs.private_files import private_folder
+
 
 def state_folder(state_dir: Path, cluster: str) -> Path:
     """Return the folder of a cluster's live scheduler below `state_dir`, made for its owner only."""
-    folder = state_dir / "live" / cluster
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
+    return private_folder(state_dir / "live" / cluster)

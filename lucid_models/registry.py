@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from cluster_logs.errors import LucidError, NotFoundError, ServiceUnavailableError
+from cluster_logs.private_files import private_database
 from lucid_models.code_version import CodeVersion, code_version
 from lucid_models.serving_frames import INPUT_COLUMNS, OUTPUT_COLUMNS, Columns
 
 Result = TypeVar("Result")
 
+_SQLITE = "sqlite:///"
 _QUIET = {
     # No telemetry leaves the machine; standard output belongs to the commands' own results.
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -76,6 +78,8 @@ class Registry:
     def __init__(self, tracking_uri: str) -> None:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
+        if tracking_uri.startswith(_SQLITE) and Path(tracking_uri.removeprefix(_SQLITE)).parent.is_dir():
+            private_database(Path(tracking_uri.removeprefix(_SQLITE)))
         from mlflow import MlflowClient
 
         self.tracking_uri = tracking_uri
@@ -157,10 +161,9 @@ class Registry:
 
     def _artifact_root(self) -> str | None:
         """Beside a SQLite store, not in the working directory; a server decides for itself."""
-        scheme = "sqlite:///"
-        if not self.tracking_uri.startswith(scheme):
+        if not self.tracking_uri.startswith(_SQLITE):
             return None
-        return str(Path(self.tracking_uri.removeprefix(scheme)).parent.absolute() / "artifacts")
+        return str(Path(self.tracking_uri.removeprefix(_SQLITE)).parent.absolute() / "artifacts")
 
     # Registered models ---------------------------------------------------------------------------------
 

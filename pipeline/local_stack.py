@@ -26,6 +26,7 @@ import psutil
 from cluster_logs.bounded_http import BoundedClient
 from cluster_logs.environment import read_switch
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from cluster_logs.private_files import PRIVATE_UMASK, private_database, private_folder
 from cluster_logs.screen_text import on_screen
 from pipeline import settings
 from pipeline.airflow_client import HEALTH_LIMITS, AirflowClient
@@ -195,9 +196,11 @@ def login_lines(config: StackConfig) -> list[str]:
 
 def _start(config: StackConfig, tell: Say) -> None:
     artifacts = config.mlflow_dir / "artifacts"
-    for folder in (config.run_dir, config.log_dir, config.airflow_home, artifacts, config.inbox_dir):
-        folder.mkdir(parents=True, exist_ok=True)
-    config.secrets_dir.mkdir(mode=0o700, exist_ok=True)
+    private = (config.run_dir, config.log_dir, config.airflow_home, config.mlflow_dir, config.secrets_dir)
+    for folder in (*private, artifacts, config.inbox_dir):
+        private_folder(folder, tighten=folder in private)
+    for database in (config.airflow_database, config.mlflow_dir / "mlflow.db"):
+        private_database(database)
     prepared = _prepared(config)
     if not prepared:
         config.migrated_marker.unlink(missing_ok=True)
@@ -223,6 +226,7 @@ def _start(config: StackConfig, tell: Say) -> None:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=PRIVATE_UMASK,
         )
     if not prepared:
         _prepare_database(config, environment, tell)
@@ -249,6 +253,7 @@ def _prepare_database(config: StackConfig, environment: Mapping[str, str], tell:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
+            umask=PRIVATE_UMASK,
             check=False,
         )
     if migrated.returncode != 0:
@@ -345,7 +350,7 @@ def _end_leftovers(config: StackConfig) -> bool:
 @contextlib.contextmanager
 def _only_one(config: StackConfig) -> Iterator[None]:
     """Let one `up` at a time work on a folder."""
-    config.run_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(config.run_dir)
     with (config.run_dir / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from cluster_logs.private_files import private_database, private_folder
+
 DEFAULT_SERVER = "http://127.0.0.1:5000"
 
 
@@ -21,9 +23,8 @@ def tracking_uri() -> str:
     known = _server_uri()
     if known:
         return known
-    store = state_dir() / "mlflow-local"
-    store.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{store / 'mlflow.db'}"
+    store = private_folder(state_dir() / "mlflow-local")
+    return f"sqlite:///{private_database(store / 'mlflow.db')}"
 
 
 def server_uri() -> str:

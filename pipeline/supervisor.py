@@ -26,6 +26,8 @@ from typing import Any
 
 import psutil
 
+from cluster_logs.private_files import private_folder
+
 PROCESSES_FILE = "processes.json"
 SUPERVISOR_FILE = "supervisor.json"
 STATUS_FILE = "status.json"
@@ -79,7 +81,7 @@ def _listens(port: int) -> bool:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent, tighten=False)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

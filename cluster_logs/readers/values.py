@@ -123,12 +123,18 @@ def _to_us(column: pa.Array) -> IntArray:
 
 
 def _checked(values: IntArray, time_zone: str, local: bool) -> Instants:
-    known = values != NOT_A_TIME
-    implausible = known & ((values < FIRST_US) | (values >= END_US))
+    """Refuse what lies outside as it is read and, on a local clock, as the instant that it is."""
+    implausible = _outside(values)
     values = np.where(implausible, NOT_A_TIME, values)
     if local:
         values = local_to_utc(values, time_zone)
+        implausible |= _outside(values)
+        values = np.where(implausible, NOT_A_TIME, values)
     return Instants(values, np.zeros(len(values), dtype=bool), implausible)
+
+
+def _outside(values: IntArray) -> Mask:
+    return np.asarray((values != NOT_A_TIME) & ((values < FIRST_US) | (values >= END_US)), dtype=bool)
 
 
 def _cast_what_can_be(text: pa.Array, kind: pa.DataType) -> tuple[IntArray, Mask]:

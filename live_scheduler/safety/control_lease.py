@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from cluster_logs.private_files import private_folder
 from live_scheduler.adapter import Change, PriorityRange
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
@@ -64,7 +65,7 @@ class ControlLease:
         Raises BadInputError where another daemon lives or the folder cannot be written.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.folder, tighten=False)
             if not self._lock.acquire():
                 raise BadInputError(
                     f"A daemon runs with the state {self.folder} already"

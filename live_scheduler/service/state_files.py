@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from cluster_logs.private_files import private_folder
 
 TOKEN_FILE = "token"  # noqa: S105  (a file's name)
 ENDPOINT_FILE = "endpoint.json"
@@ -33,7 +34,7 @@ def token_of(state_dir: Path) -> str:
     Raises BadInputError when the file holds none, or when others may read it.
     """
     path = state_dir / TOKEN_FILE
-    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(state_dir, tighten=False)
     fresh = path.with_name(f".{TOKEN_FILE}-{os.getpid()}-{secrets.token_hex(4)}")
     if not path.exists():
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -80,7 +81,7 @@ def write_endpoint(state_dir: Path, *, cluster: str, http: str | None, grpc: str
     """Say where this process listens; return the file's path. Raises OSError."""
     endpoint = Endpoint(cluster, os.getpid(), _started_after_boot_s(os.getpid()), http, grpc)
     path = state_dir / ENDPOINT_FILE
-    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(state_dir, tighten=False)
     fresh = path.with_name(f".{ENDPOINT_FILE}-{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

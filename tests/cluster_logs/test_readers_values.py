@@ -42,6 +42,33 @@ def test_helios_times_are_shanghai_clock_times() -> None:
     assert job(read("helios", time_zone="UTC"), "1")["submit_time"] == utc("2020-04-01 00:00:10")
 
 
+@pytest.mark.parametrize(
+    ("zone", "reading", "kept"),
+    [
+        ("Asia/Shanghai", "1970-01-01 00:00:10", False),  # 1969 in UTC
+        ("Asia/Shanghai", "1970-01-01 08:00:00", True),
+        ("UTC", "1970-01-01 00:00:00", True),
+        ("America/Los_Angeles", "2099-12-31 20:00:00", False),  # 2100 in UTC
+        ("America/Los_Angeles", "2099-12-31 15:00:00", True),
+    ],
+)
+def test_the_plausible_years_are_those_of_the_instant(
+    tmp_path: Path, zone: str, reading: str, kept: bool
+) -> None:
+    header = (
+        "job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
+    )
+    start = pd.Timestamp(reading)
+    rows = f"1,u,vc,a,1,4,1,COMPLETED,{start},{start},{start + pd.Timedelta(minutes=1)},60,0"
+    path = tmp_path / "log.csv"
+    path.write_text(f"{header}\n{rows}\n")
+    jobs, account = read_jobs_file(str(path), "helios", time_zone=zone, max_bad_share=1.0)
+    assert len(jobs) == kept
+    assert account.rows_quarantined == (not kept)
+    if kept:
+        assert 1970 <= jobs["submit_time"].iloc[0].year <= 2099
+
+
 def test_helios_states_and_cpu_jobs() -> None:
     jobs = read("helios")
     assert job(jobs, "2")["gpus"] == 0
