@@ -34,7 +34,7 @@ def test_a_poll_ends_whatever_answers(
 ) -> None:
     monkeypatch.setattr(release_server, "ALIAS_LIMITS", AnswerLimits(1 << 20, 0.5))
     server.attack = attack
-    client = ReleaseClient(server.uri, "champion", tmp_path)
+    client = ReleaseClient(server.uri, "champion", tmp_path, cluster="small")
     began = time.monotonic()
     client.poll()
     assert time.monotonic() - began < GENEROUS_S
@@ -58,7 +58,7 @@ def test_a_file_is_as_long_as_is_pinned_and_arrives_in_time(
     server.attack = attack
     files = ReleaseServer(server.uri, download_limit_s=0.5 if attack == "drip body" else GENEROUS_S)
     with pytest.raises(kind, match=r"duration\.json of release 3"):
-        files.fetch(3, "duration.json", 1 << 20)
+        files.fetch("lucid-release-small", 3, "duration.json", 1 << 20)
     files.close()
 
 
@@ -66,7 +66,7 @@ def test_what_is_in_use_is_stale_after_missed_polls(
     tmp_path: Path, small_model_files: dict[str, list[Path]], server: HostileServer
 ) -> None:
     keep_release(tmp_path, small_model_files)
-    client = ReleaseClient(AWAY, "champion", tmp_path, stale_after_polls=3)
+    client = ReleaseClient(AWAY, "champion", tmp_path, stale_after_polls=3, cluster="small")
 
     def modes() -> list[str]:
         seen = []
@@ -76,7 +76,7 @@ def test_what_is_in_use_is_stale_after_missed_polls(
         return seen
 
     assert modes() == ["last known good", "last known good", "stale"]
-    assert json.loads((tmp_path / "status-champion.json").read_text())["mode"] == "stale"
+    assert json.loads((tmp_path / "small" / "status-champion.json").read_text())["mode"] == "stale"
     # A word from the server, even one that there is no such alias, ends it.
     server.body = json.dumps({"model_version": {"version": "9", "tags": []}}).encode()
     client._server = ReleaseServer(server.uri)
@@ -88,6 +88,6 @@ def test_what_is_in_use_is_stale_after_missed_polls(
 def test_a_token_is_for_tls_or_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
     with pytest.raises(BadInputError, match=r"readable.*LUCID_PLAIN_HTTP_HOSTS=mlflow\.example\.org"):
-        ReleaseClient("http://mlflow.example.org:5000", "champion", tmp_path)
+        ReleaseClient("http://mlflow.example.org:5000", "champion", tmp_path, cluster="small")
     monkeypatch.setenv("LUCID_PLAIN_HTTP_HOSTS", "mlflow.example.org")
-    ReleaseClient("http://mlflow.example.org:5000", "champion", tmp_path).close()
+    ReleaseClient("http://mlflow.example.org:5000", "champion", tmp_path, cluster="small").close()
