@@ -16,6 +16,7 @@ from typing import Any
 from cluster_logs.errors import LucidError, NotFoundError
 from cluster_logs.progress import Progress, silent
 from pipeline.plain_values import plain
+from pipeline.release_settings import gate_settings
 from pipeline.tuning.files import read_json, write_json
 from pipeline.tuning.rounds import Trial, best_trial, replayer_of, trials_of
 from pipeline.tuning.space import SYMBOLS, THRESHOLDS, Value, shown
@@ -74,7 +75,8 @@ class Proposal:
 
 
 def propose(study: Study, *, rules: GateRules | None = None, progress: Progress = silent) -> Proposal:
-    """Validate the best trial, and store and return the proposal. `rules`: the gate's, its margin aside.
+    """Validate the best trial, and store and return the proposal. `rules`: the gate's, its margin aside; by
+    default the installation's.
 
     Raises LucidError when the current settings have no figures.
     """
@@ -104,7 +106,7 @@ def propose(study: Study, *, rules: GateRules | None = None, progress: Progress 
         )
     else:
         progress(0, None, "validating the best trial")
-        validation = _validate(study, current, best, rules or GateRules())
+        validation = _validate(study, current, best, rules or gate_settings({}).rules)
         proposed, why = _passes(validation)
         verb = "Proposed" if proposed else "Not proposed"
         sentence = f"{verb}: {_said(changes)}. {why}"

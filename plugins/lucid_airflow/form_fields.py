@@ -51,7 +51,7 @@ def approval_required() -> Param:
         return Param(
             True,
             type="boolean",
-            const=True,
+            enum=[True],
             title=title,
             description="This installation requires it (LUCID_REQUIRE_APPROVAL); no run can switch it off.",
         )
