@@ -2,6 +2,9 @@
 
 import re
 
+MOST_HOSTS = 100_000  # of one list: more are a slip of the pen
+_NUMBER = re.compile(r"[0-9]{1,6}")
+
 
 def expand_hosts(text: str) -> list[str]:
     """The nodes of a Slurm host list: `gpu[01-03,7],login` is gpu01, gpu02, gpu03, gpu7, login."""
@@ -10,9 +13,10 @@ def expand_hosts(text: str) -> list[str]:
         names = [""]
         for plain, ranges in re.findall(r"([^\[]*)(?:\[([^\]]*)\])?", name):
             choices = [plain + choice for choice in (_choices(ranges) if ranges else [""])]
-            names = [start + choice for start in names for choice in choices]
+            most = MOST_HOSTS // max(1, len(names))
+            names = [start + choice for start in names for choice in choices[:most]]
         found += names
-    return found
+    return found[:MOST_HOSTS]
 
 
 def _choices(ranges: str) -> list[str]:
@@ -21,6 +25,6 @@ def _choices(ranges: str) -> list[str]:
         first, dash, last = part.partition("-")
         if not dash:
             found.append(first)
-        elif first.isdigit() and last.isdigit():
+        elif _NUMBER.fullmatch(first) and _NUMBER.fullmatch(last):
             found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return found
+    return found[:MOST_HOSTS]

@@ -69,7 +69,11 @@ with DAG(
         "input_uri": form_fields.place(
             "Log", "Path or URI; may end in .gz. Empty for a live Slurm and a made log."
         ),
-        "nodes_uri": form_fields.place("Nodes", "CSV virtual_cluster,nodes: the cluster's size."),
+        "nodes_uri": form_fields.place(
+            "Nodes",
+            "CSV virtual_cluster,nodes[,gpus_per_node]: the cluster's size. Empty if the lake has it, "
+            "or a live Slurm, a made log or SWF's header says it; else the task tells what to write.",
+        ),
         "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
         "time_zone": Param(
             None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times, e.g. Asia/Shanghai."

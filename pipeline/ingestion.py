@@ -41,7 +41,7 @@ def ingest_cluster(
     `staged_uris` if `read_accounting` was called before. `mark_key_file`: the key of the cluster's live
     scheduler (default: `mark_key_of`). Returns the accounting with `lake_uri`. Raises
     BadInputError when the log is not named, TooManyBadRowsError when more than `max_bad_share` of a file's
-    rows are bad.
+    rows are bad, NodesNeededError (with the jobs in the lake) when the cluster's size is not known.
     """
     if source_format == SLURM:
         key = mark_key_of(cluster, mark_key_file)
@@ -56,6 +56,7 @@ def ingest_cluster(
             remedy="Give its path or URI, or choose a synthetic source.",
         )
     from cluster_logs.ingest import ingest_log
+    from pipeline.cluster_size import settle_nodes
 
     _ingest_nodes(nodes_uri, cluster, lake_uri, gpus_per_node)
     report = ingest_log(
@@ -71,7 +72,14 @@ def ingest_cluster(
         max_bad_share=max_bad_share,
         progress=progress,
     )
-    return {**plain(report), "lake_uri": lake_uri}
+    remarks = settle_nodes(
+        lake_uri=lake_uri,
+        cluster=cluster,
+        source_format=source_format,
+        input_uri=input_uri,
+        gpus_per_node=gpus_per_node,
+    )
+    return {**plain(report), "remarks": remarks, "lake_uri": lake_uri}
 
 
 def read_accounting(

@@ -43,7 +43,20 @@ class Context:
     facts: object = None
 
 
+@dataclass(frozen=True)
+class StatedSize:
+    """What a log says of its whole cluster, and in which words."""
+
+    nodes: int
+    gpus_per_node: int
+    source: str
+
+
 def _nothing(source: TextSource, options: ReadOptions) -> object:
+    return None
+
+
+def _no_size(source: TextSource) -> StatedSize | None:
     return None
 
 
@@ -52,7 +65,8 @@ class Reader:
     """A log format. `time_zone` is the clock of times that carry no offset.
 
     With `counts_from_zero` times are seconds from the log's own beginning, which the table puts at
-    1970-01-01.
+    1970-01-01. `stated_size` is what the file says of its cluster; `machines` gives (virtual cluster,
+    machine, GPUs of one job there) of a chunk, for formats that name machines.
     """
 
     name: str
@@ -63,6 +77,8 @@ class Reader:
     normalise: Callable[[Sieve, Context], pa.Table]
     prepare: Callable[[TextSource, ReadOptions], object] = _nothing
     counts_from_zero: bool = False
+    stated_size: Callable[[TextSource], StatedSize | None] = _no_size
+    machines: Callable[[RawChunk], Iterator[tuple[str, str, int]]] | None = None
 
 
 @dataclass(frozen=True)

@@ -271,6 +271,14 @@ def _attempt_times(
     return instants.values
 
 
+def _machines(chunk: RawChunk) -> Iterator[tuple[str, str, int]]:
+    for vc, attempts in zip(chunk.columns["vc"].to_pylist(), chunk.objects, strict=True):
+        for attempt in attempts:
+            for part in attempt.get("detail") or []:
+                if vc is not None and part.get("ip") is not None:
+                    yield vc.decode(errors="replace"), str(part["ip"]), len(part.get("gpus") or [])
+
+
 READER = Reader(
     name="philly-json",
     summary="Philly, the official cluster_job_log (JSON with attempts)",
@@ -278,4 +286,5 @@ READER = Reader(
     time_zone=TIME_ZONE,
     chunks=_chunks,
     normalise=_normalise,
+    machines=_machines,
 )

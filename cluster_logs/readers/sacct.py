@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
+from cluster_logs.host_lists import expand_hosts
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.progress import silent
 from cluster_logs.readers.base import Context, Reader, ReadOptions
@@ -65,6 +66,7 @@ _LAYOUT = Layout(
         "nnodes",
         "alloccpus",
         "allocnodes",
+        "nodelist",
         "comment",
         "admincomment",
     ),
@@ -266,6 +268,19 @@ def _first_number(sieve: Sieve, *columns: str) -> FloatArray | None:
     return next((sieve.number(column) for column in columns if column in sieve), None)
 
 
+def _machines(chunk: RawChunk) -> Iterator[tuple[str, str, int]]:
+    """The machines of NodeList (`sacct -o ...,NodeList`), where that is there."""
+    sieve = Sieve(chunk, "", "UTC")
+    if "nodelist" not in sieve or "partition" not in sieve:
+        return
+    gpus = np.nan_to_num(_gpus(sieve), posinf=0.0, neginf=0.0)
+    rows = zip(sieve.text("partition").to_pylist(), sieve.text("nodelist").to_pylist(), gpus, strict=True)
+    for partition, listed, held in rows:
+        hosts = expand_hosts(listed) if partition and listed and "assigned" not in listed else []
+        for host in hosts:
+            yield partition, host, int(held // len(hosts))
+
+
 READER = Reader(
     name="sacct",
     summary="Slurm accounting (sacct --parsable2)",
@@ -274,4 +289,5 @@ READER = Reader(
     chunks=_chunks,
     normalise=_normalise,
     prepare=_clusters,
+    machines=_machines,
 )

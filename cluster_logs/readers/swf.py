@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
-from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.base import Context, Reader, ReadOptions, StatedSize
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.nodes_file import MAX_NODES
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
@@ -47,6 +48,7 @@ _STATES = {"0": JobState.FAILED, "1": JobState.COMPLETED, "5": JobState.CANCELLE
 _PARTIAL = ("2", "3", "4")
 
 _COMMENT = re.compile(rb"(?m)^[ ]*;.*\n")
+_SIZE = re.compile(rb"(?m)^;[ \t]*(MaxNodes|MaxProcs):[ \t]*([0-9]{1,9})(?![0-9])")
 _START = re.compile(rb"(?m)^;[ \t]*UnixStartTime:[ \t]*([0-9]{1,12})")
 
 
@@ -62,6 +64,16 @@ def _squeeze(block: bytes) -> bytes:
 
 
 _LAYOUT = Layout(required=COLUMNS, delimiter=" ", quotes=False, fixed_header=COLUMNS, clean=_squeeze)
+
+
+def _stated_size(source: TextSource) -> StatedSize | None:
+    """The header's MaxNodes and MaxProcs, where whole nodes are made of them."""
+    first = next(source.blocks())
+    found = {name.decode(): int(count) for name, count in _SIZE.findall(first)}
+    nodes, processors = found.get("MaxNodes", 0), found.get("MaxProcs", 0)
+    if not nodes or not processors or processors % nodes or nodes > MAX_NODES:
+        return None
+    return StatedSize(nodes, processors // nodes, f"MaxNodes: {nodes}, MaxProcs: {processors}")
 
 
 def _start_of_log_s(source: TextSource, options: ReadOptions) -> int:
@@ -140,4 +152,5 @@ READER = Reader(
     chunks=_LAYOUT,
     normalise=_normalise,
     prepare=_start_of_log_s,
+    stated_size=_stated_size,
 )

@@ -8,7 +8,7 @@ import typer
 from cluster_logs.errors import BadInputError
 from cluster_logs.quarantine import MAX_BAD_SHARE
 from pipeline.cli.options import ClusterOption, GpusPerNodeOption, LakeOption, lake_or_default, parse_time
-from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
+from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, say, show
 
 
 def ingest(
@@ -65,6 +65,7 @@ def ingest(
     from cluster_logs.ingest import ingest_log
     from cluster_logs.lake import Lake
     from cluster_logs.readers.nodes_file import read_nodes_file
+    from pipeline.cluster_size import NodesNeededError, settle_nodes
     from pipeline.ingestion import SLURM, ingest_cluster
     from pipeline.mark_keys import mark_key_of
 
@@ -108,8 +109,20 @@ def ingest(
         )
     if sizes is not None:
         Lake(lake_uri).write_nodes(cluster, sizes)
-    facts = plain(report)
-    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Ingested {source}"))
+    try:
+        remarks = settle_nodes(
+            lake_uri=lake_uri,
+            cluster=cluster,
+            source_format=source_format,
+            input_uri=source,
+            gpus_per_node=gpus_per_node,
+        )
+    except NodesNeededError as error:  # models can be trained, and the log described, without
+        remarks = [str(error)]
+    for remark in remarks:
+        say(remark)
+    facts = {**plain(report), "remarks": remarks}
+    show(facts, as_json=as_json, people=lambda: print_facts(plain(report), title=f"Ingested {source}"))
 
 
 def synthesize(

@@ -143,6 +143,8 @@ class IngestLogsOperator(LucidOperator):
         )
         reasons = ", ".join(f"{count:,} {name}" for name, count in report["reasons"].items())
         account += f" ({reasons})." if reasons else "."
+        for remark in report.get("remarks", ()):
+            account += f" {remark}"
         self.log.info("%s", account)
         note_run(context, account)
         return report
