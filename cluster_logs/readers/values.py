@@ -96,11 +96,8 @@ def parse_instants(column: pa.Array, time_zone: str) -> Instants:
 def instants_of_seconds(seconds: FloatArray, time_zone: str = "UTC") -> Instants:
     """UTC instants from seconds since 1970-01-01 00:00 on the clock of `time_zone`; NaN is no time."""
     known = ~np.isnan(seconds)
-    us = np.round(np.where(known, seconds, 0.0) * 1e6)
-    implausible = known & ~((us >= FIRST_US) & (us < END_US))
-    readings = np.where(known & ~implausible, us, 0.0).astype(np.int64)
-    values = np.where(known & ~implausible, local_to_utc(readings, time_zone), NOT_A_TIME)
-    return Instants(values, np.zeros(len(seconds), dtype=bool), implausible)
+    us = np.clip(np.round(np.where(known, seconds, 0.0) * 1e6), FIRST_US - 1, END_US)
+    return _checked(np.where(known, us.astype(np.int64), NOT_A_TIME), time_zone, local=True)
 
 
 def parse_instants_or_seconds(column: pa.Array, time_zone: str) -> Instants:
