@@ -112,6 +112,21 @@ class PriorityRange:
         return self.exclusive and priority is not None and self.least <= priority <= self.most
 
 
+@dataclass(frozen=True, slots=True)
+class WriteBack:
+    """A cluster's own scheduler undoes changes: it writes back priorities that it read when its cycle began.
+
+    A cycle begins `interval_s` after the last one's end at the latest, and takes `longest_s` at most.
+    `cycles` have ended so far, and one is `running`, as far as the cluster says (None). `why` is for people.
+    """
+
+    interval_s: float
+    longest_s: float
+    why: str
+    cycles: int | None = None
+    running: bool | None = None
+
+
 class ClusterAdapter(Protocol):
     """A cluster. Every method raises ServiceUnavailableError when the cluster does not answer in time."""
 
@@ -138,4 +153,8 @@ class ClusterAdapter(Protocol):
 
         When ServiceUnavailableError is raised half-way, any of them may have been made: read again.
         """
+        ...
+
+    def write_backs(self) -> WriteBack | None:
+        """Return how the cluster may undo a priority that was set; None: what is set stays."""
         ...

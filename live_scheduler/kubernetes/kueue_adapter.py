@@ -25,6 +25,7 @@ from live_scheduler.adapter import (
     SendHome,
     SetPriority,
     StartAfter,
+    WriteBack,
 )
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.kubernetes.api_client import ApiClient, ApiRefusalError, Json
@@ -116,6 +117,10 @@ class KueueAdapter:
                 refused.append(Refusal(change, why))
         return refused
 
+    def write_backs(self) -> WriteBack | None:
+        """Return None: Kueue keeps what is set, or puts its class's value back, which is its own."""
+        return None
+
     # Reading
 
     def _read(self) -> KueueReading:
@@ -194,7 +199,8 @@ class KueueAdapter:
 
     def _body(self, change: Change, workload: Workload) -> Json | None:
         """Return the fields to change; None when they are as they should be already."""
-        default = workload.default_priority(self._classes)
+        known = change.priority if isinstance(change, ReturnToDefault) else None
+        default = workload.default_priority(self._classes, known)
         if isinstance(change, ReturnToDefault):
             if not {DEFAULT_PRIORITY, GIVEN_PRIORITY, ADVICE} & workload.annotations.keys():
                 return None

@@ -123,15 +123,16 @@ class Workload:
         of_kueue = spec.get("priorityClassSource") == "kueue.x-k8s.io/workloadpriorityclass"
         return PriorityClass("WorkloadPriorityClass" if of_kueue else "PriorityClass", str(name))
 
-    def default_priority(self, classes: Mapping[PriorityClass, int]) -> int:
-        """Return what Kueue itself would give it: its class's value, else what it had before, else 0."""
+    def default_priority(self, classes: Mapping[PriorityClass, int], known: int | None = None) -> int:
+        """Return what Kueue itself would give it: its class's value, 0 without a class.
+
+        Of a class that is gone, `known` (what it had before it was touched), else what it has. The annotation
+        that says so is for people: whoever may annotate a workload may write any number there.
+        """
         named = self.priority_class
-        if named is not None and named in classes:
-            return classes[named]
-        noted = _number(self.annotations.get(DEFAULT_PRIORITY))
-        if noted is not None:
-            return noted
-        return 0 if named is None else self.priority
+        if named is None:
+            return 0
+        return classes.get(named, self.priority if known is None else known)
 
     def set_by_others(self, classes: Mapping[PriorityClass, int]) -> bool:
         """Whether its priority is neither Kueue's own nor the one that it was given last."""

@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -24,17 +23,15 @@ from cluster_logs.private_files import private_folder
 from live_scheduler.adapter import Change, PriorityRange
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK, WATCH_SETTINGS, open_cluster
+from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_SETTINGS, open_cluster, start_switch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
-from live_scheduler.safety.process_lock import ProcessLock, holder, is_held
+from live_scheduler.safety.process_lock import ProcessLock, holder
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.safety.way_back import restore_all
 
 logger = logging.getLogger("lucid.live")
 
-WATCH_LOG = "watch.log"
-_MOST_LOG_BYTES = 1_000_000
 _LEAVE_LIMIT_S = 20.0
 _END_LIMIT_S = 5.0
 
@@ -110,9 +107,10 @@ class ControlLease:
             raise self._unwritable(error) from error
 
     def leave(self, *, limit_s: float = _LEAVE_LIMIT_S) -> Restoration:
-        """Give everything back and end the switch; what is not back within `limit_s` the switch gives back.
+        """Give everything back, and end the switch if nothing is left to be watched.
 
-        Never raises: a daemon must be able to end.
+        What is not back within `limit_s`, and what the cluster may still undo, is the switch's. Never raises:
+        a daemon must be able to end.
         """
         with suppress(OSError):
             self._write_beat(left=True)
@@ -121,12 +119,16 @@ class ControlLease:
             if self.settings.mode is not Mode.OBSERVE or len(self.touched):
                 cluster = open_cluster(self.settings, self.folder)
                 done = restore_all(self.folder, *cluster, limit_s=limit_s)
+                self.touched.reload()
         except Exception as error:  # the switch goes on where this ends
             logger.warning("not everything was given back: %s", error)
             done = Restoration(left=tuple(self.touched.ids()))
         self._lock.release()
         watch = self._watch
-        if watch is not None and done.complete:
+        if len(self.touched):  # what is back may be written over once more: the switch goes on watching
+            with suppress(OSError):
+                self._arm()
+        elif watch is not None and done.complete:
             watch.terminate()
             try:
                 watch.wait(_END_LIMIT_S)
@@ -159,18 +161,7 @@ class ControlLease:
             return
         if self.settings.mode is Mode.OBSERVE and not len(self.touched):
             return  # nothing is to be given back, ever
-        if is_held(self.folder / WATCH_LOCK):
-            return
-        log = self.folder / WATCH_LOG
-        kept = "ab" if not log.exists() or log.stat().st_size < _MOST_LOG_BYTES else "wb"
-        with log.open(kept) as stream:
-            self._watch = subprocess.Popen(
-                [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", str(self.folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
+        self._watch = start_switch(self.folder)
 
     def _unwritable(self, error: OSError) -> ServiceUnavailableError:
         return ServiceUnavailableError(

@@ -5,14 +5,17 @@
 A process of its own, in a session of its own, so that it outlives whatever ends the daemon; one a state
 folder. It looks at the heartbeat, and while that is fresh it does nothing else. When it is not, it says so in
 its place (job_submit.lua then gives new jobs Slurm's own priorities, whatever the time of day) and gives all
-jobs back (`restoring.py`), again and again until all are. It ends when that is done and no daemon lives. A
-daemon that comes back takes the queue over again, and starts another.
+jobs back (`restoring.py`), again and again until all are, and until the cluster has let them be through two
+cycles of its own (`settling.py`). It ends when that is done and no daemon lives. A daemon that comes back
+takes the queue over again, and starts another.
 """
 
 import argparse
 import json
+import math
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -27,14 +30,17 @@ from live_scheduler.live_settings import LiveSettings, Mode, settings_from
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
 from live_scheduler.safety.process_lock import ProcessLock, is_held
 from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
+from live_scheduler.safety.settling import Settling, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
 
 DAEMON_LOCK = "daemon.lock"  # held by the daemon as long as it lives
 WATCH_LOCK = "watch.lock"  # held by the switch
 RESTORE_LOCK = "restore.lock"  # held by whoever gives jobs back at this moment
 WATCH_SETTINGS = "watch.json"
+WATCH_LOG = "watch.log"
+_MOST_LOG_BYTES = 1_000_000
 
-# What the daemon told Slurm before it died may be done later still: the queue is looked at once more.
+# The queue is looked at once more, so much later.
 _SECOND_LOOK_S = 5.0
 _LONGEST_PAUSE_S = 10.0
 _LOCK_LIMIT_S = 120.0
@@ -53,15 +59,21 @@ class Watch:
         *,
         clock: Callable[[], Moment] = Moment.now,
         say: Say = lambda _: None,
+        least_s: float = _SECOND_LOOK_S,
     ) -> None:
+        """`least_s`: the queue is looked at once more, so much later, also where nothing is written back."""
         self.folder = folder
+        self.done = Restoration()  # what was given back so far
+        self.gave_up = ""  # why it was not watched to the end
         # Opened when it is needed: a process that only looks stays small.
         self._open_cluster = open_cluster
         self._clock = clock
         self._say = say
         self._path = folder / HEARTBEAT_FILE
-        self._dead_since: float | None = None
-        self._looks = 0
+        # What the daemon told Slurm before it died may be done later still.
+        self._settling = Settling(least_s=least_s, clock=lambda: clock().monotonic_s)
+        self._said_dead = self._said_watching = self._settled = False
+        self._next_look_s = -math.inf
 
     def look(self) -> bool:
         """Look once, and act if it has to be; return whether all is well for now.
@@ -71,37 +83,60 @@ class Watch:
         """
         now = self._clock()
         beat = read_heartbeat(self._path)
-        if beat is not None and beat.alive(now):
-            self._dead_since, self._looks = None, 0
-            # One that only looks on may have controlled before, with other settings.
-            return beat.controls or not TouchedJobs(self.folder).beyond_advice() or self._give_back()
         touched = TouchedJobs(self.folder)
-        if beat is None and not len(touched):
+        if beat is not None and beat.alive(now):
+            # One that only looks on may have controlled before, with other settings.
+            if beat.controls or not touched.beyond_advice():
+                self._start_over()
+                return True
+        elif beat is None and not len(touched):
             return True  # no daemon was ever here
-        if self._dead_since is None:
-            self._dead_since = now.monotonic_s
+        elif not self._said_dead:
+            self._start_over()
+            self._said_dead = True
             self._say(f"no heartbeat: {'there is none' if beat is None else _how_dead(beat, now)}")
             self._say_dead(beat)
-        due_s = self._dead_since + (_SECOND_LOOK_S if self._looks else 0.0)
-        if self._looks >= 2:
-            return True
-        if now.monotonic_s < due_s:
-            return False
-        done = self._give_back()
-        self._looks += done
-        return done and self._looks >= 2
+        if not self._settled and now.monotonic_s >= self._next_look_s:
+            self._settled = self.give_back()
+        return self._settled
 
-    def _give_back(self) -> bool:
+    def _start_over(self) -> None:
+        self._settling.start_over()
+        self._settled = self._said_dead = self._said_watching = False
+        self._next_look_s = -math.inf
+
+    def give_back(self) -> bool:
+        """Give back what is not back; return whether all is, and stays so.
+
+        Raises ServiceUnavailableError when the cluster does not answer, OSError for the state folder.
+        """
         with restore_lock(self.folder, limit_s=1.0):
             adapter, stage = self._open_cluster()
+            touched = TouchedJobs(self.folder)
             result = restore(
-                adapter, TouchedJobs(self.folder), stage=stage, go_on=lambda: not self._controlled()
+                adapter, touched, stage=stage, remember=True, go_on=lambda: not self.controlled()
             )
-        if result != Restoration():
-            self._say(result.describe())
-        return result.complete
+            self.done = self.done.followed_by(result)
+            if result.changed:
+                self._say(result.describe())
+            write_back = adapter.write_backs()
+            settled = self._settling.seen(result, write_back)
+            if write_back is not None and not settled and self._settling.goes_on_for_ever(write_back):
+                self.gave_up = f"{result.describe()}, again and again: {write_back.why}"
+                self._say(self.gave_up)
+                settled = True
+            if settled:
+                with suppress(OSError):
+                    touched.cross_off(touched.ids())
+        if result.complete and not settled:
+            self._next_look_s = self._clock().monotonic_s + next_look_s(write_back)
+            if write_back is not None and not self._said_watching:
+                self._said_watching = True
+                self._say(watch_words(write_back))
+        return settled
 
-    def _controlled(self) -> bool:
+    def controlled(self) -> bool:
+        """Return whether a daemon lives that orders the queue."""
         beat = read_heartbeat(self._path)
         return beat is not None and beat.controls and beat.alive(self._clock())
 
@@ -161,6 +196,22 @@ def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
             if well and not stay and not alive and not is_held(folder / DAEMON_LOCK):
                 say("no daemon lives, and nothing is left to be given back")
                 return
+
+
+def start_switch(folder: Path) -> "subprocess.Popen[bytes] | None":
+    """Start a switch for a state folder, in a session of its own; None where one watches already."""
+    if is_held(folder / WATCH_LOCK):
+        return None
+    log = folder / WATCH_LOG
+    kept = "ab" if not log.exists() or log.stat().st_size < _MOST_LOG_BYTES else "wb"
+    with log.open(kept) as stream:
+        return subprocess.Popen(
+            [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
 
 
 def open_adapter(settings: LiveSettings, folder: Path) -> ClusterAdapter:

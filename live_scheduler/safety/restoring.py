@@ -47,6 +47,7 @@ class Restoration:
     `sent_home` left the profiling partition, beside `cleared` stood a text. `held` are touched jobs that
     somebody holds: the cluster gives them its own priority when they are released. `refused` are refusals for
     jobs that still wait. `left` are not back yet: refused, sent home a moment ago, or not reached.
+    `ours` waited with a priority that nobody else gives (`PriorityRange.exclusive`) when this began.
     """
 
     returned: tuple[str, ...] = ()
@@ -55,6 +56,17 @@ class Restoration:
     held: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
     left: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was to be done, or is."""
+        return any((self.returned, self.sent_home, self.cleared, self.held, self.refused, self.left))
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing of this product was there any more when this began, as far as priorities tell."""
+        return self.complete and not self.ours
 
     @property
     def complete(self) -> bool:
@@ -70,6 +82,7 @@ class Restoration:
             held=later.held,
             refused=later.refused,
             left=later.left,
+            ours=later.ours,
         )
 
     def describe(self) -> str:
@@ -91,16 +104,20 @@ def restore(
     *,
     stage: HomeBringer | None = None,
     everything: bool = False,
+    remember: bool = False,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Restoration:
     """Give back all jobs that can be given back now; call it again while `left` names some.
 
-    `everything`: all waiting jobs, also those that no record names. `go_on` is asked between batches: a
-    daemon that came back stops it. Raises ServiceUnavailableError when the cluster does not answer (some may
-    be back then), OSError when the record cannot be read. One that cannot be written is no hindrance.
+    `everything`: all waiting jobs, also those that no record names. `remember`: what is back stays in the
+    record (`Way.RETURNED`), since the cluster may undo it for some time yet. `go_on` is asked between
+    batches: a daemon that came back stops it. Raises ServiceUnavailableError when the cluster does not answer
+    (some may be back then), OSError when the record cannot be read. One that cannot be written is no
+    hindrance.
     """
     state = adapter.read()
     touched.reload()
+    ours = tuple(job.job_id for job in state.jobs if job.waiting and adapter.priorities.ours(job.priority))
     home = stage.all_home(state) if stage is not None else _strays_home(state)
     wanted = changes_back(state, touched, adapter.priorities, home, everything=everything)
     # What is sent home is given back when it waits there; what is refused now, at the next call.
@@ -125,8 +142,11 @@ def restore(
     left = {job_id for job_id in refused if job_id in waiting}
     left |= {change.job_id for change in to_ask}
     left |= {job_id for job_id in sent_home if job_id in state.by_id}
-    held = tuple(job.job_id for job in state.jobs if job.held and job.job_id in touched)
-    _unless_unwritable(lambda: touched.cross_off(job_id for job_id in touched.ids() if job_id not in left))
+    held = tuple(job.job_id for job in state.jobs if job.held and touched.of(job.job_id).how - {Way.RETURNED})
+    back = [job_id for job_id in touched.ids() if job_id not in left]
+    alive = [job_id for job_id in back if remember and job_id in state.by_id]
+    _unless_unwritable(lambda: touched.returned(alive))
+    _unless_unwritable(lambda: touched.cross_off(set(back) - set(alive)))
     return Restoration(
         returned=tuple(change.job_id for change in made if isinstance(change, ReturnToDefault)),
         sent_home=tuple(sent_home + [change.job_id for change in made if isinstance(change, MoveTo)]),
@@ -134,6 +154,7 @@ def restore(
         held=held,
         refused=tuple(refusal for job_id, refusal in refused.items() if job_id in waiting),
         left=tuple(job.job_id for job in _by_submission(state) if job.job_id in left),
+        ours=ours,
     )
 
 

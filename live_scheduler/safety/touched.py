@@ -2,6 +2,7 @@
 
     STATE/touched.jsonl    {"job_id": "17", "how": ["ordered"], "priority": 4294901758}
                            {"job_id": "17", "how": ["ordered", "advised"], "priority": 4294901758}
+                           {"job_id": "17", "how": ["returned"], "priority": 4294901758}
                            {"job_id": "17", "how": []}
 
 The way back reads it, also after a `kill -9` of the daemon at any point: a job that was to be touched and was
@@ -33,6 +34,7 @@ class Way(StrEnum):
     ADVISED = "advised"  # a text beside it
     DELAYED = "delayed"  # it may not start before some moment
     RESTRICTED = "restricted"  # it may start on one node only
+    RETURNED = "returned"  # not any more; its cluster may still write our priority back
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,12 @@ class TouchedJobs:
             if way is None or way in known.how:
                 continue
             priority = known.priority
-            if way is Way.ORDERED and (job := state.by_id.get(change.job_id)) is not None:
+            job = state.by_id.get(change.job_id) if way is Way.ORDERED else None
+            if job is not None and Way.RETURNED in known.how and allowed.ours(job.priority):
+                pass  # written back: what it had before is known already
+            elif job is not None:
                 priority = None if allowed.ours(job.priority) or not job.priority else job.priority
-            fresh[change.job_id] = Touch(known.how | {way}, priority)
+            fresh[change.job_id] = Touch((known.how - {Way.RETURNED}) | {way}, priority)
         self._write(fresh)
 
     def adopt(self, job_ids: Iterable[str]) -> None:
@@ -116,6 +121,18 @@ class TouchedJobs:
                 job_id: Touch(touch.how | {Way.ORDERED}, touch.priority)
                 for job_id, touch in known.items()
                 if Way.ORDERED not in touch.how
+            }
+        )
+
+    def returned(self, job_ids: Iterable[str]) -> None:
+        """Write down that these jobs have their own priorities again. Raises OSError."""
+        self._look_again()
+        known = {job_id: self.of(job_id) for job_id in job_ids if job_id in self._jobs}
+        self._write(
+            {
+                job_id: Touch(frozenset({Way.RETURNED}), touch.priority)
+                for job_id, touch in known.items()
+                if touch.how != {Way.RETURNED}
             }
         )
 

@@ -10,10 +10,19 @@ from pathlib import Path
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.adapter import ClusterAdapter
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, open_cluster, restore_lock
+from live_scheduler.safety.dead_mans_switch import (
+    DAEMON_LOCK,
+    WATCH_LOG,
+    Say,
+    Watch,
+    open_cluster,
+    restore_lock,
+    start_switch,
+)
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat, write_heartbeat
 from live_scheduler.safety.process_lock import ProcessLock, holder
 from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
+from live_scheduler.safety.settling import longest_s, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
 
 # A daemon that was told to end gives everything back itself first.
@@ -23,17 +32,31 @@ _PAUSE_S = 0.2
 
 @dataclass(frozen=True)
 class WayBack:
-    """What was done; `ended_daemon` is the process id of the daemon that ran, if one did."""
+    """What was done; `ended_daemon` is the process id of the daemon that ran, if one did.
+
+    `unsettled` says what is still to be watched, by whom and why; empty: all is back for good.
+    """
 
     ended_daemon: int | None
     restoration: Restoration
+    unsettled: str = ""
 
 
-def go_back(folder: Path, settings: LiveSettings, *, limit_s: float, everything: bool = False) -> WayBack:
-    """End the daemon of a state folder, and give everything back within `limit_s`.
+def go_back(
+    folder: Path,
+    settings: LiveSettings,
+    *,
+    limit_s: float,
+    everything: bool = False,
+    wait: bool = True,
+    say: Say = lambda _: None,
+) -> WayBack:
+    """End the daemon of a state folder, give everything back within `limit_s`, and see that it stays so.
 
-    `everything`: all waiting jobs, also those that no record names. Raises BadInputError for a daemon that
-    cannot be ended, ServiceUnavailableError when the cluster does not answer, OSError for the folder.
+    `everything`: all waiting jobs, also those that no record names. Where the cluster may undo what is given
+    back, it is watched (`settling.py`): until it is over, or (not `wait`) by a process that goes on. Raises
+    BadInputError for a daemon that cannot be ended, ServiceUnavailableError when the cluster does not answer,
+    OSError for the folder.
     """
     ended = end_daemon(folder / DAEMON_LOCK)
     with ProcessLock(folder / DAEMON_LOCK) as lock:  # none starts meanwhile
@@ -43,8 +66,34 @@ def go_back(folder: Path, settings: LiveSettings, *, limit_s: float, everything:
         if beat is not None and not beat.left:
             with suppress(OSError):
                 write_heartbeat(folder / HEARTBEAT_FILE, replace(beat, left=True))
-        cluster = open_cluster(settings, folder)
-        return WayBack(ended, restore_all(folder, *cluster, limit_s=limit_s, everything=everything))
+        adapter, stage = open_cluster(settings, folder)
+        done = restore_all(folder, adapter, stage, limit_s=limit_s, everything=everything)
+    write_back = adapter.write_backs()
+    if not done.complete or write_back is None or not (done.changed or len(TouchedJobs(folder))):
+        return WayBack(ended, done)
+    words = watch_words(write_back)
+    if not wait:
+        start_switch(folder)
+        return WayBack(ended, done, f"{words}; a process of its own does that now ({folder / WATCH_LOG})")
+    say(f"All are back; {words}")
+    watch = Watch(folder, lambda: (adapter, stage), least_s=0.0)
+    deadline = time.monotonic() + limit_s + longest_s(write_back)
+    unsettled = ""
+    while not unsettled and not _settled(watch):
+        if watch.controlled():
+            unsettled = "a daemon has taken the queue over again"
+        elif time.monotonic() > deadline:
+            unsettled = f"{watch.done.describe()}; {words}"
+        else:
+            time.sleep(next_look_s(write_back))
+    return WayBack(ended, done.followed_by(watch.done), unsettled or watch.gave_up)
+
+
+def _settled(watch: Watch) -> bool:
+    try:
+        return watch.give_back()
+    except ServiceUnavailableError:  # it is asked again
+        return False
 
 
 def end_daemon(lock: Path) -> int | None:
@@ -85,7 +134,8 @@ def restore_all(
     with restore_lock(folder):
         while True:
             try:
-                later = restore(adapter, touched, stage=stage, everything=everything)
+                remember = adapter.write_backs() is not None
+                later = restore(adapter, touched, stage=stage, everything=everything, remember=remember)
             except ServiceUnavailableError:
                 if time.monotonic() > deadline:
                     raise

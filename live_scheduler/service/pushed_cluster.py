@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from cluster_logs.errors import ServiceUnavailableError
-from live_scheduler.adapter import Change, PriorityRange, Refusal, SetPriority
+from live_scheduler.adapter import Change, PriorityRange, Refusal, SetPriority, WriteBack
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.decision import Decision
@@ -79,6 +79,10 @@ class PushedCluster:
                 if isinstance(change, SetPriority):
                     self._given[change.job_id] = change.priority
         return []
+
+    def write_backs(self) -> WriteBack | None:
+        """Return None: priorities are remembered here."""
+        return None
 
     def _ranked(self, job: LiveJob) -> LiveJob:
         given = self._given.get(job.job_id)

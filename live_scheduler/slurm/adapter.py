@@ -9,9 +9,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from cluster_logs.errors import BadInputError
-from live_scheduler.adapter import Change, PriorityRange, Refusal
+from live_scheduler.adapter import Change, PriorityRange, Refusal, WriteBack
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
-from live_scheduler.slurm import ended_jobs
+from live_scheduler.slurm import backfill, ended_jobs
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.control import PRIORITIES, Control
 from live_scheduler.slurm.ended_jobs import NoAccountingError
@@ -135,6 +135,15 @@ class SlurmAdapter:
         if not self._rows:
             self.read()
         return self._control.apply(changes, self._rows)
+
+    def write_backs(self) -> WriteBack | None:
+        """Return how Slurm's backfill may undo a priority that was set."""
+        config = call(["scontrol", "show", "config"], limit_s=self._read_limit_s)
+        try:
+            diagnostics = call(["sdiag"], limit_s=self._read_limit_s)
+        except BadInputError:  # not for everybody's eyes here
+            diagnostics = ""
+        return backfill.write_backs(config, diagnostics)
 
 
 class ClusterClock:

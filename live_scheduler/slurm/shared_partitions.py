@@ -14,7 +14,15 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from live_scheduler.adapter import Change, ClusterAdapter, PriorityRange, Refusal, RestrictToNode, StartAfter
+from live_scheduler.adapter import (
+    Change,
+    ClusterAdapter,
+    PriorityRange,
+    Refusal,
+    RestrictToNode,
+    StartAfter,
+    WriteBack,
+)
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.live_settings import LiveSettings, Mode
@@ -202,3 +210,6 @@ class _Seen:
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:
         return self._adapter.apply(changes)
+
+    def write_backs(self) -> WriteBack | None:
+        return self._adapter.write_backs()

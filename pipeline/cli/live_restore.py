@@ -30,17 +30,26 @@ def restore(
         ),
     ] = False,
     limit_s: Annotated[float, typer.Option(min=0.0, help="How long to go on trying.")] = 60.0,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            help="See that the cluster does not undo it, which takes two of its scheduler's cycles; or leave"
+            " that to a process in the background."
+        ),
+    ] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """End the live scheduler and return the cluster's own order, as if it had never been there.
 
-    Exit code 0: all is back; 3: some jobs are not (they are named); 1: the cluster did not answer.
+    Slurm's backfill may write priorities back that it read before: all jobs are looked at again until two of
+    its cycles have ended. Exit code 0: all is back; 3: some jobs are not (they are named), or were undone
+    again and again; 1: the cluster did not answer.
     """
-    from live_scheduler.safety.restoring import Restoration
     from live_scheduler.safety.way_back import go_back
 
     folder, chosen = _found(cluster, settings_file)
-    done = go_back(folder, chosen, limit_s=limit_s, everything=everything)
+    watched = (lambda _: None) if as_json else (lambda text: say(f"{chosen.cluster}: {text}."))
+    done = go_back(folder, chosen, limit_s=limit_s, everything=everything, wait=wait, say=watched)
     result = done.restoration
     document = {
         "cluster": chosen.cluster,
@@ -52,19 +61,22 @@ def restore(
         "held": list(result.held),
         "refused": {refusal.change.job_id: refusal.why for refusal in result.refused},
         "left": list(result.left),
+        "still_watched": done.unsettled,
     }
 
     def people() -> None:
         if done.ended_daemon is not None:
             say(f"Ended the live scheduler of {chosen.cluster} (process {done.ended_daemon}).")
-        nothing_left = done.ended_daemon is not None and result == Restoration()
+        nothing_left = done.ended_daemon is not None and not result.changed
         what = "everything was given back as it ended" if nothing_left else result.describe()
         say(f"{chosen.cluster}: {what}.")
         for refusal in result.refused:
             say(f"  job {refusal.change.job_id}: {refusal.why}")
+        if done.unsettled:
+            say(f"Not over yet: {done.unsettled}.")
 
     show(document, as_json=as_json, people=people)
-    if not result.complete:
+    if not result.complete or (wait and done.unsettled):
         raise typer.Exit(EXIT_NOT_BACK)
 
 

@@ -11,6 +11,7 @@ from live_scheduler.adapter import (
     Refusal,
     ReturnToDefault,
     SetPriority,
+    WriteBack,
 )
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 
@@ -37,6 +38,7 @@ class MemoryCluster:
     away: bool = False
     stuck: frozenset[str] = frozenset()
     asked: list[Change] = field(default_factory=list)
+    writing_back: WriteBack | None = None
     _lowest: int = TOP
     _ids: int = 0
 
@@ -92,6 +94,10 @@ class MemoryCluster:
             if why := self._make(change):
                 refused.append(Refusal(change, why))
         return refused
+
+    def write_backs(self) -> WriteBack | None:
+        self._answer()
+        return self.writing_back
 
     def _make(self, change: Change) -> str:
         job = self.jobs.get(change.job_id)

@@ -249,6 +249,19 @@ def test_sets_priorities_and_notes_what_was_there(server: KueueServer) -> None:
     assert server.requests == []
 
 
+@pytest.mark.parametrize("written", ["2000000000", "-7", "9" * 30, "many"])
+def test_a_number_that_a_user_annotates_is_never_given(server: KueueServer, written: str) -> None:
+    adapter = connect(server)
+    adapter.read()
+    assert adapter.apply([SetPriority(SWEEP, 700)]) == []
+    sweep = server.workload(SWEEP)
+    sweep["metadata"]["annotations"][DEFAULT_PRIORITY] = written
+    server.put(WORKLOADS, sweep)
+    adapter.read()
+    assert adapter.apply([ReturnToDefault(SWEEP)]) == []
+    assert server.workload(SWEEP)["spec"]["priority"] == 0
+
+
 def test_advice_stands_beside_workloads_that_wait_or_run(server: KueueServer) -> None:
     adapter = connect(server)
     adapter.read()
