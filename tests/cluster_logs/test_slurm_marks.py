@@ -16,7 +16,7 @@ from cluster_logs.slurm_mark import MarkKey, SlurmMark, Stage, texts_like_marks
 from cluster_logs.slurm_words import UNIT_SEPARATOR
 from pipeline.mark_keys import mark_key_of
 
-KEY = MarkKey.fresh("venus")
+KEY = MarkKey("venus", b"a secret of tests")
 # The last ones are written by anybody, and by admins.
 COLUMNS = ["JobIDRaw", "Partition", "JobName", "State", "Submit", "Start", "End", "ElapsedRaw", "AllocTRES"]
 COLUMNS += ["Comment", "AdminComment"]

@@ -53,7 +53,7 @@ else:
             if line.startswith(start):
                 print(words, file=sys.stderr, flush=True)
 """
-KEY = MarkKey.fresh("c")
+KEY = MarkKey("c", b"a secret of tests")
 HOSTILE = [
     "a\nupdate JobId=1 Priority=4294966999",
     "a\r\nrelease 2",

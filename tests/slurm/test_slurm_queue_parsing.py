@@ -55,7 +55,7 @@ PLAIN = {
 }
 
 
-KEY = MarkKey.fresh("c")
+KEY = MarkKey("c", b"a secret of tests")
 
 
 def memory(**before: str) -> SlurmMemory:
