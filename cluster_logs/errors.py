@@ -5,10 +5,12 @@ LucidError
 │   ├── UnknownNameError     a name that is not in a catalogue; lists what is
 │   └── TooManyBadRowsError  more rows of a log are bad than may be: most likely another format
 ├── NotFoundError            a table, a model or a release that is not there
+├── HalfWrittenError         tables that a writer began to change and did not end
 ├── ValidationFailedError    a table failed its expectations
 ├── ReleaseRefusedError      a release that may not be published or loaded
 ├── DiskError                a disk that is full, read-only or failing; memory that is not there
 └── ServiceUnavailableError  MLflow, Airflow or storage did not answer
+    └── ClusterBusyError     another process writes the cluster's tables
 """
 
 from collections.abc import Iterable, Mapping
@@ -78,6 +80,10 @@ class NotFoundError(LucidError):
     """A table, a model or a release is not there."""
 
 
+class HalfWrittenError(LucidError):
+    """A writer began to change a cluster's tables and did not end."""
+
+
 class ValidationFailedError(LucidError):
     """A table failed its expectations."""
 
@@ -92,3 +98,7 @@ class ServiceUnavailableError(LucidError):
 
 class DiskError(LucidError):
     """The machine, not the input, is in the way: a full, read-only or failing disk."""
+
+
+class ClusterBusyError(ServiceUnavailableError):
+    """Another process writes the cluster's tables."""

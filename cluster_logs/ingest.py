@@ -1,8 +1,8 @@
 """A log file into the lake: read, check, account for every row, merge.
 
 Nothing is written before the whole file has been read and its account balances, so a truncated file leaves
-the lake as it was. Each file of the lake is then replaced in one move; when the machine stops in between,
-the same ingest again completes it.
+the lake as it was. Then the tables are changed as one (`Lake.writing`): by one writer at a time, and when the
+process stops in between, readers refuse them until the same ingest has completed them.
 """
 
 import json
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
 from cluster_logs.cluster_names import check_cluster_name
+from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.duplicates import KEPT, judge_duplicates
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
@@ -40,6 +41,9 @@ from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.spool import DaySpool
 from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
+
+# What an ingest of jobs changes.
+JOB_TABLES = ("jobs", "throughput", "quarantine", "nodes")
 
 Window = tuple[datetime | None, datetime | None]  # submitted in [start, end); None: open
 
@@ -76,6 +80,8 @@ def ingest_log(
     bin_s: int = DEFAULT_BIN_S,
     max_bad_share: float = MAX_BAD_SHARE,
     mark_key: MarkKey | None = None,
+    nodes: pd.DataFrame | None = None,
+    wait_s: float | None = None,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read a log into the lake under the cluster's name.
@@ -89,9 +95,13 @@ def ingest_log(
     NotFoundError, UnknownNameError) for an input that cannot be used as a whole; single bad rows are
     quarantined. Raises TooManyBadRowsError as soon as more than `max_bad_share` of the rows are bad
     (`cluster_logs.bad_rows`); nothing is written then.
+
+    `nodes` (virtual_cluster, nodes, gpus_per_node) are written with the jobs. Where another writer is at the
+    cluster, this one waits for `wait_s` seconds (default: ten minutes), then raises ClusterBusyError. Raises
+    HalfWrittenError when another ingest of the cluster did not end; the same ingest again completes it.
     """
     reader = load_reader(source_format)
-    lake = Lake(lake_uri)
+    lake = Lake(lake_uri, wait_s=wait_s)
     options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node, mark_key)
     limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
     report = progress or silent
@@ -104,7 +114,7 @@ def ingest_log(
         )
     with naming_likely_formats(input_uri, source_format):
         if reader.table == "jobs":
-            return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s, limit)
+            return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s, limit, nodes)
         return _ingest_table(reader, input_uri, options, lake, report, limit)
 
 
@@ -204,16 +214,21 @@ def _ingest_jobs(
     window: Window,
     bin_s: int,
     limit: BadRowLimit,
+    nodes: pd.DataFrame | None,
 ) -> IngestReport:
+    if reader.name != "lake":
+        lake.admit(options.cluster, LogOrigin.REAL, uri)
     with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
         spool = DaySpool(Path(scratch), JOB_ROWS_SCHEMA, "submit_time")
         account = Accounting()
         refused = []
+        sources: set[str] = set()
         for chunk in read_chunks(reader, uri, options, progress=progress):
             rows = _inside(chunk.rows, window)
             account.skipped[q.OUTSIDE_WINDOW] += chunk.rows.num_rows - rows.num_rows
             _count(account, chunk, limit)
             refused.append(chunk.refused)
+            sources.update(rows.column("source_file").unique().to_pylist())
             spool.append(rows)
         days = spool.days()
         kept, conflicts = _resolve_duplicates(spool, days, account)
@@ -221,20 +236,25 @@ def _ingest_jobs(
         limit.check(account)
         if conflicts:
             refused.append(_conflict_rows(reader, uri, options, conflicts))
-        for done, day in enumerate(days):
-            progress(done, len(days), f"writing jobs of {day}")
-            jobs = spool.read(day)
-            if day in kept:
-                jobs = jobs.filter(pa.array(kept[day]))
-            lake.write_jobs_of_day(options.cluster, day, _as_jobs_of(options.cluster, jobs))
-        submits = _submit_range([spool.read(day) for day in (*days[:1], *days[-1:])])
-    tables = _write_quarantine(reader, uri, options, lake, refused)
-    if days:
-        progress(len(days), len(days), "counting throughput")
-        bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS), bin_s)
-        lake.replace_derived_throughput(options.cluster, bins)
-        written = tuple(lake.table_uri(table, options.cluster) for table in ("jobs", "throughput"))
-        tables = (*written, *tables)
+        task = f"ingest of {_file_name(uri)} ({reader.name}{_in_words(window)})"
+        with lake.writing(options.cluster, task, JOB_TABLES, inputs=(uri,), progress=progress):
+            lake.admit(options.cluster, logs_of_rows(sources), uri)
+            for done, day in enumerate(days):
+                progress(done, len(days), f"writing jobs of {day}")
+                jobs = spool.read(day)
+                if day in kept:
+                    jobs = jobs.filter(pa.array(kept[day]))
+                lake.write_jobs_of_day(options.cluster, day, _as_jobs_of(options.cluster, jobs))
+            submits = _submit_range([spool.read(day) for day in (*days[:1], *days[-1:])])
+            tables = _write_quarantine(reader, uri, options, lake, refused)
+            if days:
+                progress(len(days), len(days), "counting throughput")
+                bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS), bin_s)
+                lake.replace_derived_throughput(options.cluster, bins)
+                written = tuple(lake.table_uri(table, options.cluster) for table in ("jobs", "throughput"))
+                tables = (*written, *tables)
+            if nodes is not None:
+                lake.write_nodes(options.cluster, nodes)
     return _report(reader, options, account, tables, submits)
 
 
@@ -280,6 +300,16 @@ def _as_jobs_of(cluster: str, rows: pa.Table) -> pa.Table:
     return named.select(JOB_SCHEMA.names).cast(JOB_SCHEMA)
 
 
+def _file_name(uri: str) -> str:
+    return uri.rstrip("/").rpartition("/")[2]
+
+
+def _in_words(window: Window) -> str:
+    """`, submitted from A to B` for the name of a task, nothing for all of a log."""
+    said = [f" {word} {at.isoformat()}" for word, at in zip(("from", "to"), window, strict=True) if at]
+    return f", submitted{''.join(said)}" if said else ""
+
+
 def _submit_range(tables: Sequence[pa.Table]) -> tuple[datetime | None, datetime | None]:
     limits = [pc.min_max(table.column("submit_time")).as_py() for table in tables if table.num_rows]
     if not limits:
@@ -295,14 +325,16 @@ def _ingest_table(
 ) -> IngestReport:
     rows, refused, account = _read_all(reader, uri, options, progress, limit)
     times: tuple[datetime | None, datetime | None] = (None, None)
-    if reader.table == "throughput":
-        lake.write_throughput(options.cluster, rows)
-        if rows.num_rows:
-            limits = pc.min_max(rows.column("bin_start")).as_py()
-            times = (limits["min"], limits["max"])
-    elif rows.num_rows:
-        lake.write_nodes(options.cluster, rows)
-    tables = _write_quarantine(reader, uri, options, lake, [refused])
+    task = f"ingest of {_file_name(uri)} ({reader.name})"
+    with lake.writing(options.cluster, task, (reader.table, "quarantine"), inputs=(uri,), progress=progress):
+        if reader.table == "throughput":
+            lake.write_throughput(options.cluster, rows)
+            if rows.num_rows:
+                limits = pc.min_max(rows.column("bin_start")).as_py()
+                times = (limits["min"], limits["max"])
+        elif rows.num_rows:
+            lake.write_nodes(options.cluster, rows)
+        tables = _write_quarantine(reader, uri, options, lake, [refused])
     if rows.num_rows:
         tables = (lake.table_uri(reader.table, options.cluster), *tables)
     return _report(reader, options, account, tables, times)
@@ -372,7 +404,7 @@ def _write_quarantine(
     rows = pa.concat_tables([REFUSED_SCHEMA.empty_table(), *refused])
     if not rows.num_rows:
         return ()
-    name = uri.rstrip("/").rpartition("/")[2]
+    name = _file_name(uri)
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:40]
     origin = f"{reader.name}-{readable}-{sha256(name.encode()).hexdigest()[:8]}"
     lake.add_quarantine(options.cluster, origin, rows)

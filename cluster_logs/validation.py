@@ -75,18 +75,20 @@ def validate_lake(
     cluster: str,
     tables: Sequence[str] = ("jobs", "throughput"),
     docs_dir: Path | None = None,
+    wait_s: float | None = None,
 ) -> ValidationReport:
     """Check a cluster's tables in the lake and move failing rows to quarantine, the expectation as the
     reason.
 
     Data Docs are built under `docs_dir` (default: `validation/cluster=C` in a local lake, else in the working
     directory's `.lucid`). Raises NotFoundError when the lake has nothing of the cluster, and nothing on
-    failure: see `raise_for_failure`. The same lake twice gives the same lake.
+    failure: see `raise_for_failure`. The same lake twice gives the same lake. HalfWrittenError: an ingest did
+    not end; ClusterBusyError: another writer is at it for longer than `wait_s` (default: ten minutes).
     """
     unknown = [table for table in tables if table not in _KEYS]
     if unknown:
         raise UnknownNameError("table to validate", unknown[0], _KEYS)
-    lake = Lake(lake_uri)
+    lake = Lake(lake_uri, wait_s=wait_s)
     folder = docs_dir or _default_docs(lake_uri, cluster)
     results: list[CheckResult] = []
     index: Path | None = None
@@ -94,11 +96,14 @@ def validate_lake(
     quarantined: dict[str, int] = {}
     for table in dict.fromkeys(tables):
         suite = find_suite(table)
-        frame = _read(lake, cluster, table, suite)
-        found, index = run_suite(frame, suite, subject=f"{cluster}-{table}", docs_dir=folder)
-        results += found
-        rows += len(frame)
-        if not _stops(found):
+        # No other writer may change the rows between the check and the move.
+        with lake.writing(cluster, f"validation of {table}", (table, "quarantine")):
+            frame = _read(lake, cluster, table, suite)
+            found, index = run_suite(frame, suite, subject=f"{cluster}-{table}", docs_dir=folder)
+            results += found
+            rows += len(frame)
+            if _stops(found):
+                continue
             failing = _failing_rows(found)
             _quarantine(lake, cluster, table, frame, failing)
             for name, count in failing["expectation"].value_counts(sort=False).items():

@@ -3,20 +3,19 @@ digests.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 import pandas as pd
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.cluster_record import LogOrigin
+from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.registry import LoggedDataset
 
-# The synthetic generator names its rows' source `NAME.synthetic`.
-SYNTHETIC_SUFFIX = ".synthetic"
 SHORTEST_TAIL = timedelta(days=1)
 LONGEST_TAIL = timedelta(days=14)
 TAIL_SHARE = 0.2
@@ -61,9 +60,8 @@ def read_training_jobs(
     table = with_known_profiles(table, lake.read_job_metrics(cluster, until))
     first, last = (_instant(table["submit_time"].iloc[position]) for position in (0, -1))
     end = until or last + timedelta(microseconds=1)
-    synthetic = bool(table["source_file"].astype(str).str.endswith(SYNTHETIC_SUFFIX).all())
     dataset = _dataset(table, f"{cluster}-jobs", f"{lake_uri}/jobs/cluster={cluster}", first, end)
-    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset)
+    return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
 
 
 def _newest_jobs(lake: Lake, cluster: str, until: datetime | None, most: int) -> pd.DataFrame:
@@ -103,8 +101,7 @@ def read_training_throughput(lake_uri: str, cluster: str, train_until: datetime 
     end = until or _instant(table["bin_start"].iloc[-1] + lengths.iloc[-1])
     source = f"{lake_uri}/throughput/cluster={cluster}"
     dataset = _dataset(table, f"{cluster}-throughput", source, first, end)
-    synthetic = _jobs_are_synthetic(lake, cluster)
-    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset)
+    return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
 
 
 def profile_dataset(solo: pd.DataFrame, pairs: pd.DataFrame) -> LoggedDataset:
@@ -146,17 +143,9 @@ def _columns(table: pd.DataFrame) -> Mapping[str, str]:
     return {str(name): kinds.get(table[name].dtype.kind, "string") for name in table.columns}
 
 
-def _jobs_are_synthetic(lake: Lake, cluster: str) -> bool:
-    try:
-        names: Iterable[str] = {
-            str(name)
-            for part in lake.iter_jobs(cluster, columns=["source_file"])
-            for name in part.column("source_file").unique().to_pylist()
-        }
-    except NotFoundError:
-        return False
-    found = list(names)
-    return bool(found) and all(name.endswith(SYNTHETIC_SUFFIX) for name in found)
+def _any_synthetic(lake: Lake, cluster: str) -> bool:
+    """Whether any of the cluster's rows is synthetic, also of those that are not in the window."""
+    return lake.logs(cluster) in (LogOrigin.SYNTHETIC, LogOrigin.MIXED)
 
 
 def without_those_that_never_ran(jobs: pd.DataFrame) -> pd.DataFrame:

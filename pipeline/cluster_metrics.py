@@ -122,8 +122,10 @@ def ingest_metrics(
         rows = metrics_of_join(joined, jobs, origin)
         found |= set(zip(rows["job_id"], rows["submit_time"], strict=True))
         samples.update(_fates(report))
-        changed += lake.write_job_metrics(cluster, rows)
-        lake.add_quarantine(cluster, "metrics-samples", batch.refused)
+        # A batch at a time: reading all of them may take hours, and each is whole on its own.
+        with lake.writing(cluster, "an ingest of metrics", ("metrics", "quarantine"), progress=progress):
+            changed += lake.write_job_metrics(cluster, rows)
+            lake.add_quarantine(cluster, "metrics-samples", batch.refused)
         _add(account, batch.accounting)
     account.check("Reading metrics")
     return MetricsReport(

@@ -39,10 +39,16 @@ def ingest_cluster(
     `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. The
     source `slurm` is the accounting of this machine's Slurm: the runs that were about in the window, from
     `staged_uris` if `read_accounting` was called before. `mark_key_file`: the key of the cluster's live
-    scheduler (default: `mark_key_of`). Returns the accounting with `lake_uri`. Raises
-    BadInputError when the log is not named, TooManyBadRowsError when more than `max_bad_share` of a file's
-    rows are bad, NodesNeededError (with the jobs in the lake) when the cluster's size is not known.
+    scheduler (default: `mark_key_of`). Returns the accounting with `lake_uri`. Raises BadInputError when the
+    log is not named or does not go with the source, TooManyBadRowsError when more than `max_bad_share` of a
+    file's rows are bad, NodesNeededError (with the jobs in the lake) when the cluster's size is not known.
     """
+    made_here = source_format == SLURM or source_format.startswith(SYNTHETIC)
+    if made_here and input_uri:
+        raise BadInputError(
+            f"Source {source_format!r} reads no file, but the log {input_uri!r} is named.",
+            remedy="Leave the log out, or choose its format as the source.",
+        )
     if source_format == SLURM:
         key = mark_key_of(cluster, mark_key_file)
         return _ingest_slurm(

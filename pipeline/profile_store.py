@@ -1,5 +1,7 @@
 """The profile tables of a cluster's GPUs in the lake: `ROOT/profiles/cluster=C/{solo,pairs}.parquet`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,8 +11,11 @@ import pyarrow.parquet as pq
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.lake import Lake
 from cluster_logs.storage import locate, write_atomically
 from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, as_profile_frame
+
+PROFILES = "profiles"
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,21 @@ def ingest_profiles(
     table (`profile_workloads`), simulated or not. The same input twice leaves the same files. Raises
     BadInputError when only one of the two files is given.
     """
-    if not singles_uri and not pairs_uri:
-        kept = _measured_before(lake_uri, cluster)
-        if kept is not None:
-            return kept
-    return write_profile_set(lake_uri, cluster, read_profiles_or_measure(singles_uri, pairs_uri, seed=seed))
+    with writing_profiles(lake_uri, cluster):
+        if not singles_uri and not pairs_uri:
+            kept = _measured_before(lake_uri, cluster)
+            if kept is not None:
+                return kept
+        profiles = read_profiles_or_measure(singles_uri, pairs_uri, seed=seed)
+        return write_profile_set(lake_uri, cluster, profiles)
+
+
+@contextmanager
+def writing_profiles(lake_uri: str, cluster: str) -> Iterator[Lake]:
+    """Be the only writer of the cluster; what is written within is one change of its profile tables."""
+    lake = Lake(lake_uri)
+    with lake.writing(cluster, "a write of profiles", (PROFILES,)):
+        yield lake
 
 
 def read_profiles_or_measure(singles_uri: str | None, pairs_uri: str | None, *, seed: int) -> ProfileSet:
@@ -65,12 +80,14 @@ def read_profiles_or_measure(singles_uri: str | None, pairs_uri: str | None, *, 
 def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> ProfileReport:
     """Replace the cluster's profile tables."""
     fs, folder = _folder(lake_uri, cluster)
-    for name, frame, schema in (
-        ("solo", profiles.solo, PROFILE_SCHEMA),
-        ("pairs", profiles.pairs, PAIR_SCHEMA),
-    ):
-        table = pa.Table.from_pandas(as_profile_frame(frame, schema), schema=schema, preserve_index=False)
-        write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
+    with writing_profiles(lake_uri, cluster) as lake:
+        lake.changing(cluster, PROFILES)
+        for name, frame, schema in (
+            ("solo", profiles.solo, PROFILE_SCHEMA),
+            ("pairs", profiles.pairs, PAIR_SCHEMA),
+        ):
+            table = pa.Table.from_pandas(as_profile_frame(frame, schema), schema=schema, preserve_index=False)
+            write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
     return _report(lake_uri, cluster, profiles)
 
 
@@ -95,6 +112,7 @@ def _measured_before(lake_uri: str, cluster: str) -> ProfileReport | None:
 def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
     """Read the cluster's profile tables. Raises NotFoundError when nobody stored any."""
     fs, folder = _folder(lake_uri, cluster)
+    Lake(lake_uri).check_readable(cluster, PROFILES)
     frames = []
     for name, schema in (("solo", PROFILE_SCHEMA), ("pairs", PAIR_SCHEMA)):
         path = f"{folder}/{name}.parquet"

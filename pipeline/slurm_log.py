@@ -31,6 +31,8 @@ from pipeline.ingestion import SLURM
 OVERLAP_H = 24.0
 # How far back the first ingest of a cluster reads, unless it is told.
 FIRST_DAYS = 30
+# The one writer's task: whatever it left behind, the next run of it completes.
+TASK = "ingest of Slurm's accounting"
 
 
 @dataclass(frozen=True)
@@ -69,25 +71,27 @@ def stage_accounting(
     if not 0 <= overlap_h <= 24 * 366:
         raise BadInputError(f"An overlap of {overlap_h!r} hours.", remedy="Use 0 to 8784.")
     lake = Lake(lake_uri)
-    until = _utc(end) if end is not None else datetime.now(UTC)
-    since = _utc(start) if start is not None else _beginning(lake, cluster, until, interval_start)
-    days = accounting.days_between(since - timedelta(hours=overlap_h), until)
-    # Marks first: a job that ends meanwhile has its mark in accounting by then.
-    marks = accounting.marks_of_living()
-    told: dict[str, list[str]] = {}
-    for done, (first, last) in enumerate(days):
-        progress(done, len(days) + 1, f"accounting of {first:%Y-%m-%d}")
-        told[f"{first:%Y-%m-%d}"] = accounting.runs_between(first, last, marks)
-    progress(len(days), len(days) + 1, "jobs that had not ended")
-    seen = {accounting.job_id_of(line) for lines in told.values() for line in lines}
-    waiting = [job_id for job_id in _unfinished(lake, cluster) if job_id not in seen]
-    if waiting:
-        told["unfinished"] = accounting.runs_of(waiting, marks)
-    found = accounting.gpu_nodes() if nodes else []
-    homes = {accounting.home_of(line, mark_key) for lines in told.values() for line in lines}
-    uris = tuple(_stage(lake_uri, cluster, name, lines) for name, lines in told.items() if lines)
-    sizes = _renew_nodes(lake, cluster, found, homes | _virtual_clusters(lake, cluster))
-    return StagedAccounting(uris, days[0][0], until, sum(map(len, told.values())), sizes)
+    # What an ingest of accounting left half-written may be read here: `ingest_staged` completes it.
+    with lake.writing(cluster, TASK, ("nodes",), repairs=False, progress=progress):
+        until = _utc(end) if end is not None else datetime.now(UTC)
+        since = _utc(start) if start is not None else _beginning(lake, cluster, until, interval_start)
+        days = accounting.days_between(since - timedelta(hours=overlap_h), until)
+        # Marks first: a job that ends meanwhile has its mark in accounting by then.
+        marks = accounting.marks_of_living()
+        told: dict[str, list[str]] = {}
+        for done, (first, last) in enumerate(days):
+            progress(done, len(days) + 1, f"accounting of {first:%Y-%m-%d}")
+            told[f"{first:%Y-%m-%d}"] = accounting.runs_between(first, last, marks)
+        progress(len(days), len(days) + 1, "jobs that had not ended")
+        seen = {accounting.job_id_of(line) for lines in told.values() for line in lines}
+        waiting = [job_id for job_id in _unfinished(lake, cluster) if job_id not in seen]
+        if waiting:
+            told["unfinished"] = accounting.runs_of(waiting, marks)
+        found = accounting.gpu_nodes() if nodes else []
+        homes = {accounting.home_of(line, mark_key) for lines in told.values() for line in lines}
+        uris = tuple(_stage(lake_uri, cluster, name, lines) for name, lines in told.items() if lines)
+        sizes = _renew_nodes(lake, cluster, found, homes | _virtual_clusters(lake, cluster))
+        return StagedAccounting(uris, days[0][0], until, sum(map(len, told.values())), sizes)
 
 
 def ingest_staged(
@@ -101,8 +105,9 @@ def ingest_staged(
     """Read staged files into the lake, one after another; returns one account of all their rows.
 
     A run that was about on two days has a row in both files: it is read twice and is one job of the lake.
+    Files that an earlier ingest had begun with and did not end with are read again before.
     """
-    from cluster_logs.ingest import ingest_log
+    from cluster_logs.ingest import JOB_TABLES, ingest_log
     from pipeline.plain_values import plain
 
     total: dict[str, Any] = {
@@ -119,25 +124,28 @@ def ingest_staged(
         "notes": {},
     }
     firsts, lasts = [], []
-    for uri in uris:
-        # Our own question to sacct: the format is right, and a day may well hold one run that is bad.
-        report = ingest_log(
-            source_format="sacct",
-            input_uri=uri,
-            cluster=cluster,
-            lake_uri=lake_uri,
-            max_bad_share=1.0,
-            mark_key=mark_key,
-            progress=progress,
-        )
-        for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped"):
-            total[key] += getattr(report, key)
-        for counts in ("reasons", "notes"):
-            for name, count in getattr(report, counts).items():
-                total[counts][name] = total[counts].get(name, 0) + count
-        total["tables"] += [table for table in report.tables if table not in total["tables"]]
-        firsts += [report.first_submit] if report.first_submit else []
-        lasts += [report.last_submit] if report.last_submit else []
+    lake = Lake(lake_uri)
+    with lake.writing(cluster, TASK, JOB_TABLES, inputs=uris, progress=progress) as session:
+        left = () if session.left_behind is None else session.left_behind.inputs
+        for uri in dict.fromkeys([*left, *uris]):
+            # Our own question to sacct: the format is right, and a day may well hold one run that is bad.
+            report = ingest_log(
+                source_format="sacct",
+                input_uri=uri,
+                cluster=cluster,
+                lake_uri=lake_uri,
+                max_bad_share=1.0,
+                mark_key=mark_key,
+                progress=progress,
+            )
+            for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped"):
+                total[key] += getattr(report, key)
+            for counts in ("reasons", "notes"):
+                for name, count in getattr(report, counts).items():
+                    total[counts][name] = total[counts].get(name, 0) + count
+            total["tables"] += [table for table in report.tables if table not in total["tables"]]
+            firsts += [report.first_submit] if report.first_submit else []
+            lasts += [report.last_submit] if report.last_submit else []
     total["first_submit"] = plain(min(firsts)) if firsts else None
     total["last_submit"] = plain(max(lasts)) if lasts else None
     return total

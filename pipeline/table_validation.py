@@ -6,10 +6,9 @@ import pandas as pd
 
 from cluster_logs.lake import Lake
 from cluster_logs.validation import ORIGIN, ValidationReport, validate_lake, validate_table
-from pipeline.profile_store import read_profile_set, write_profile_set
+from pipeline.profile_store import PROFILES, read_profile_set, write_profile_set
 from profiler_jobs.profile_table import ProfileSet
 
-PROFILES = "profiles"
 METRICS = "metrics"
 
 
@@ -29,7 +28,14 @@ def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> V
         return validate_table(metrics, "job_metrics", docs_dir)
     if table != PROFILES:
         return validate_lake(lake_uri=lake_uri, cluster=cluster, tables=(table,), docs_dir=docs_dir)
-    profiles = read_profile_set(lake_uri, cluster)
+    lake = Lake(lake_uri)
+    # No other writer may change the profiles between the check and the move.
+    with lake.writing(cluster, f"validation of {PROFILES}", (PROFILES, "quarantine")):
+        return _check_profiles(lake, cluster, docs_dir)
+
+
+def _check_profiles(lake: Lake, cluster: str, docs_dir: Path) -> ValidationReport:
+    profiles = read_profile_set(lake.uri, cluster)
     solo = validate_table(profiles.solo, "solo_profiles", docs_dir / "solo")
     pairs = validate_table(profiles.pairs, "pair_profiles", docs_dir / "pairs")
     success = solo.success and pairs.success
@@ -37,11 +43,11 @@ def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> V
     if success and (len(solo.failing) or len(pairs.failing)):
         kept = {}
         for name, frame, report in (("solo", profiles.solo, solo), ("pairs", profiles.pairs, pairs)):
-            kept[name] = _set_aside(Lake(lake_uri), cluster, name, frame, report.failing)
+            kept[name] = _set_aside(lake, cluster, name, frame, report.failing)
             for expectation in report.failing["expectation"]:
                 quarantined[str(expectation)] = quarantined.get(str(expectation), 0) + 1
         left = ProfileSet(kept["solo"], kept["pairs"], out_of_memory=profiles.out_of_memory)
-        write_profile_set(lake_uri, cluster, left)
+        write_profile_set(lake.uri, cluster, left)
     return ValidationReport(
         success=success,
         expectations=solo.expectations + pairs.expectations,

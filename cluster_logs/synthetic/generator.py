@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
+from cluster_logs.cluster_record import SYNTHETIC_SUFFIX, LogOrigin
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JOB_SCHEMA, NODES_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
@@ -66,7 +67,7 @@ def synthesize(
     start_s = _queue_all(population, submissions)
     submissions, start_s = submissions.select(start_s >= 0), start_s[start_s >= 0]
     progress(3, 4, "tables")
-    jobs = _job_table(population, submissions, start_s, name, f"{like}-seed{seed}.synthetic")
+    jobs = _job_table(population, submissions, start_s, name, f"{like}-seed{seed}{SYNTHETIC_SUFFIX}")
     nodes = pd.DataFrame(
         {
             "cluster": name,
@@ -91,24 +92,28 @@ def write_to_lake(made: SyntheticCluster, lake: Lake, cluster: str) -> list[str]
     """Write jobs, throughput and nodes under the name `cluster`; return the tables' URIs.
 
     Writing the same log twice, or a longer one with the same seed, is fine. Raises BadInputError when the
-    lake already holds other jobs under this name: rows of two logs would mix.
+    lake already holds other rows under this name, real ones or those of another seed: two logs would mix.
     """
     source = made.jobs["source_file"].iloc[0] if len(made.jobs) else ""
-    if cluster in lake.clusters("jobs"):
-        held = {
-            name
-            for table in lake.iter_jobs(cluster, columns=["source_file"])
-            for name in table.column("source_file").unique().to_pylist()
-        }
-        if held - {source}:
-            raise BadInputError(
-                f"Cluster {cluster!r} in {lake.uri} already holds jobs of {', '.join(sorted(held))}.",
-                remedy="Choose another cluster name or another lake.",
-            )
-    lake.write_jobs(cluster, made.jobs)
-    lake.write_throughput(cluster, made.throughput)
-    lake.write_nodes(cluster, made.nodes)
-    return [lake.table_uri(table, cluster) for table in ("jobs", "throughput", "nodes")]
+    tables = ("jobs", "throughput", "nodes")
+    with lake.writing(cluster, f"synthesis of {source}", tables):
+        lake.admit(cluster, LogOrigin.SYNTHETIC, f"jobs of {source}")
+        if cluster in lake.clusters("jobs"):
+            held = {
+                name
+                for table in lake.iter_jobs(cluster, columns=["source_file"])
+                for name in table.column("source_file").unique().to_pylist()
+            }
+            if held - {source}:
+                raise BadInputError(
+                    f"Cluster {cluster!r} in {lake.uri} already holds jobs of {', '.join(sorted(held))}.",
+                    remedy="Choose another cluster name, or remove the cluster first: `lucid remove-cluster "
+                    f"--cluster {cluster}`.",
+                )
+        lake.write_jobs(cluster, made.jobs)
+        lake.write_throughput(cluster, made.throughput)
+        lake.write_nodes(cluster, made.nodes)
+    return [lake.table_uri(table, cluster) for table in tables]
 
 
 def _queue_all(population: Population, submissions: Submissions) -> IntArray:

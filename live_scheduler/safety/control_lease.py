@@ -20,12 +20,12 @@ from pathlib import Path
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from cluster_logs.private_files import private_folder
+from cluster_logs.process_lock import ProcessLock, holder
 from live_scheduler.adapter import Change, PriorityRange
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_SETTINGS, open_cluster, start_switch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
-from live_scheduler.safety.process_lock import ProcessLock, holder
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.safety.way_back import restore_all

@@ -25,10 +25,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cluster_logs.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
+from cluster_logs.process_lock import ProcessLock, is_held
 from live_scheduler.adapter import ClusterAdapter
 from live_scheduler.live_settings import LiveSettings, Mode, settings_from
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
-from live_scheduler.safety.process_lock import ProcessLock, is_held
 from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
 from live_scheduler.safety.settling import Settling, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from cluster_logs.process_lock import ProcessLock, holder
 from live_scheduler.adapter import ClusterAdapter
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import (
@@ -20,7 +21,6 @@ from live_scheduler.safety.dead_mans_switch import (
     start_switch,
 )
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat, write_heartbeat
-from live_scheduler.safety.process_lock import ProcessLock, holder
 from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
 from live_scheduler.safety.settling import longest_s, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from cluster_logs.errors import BadInputError
+from cluster_logs.process_lock import ProcessLock
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.forecast.forecaster import Forecaster
@@ -17,7 +18,6 @@ from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.looking_back import LookingBack
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK
-from live_scheduler.safety.process_lock import ProcessLock
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.pushed_cluster import PushedCluster, PushedSource

@@ -133,7 +133,7 @@ def build_release(
         ),
         provenance=Provenance(
             simulated_profiles=chosen["packing"].tags.get("simulated_profiles") == "true",
-            synthetic_logs=all(
+            synthetic_logs=any(
                 chosen[kind].tags.get("synthetic_logs") == "true" for kind in ("throughput", "duration")
             ),
         ),

@@ -7,7 +7,14 @@ import typer
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.quarantine import MAX_BAD_SHARE
-from pipeline.cli.options import ClusterOption, GpusPerNodeOption, LakeOption, lake_or_default, parse_time
+from pipeline.cli.options import (
+    ClusterOption,
+    GpusPerNodeOption,
+    LakeOption,
+    WaitOption,
+    lake_or_default,
+    parse_time,
+)
 from pipeline.cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, say, show
 
 
@@ -54,6 +61,7 @@ def ingest(
             help="The live scheduler's mark.key: whose marks in sacct's comments count.",
         ),
     ] = None,
+    wait: WaitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a cluster's log into the lake.
@@ -63,7 +71,6 @@ def ingest(
     newest job in the lake, with a day of overlap, or the last 30 days.
     """
     from cluster_logs.ingest import ingest_log
-    from cluster_logs.lake import Lake
     from cluster_logs.readers.nodes_file import read_nodes_file
     from pipeline.cluster_size import NodesNeededError, settle_nodes
     from pipeline.ingestion import SLURM, ingest_cluster
@@ -105,10 +112,10 @@ def ingest(
             bin_s=bin_s,
             max_bad_share=max_bad_share,
             mark_key=mark_key_of(cluster, mark_key),
+            nodes=sizes,
+            wait_s=wait,
             progress=progress,
         )
-    if sizes is not None:
-        Lake(lake_uri).write_nodes(cluster, sizes)
     try:
         remarks = settle_nodes(
             lake_uri=lake_uri,
@@ -135,6 +142,7 @@ def synthesize(
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the log as a file.")] = None,
     out_format: Annotated[str, typer.Option("--format", metavar="F", help="The file's format.")] = "helios",
+    wait: WaitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a cluster's log that looks like a published one, so that nothing needs to be downloaded."""
@@ -143,7 +151,7 @@ def synthesize(
 
     made = generator.synthesize(like, days=days, seed=seed)
     name = cluster or f"synthetic-{like}"
-    target = Lake(lake_or_default(lake))
+    target = Lake(lake_or_default(lake), wait_s=wait)
     tables = generator.write_to_lake(made, target, name)
     if out is not None:
         export.write_log(made, out, out_format)
@@ -170,6 +178,7 @@ def validate(
     tables: Annotated[
         list[str] | None, typer.Option("--table", help="jobs, throughput; default: both.")
     ] = None,
+    wait: WaitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check a cluster's tables against their expectations.
@@ -179,7 +188,10 @@ def validate(
     from cluster_logs.validation import validate_lake
 
     report = validate_lake(
-        lake_uri=lake_or_default(lake), cluster=cluster, tables=tables or ("jobs", "throughput")
+        lake_uri=lake_or_default(lake),
+        cluster=cluster,
+        tables=tables or ("jobs", "throughput"),
+        wait_s=wait,
     )
     document = {"success": report.success, "expectations": report.expectations, "docs": report.docs}
 

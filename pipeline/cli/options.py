@@ -18,6 +18,15 @@ LakeOption = Annotated[
 ClusterOption = Annotated[
     str, typer.Option("--cluster", metavar="NAME", help="The cluster's name in the lake.")
 ]
+WaitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        help="How long to wait while another process writes the cluster; default 600.",
+    ),
+]
 TrackingOption = Annotated[
     str | None,
     typer.Option(

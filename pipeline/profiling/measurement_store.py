@@ -18,7 +18,13 @@ import pyarrow.fs as pafs
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.storage import list_files, locate
-from pipeline.profile_store import ProfileReport, read_profile_set, write_profile_set
+from pipeline.profile_store import (
+    PROFILES,
+    ProfileReport,
+    read_profile_set,
+    write_profile_set,
+    writing_profiles,
+)
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.measurement_table import FAILED, read_measurements, write_measurements
 from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, as_profile_frame
@@ -53,13 +59,15 @@ def fold_run(lake_uri: str, cluster: str, kind: DeviceKind, run: str, *, replace
     `replace`: rows of another device of this kind give way. Raises BadInputError when devices would mix.
     """
     uri = measurements_uri(lake_uri, cluster, kind)
-    rows = before = read_measurements(uri)
     remarks: list[str] = []
-    for part in _parts(_run_uri(lake_uri, cluster, kind, run)):
-        rows, said = merge_measurements(rows, read_measurements(part), cluster=cluster, replace=replace)
-        remarks += said
-    if rows is not before:
-        write_measurements(uri, rows)
+    with writing_profiles(lake_uri, cluster) as lake:
+        rows = before = read_measurements(uri)
+        for part in _parts(_run_uri(lake_uri, cluster, kind, run)):
+            rows, said = merge_measurements(rows, read_measurements(part), cluster=cluster, replace=replace)
+            remarks += said
+        if rows is not before:
+            lake.changing(cluster, PROFILES)
+            write_measurements(uri, rows)
     return Folded(uri, rows, tuple(dict.fromkeys(remarks)))
 
 
@@ -142,6 +150,11 @@ def store_profiles(lake_uri: str, cluster: str, found: ProfileSet) -> tuple[Prof
     A profile of the same device stays until it is measured anew; those of other devices go. Raises
     BadInputError when simulated profiles would replace or join measured ones.
     """
+    with writing_profiles(lake_uri, cluster):
+        return _store_profiles(lake_uri, cluster, found)
+
+
+def _store_profiles(lake_uri: str, cluster: str, found: ProfileSet) -> tuple[ProfileReport | None, list[str]]:
     remarks: list[str] = []
     stored = _stored(lake_uri, cluster)
     if stored is not None and len(found.solo):

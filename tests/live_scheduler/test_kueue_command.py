@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from cluster_logs.process_lock import holder
 from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
-from live_scheduler.safety.process_lock import holder
 from live_scheduler.state_folder import state_folder
 from tests.live_scheduler.kueue_server import WORKLOADS, KueueServer, serve
 from tests.live_scheduler.live_release import AWAY, keep_release

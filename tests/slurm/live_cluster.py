@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cluster_logs.process_lock import holder, is_held
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Moment, read_heartbeat
-from live_scheduler.safety.process_lock import holder, is_held
 from live_scheduler.slurm.control import PRIORITIES
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.slurm.private_slurm import PrivateSlurm

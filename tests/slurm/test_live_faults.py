@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from cluster_logs.process_lock import holder
 from live_scheduler.memory.journal import Journal
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat
-from live_scheduler.safety.process_lock import holder
 from live_scheduler.safety.touched import TOUCHED_FILE
 from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, NAMES, LiveCluster, queue_up

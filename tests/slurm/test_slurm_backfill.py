@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from cluster_logs.process_lock import is_held
 from live_scheduler.adapter import SetPriority
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK, WATCH_LOG
-from live_scheduler.safety.process_lock import is_held
 from live_scheduler.safety.restoring import restore
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.safety.way_back import go_back

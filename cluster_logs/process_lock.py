@@ -4,25 +4,40 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 # Whoever only asks (`is_held`) holds a lock for an instant: one that is taken is tried again after so long.
 _TRIES, _INSTANT_S = 3, 0.01
+# How often a lock that is waited for is tried.
+_TRY_EVERY_S = 0.2
+
+
+class Acquirable(Protocol):
+    """Anything that can be taken by one at a time."""
+
+    def acquire(self) -> bool:
+        """Take it, if it is free; say whether it is ours."""
 
 
 class ProcessLock:
-    """A lock on a file (flock). The file stays; it names the holder's process id, for people."""
+    """A lock on a file (flock). The file stays; it names the holder's process id, for people.
 
-    def __init__(self, path: Path) -> None:
+    `mode` is the file's: by default its user's alone.
+    """
+
+    def __init__(self, path: Path, mode: int = 0o600) -> None:
         self.path = path
+        self._mode = mode
         self._handle: int | None = None
 
     def acquire(self) -> bool:
         """Take the lock and say whether it was free (or ours already). Raises OSError without a folder."""
         if self._handle is not None:
             return True
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(self.path, flags, self._mode)
         for tries_left in reversed(range(_TRIES)):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,10 +66,25 @@ class ProcessLock:
         self.release()
 
 
+def acquire_within(lock: Acquirable, wait_s: float | None, waiting: Callable[[float], object]) -> bool:
+    """Take a lock, waiting for it at most `wait_s` seconds (None: as long as it takes); whether it is ours.
+
+    `waiting` is told again and again for how many seconds it has been waited for.
+    """
+    began_s = time.monotonic()
+    while not lock.acquire():
+        waited_s = time.monotonic() - began_s
+        if wait_s is not None and waited_s >= wait_s:
+            return False
+        waiting(waited_s)
+        time.sleep(_TRY_EVERY_S)
+    return True
+
+
 def is_held(path: Path) -> bool:
     """Return whether any process holds the lock; a file that is not there is held by nobody."""
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:

@@ -1,0 +1,307 @@
+"""Who may change a cluster's tables, and who may read them while they change.
+
+One writer at a time: whoever comes while another writes waits, and is told after a while. Before the first
+file changes, the cluster's record says what is being written; when all is written the note goes. Readers
+refuse tables that such a note names: while its writer lives they wait a little, and when it died they say
+what to do. The same task again begins where nothing is lost by it (every write merges), and takes the note
+away.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pyarrow.fs as pafs
+
+from cluster_logs.cluster_lock import ClusterLock, lock_for
+from cluster_logs.cluster_record import ClusterRecord, LogOrigin, UnfinishedWrite, parse_record
+from cluster_logs.errors import BadInputError, ClusterBusyError, HalfWrittenError
+from cluster_logs.process_lock import acquire_within
+from cluster_logs.progress import Progress, silent
+from cluster_logs.storage import write_atomically
+
+RECORDS = "clusters"
+# How long a writer waits for another, and a reader for a writer, unless they are told otherwise.
+WRITER_WAITS_S = 600.0
+READER_WAITS_S = 60.0
+
+# The sessions of this thread, by lake and cluster: what is done within one belongs to it.
+_own = threading.local()
+
+
+@dataclass
+class WriteSession:
+    """The right to change a cluster's tables, under the note `task`.
+
+    `left_behind`: what an earlier process began and did not end. `noted`: the tables that the record names.
+    """
+
+    lock: ClusterLock
+    record: ClusterRecord
+    task: UnfinishedWrite
+    left_behind: UnfinishedWrite | None
+    logs: LogOrigin | None
+    changed: set[str] = field(default_factory=set)
+    noted: tuple[str, ...] = ()
+
+
+class ClusterWrites:
+    """Locks, notes and records of the clusters of one lake.
+
+    `derive_logs` says where the rows of a cluster come from that has no record.
+    """
+
+    def __init__(
+        self, fs: pafs.FileSystem, root: str, uri: str, derive_logs: Callable[[str], LogOrigin | None]
+    ) -> None:
+        self._fs = fs
+        self._root = root
+        self.uri = uri
+        self._derive_logs = derive_logs
+
+    # Writing -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def session(
+        self,
+        cluster: str,
+        task: str,
+        tables: Sequence[str],
+        *,
+        inputs: Sequence[str] = (),
+        wait_s: float = WRITER_WAITS_S,
+        progress: Progress = silent,
+        over: bool = False,
+        repairs: bool = True,
+    ) -> Iterator[WriteSession]:
+        """Be the only writer of a cluster; a session within another one of the same thread is part of it.
+
+        `over`: also where another task did not end. Without `repairs` the note of the same task stays.
+        Raises ClusterBusyError when another writer does not end within `wait_s`, HalfWrittenError when
+        another task did not end and nobody is at it any more.
+        """
+        within = self._current(cluster)
+        if within is not None:
+            within.task = replace(within.task, tables=_union(within.task.tables, tables))
+            yield within
+            return
+        lock = self._take_lock(cluster, task, wait_s, progress)
+        try:
+            record = self.record(cluster)
+            left = record.writing
+            if left is not None and left.task != task and not over:
+                raise _half_written(cluster, self.uri, left)
+            note = UnfinishedWrite(
+                task,
+                _union(left.tables if left else (), tables),
+                _union(left.inputs if left and left.task == task else (), inputs),
+                f"process {os.getpid()} on {socket.gethostname()}",
+                datetime.now(UTC).isoformat(timespec="seconds"),
+            )
+            session = WriteSession(lock, record, note, left, self.logs(cluster))
+            _sessions()[self._key(cluster)] = session
+            yield session
+            if session.changed or (left is not None and repairs):
+                self._end(cluster, session, keep_note=left is not None and not repairs)
+        finally:
+            _sessions().pop(self._key(cluster), None)
+            lock.release()
+
+    def changing(self, cluster: str, table: str) -> None:
+        """Note that a file of the table is about to change; to be called within a session.
+
+        Raises ClusterBusyError when the lock was lost meanwhile: nothing more may be written.
+        """
+        session = self._current(cluster)
+        if session is None:
+            raise RuntimeError(f"{table} of {cluster} changes outside a session")
+        if not session.lock.is_ours():
+            raise ClusterBusyError(
+                f"This process was kept from writing cluster {cluster!r} for so long that another may have "
+                "taken over.",
+                remedy="Run it again.",
+            )
+        session.task = replace(session.task, tables=_union(session.task.tables, (table,)))
+        if session.noted != session.task.tables:
+            self._write(cluster, replace(session.record, logs=session.logs, writing=session.task))
+            session.noted = session.task.tables
+        session.changed.add(table)
+
+    def admit(self, cluster: str, logs: LogOrigin | None, what: str) -> None:
+        """Let rows of an origin into the cluster that the session writes (None: they do not say).
+
+        Raises BadInputError when they would mix with those of the other.
+        """
+        session = self._current(cluster)
+        held = session.logs if session is not None else self.logs(cluster)
+        if logs is None or (held == logs != LogOrigin.MIXED):
+            return
+        if held is not None or logs is LogOrigin.MIXED:
+            holds = f"Cluster {cluster!r} of {self.uri} holds rows of {_LOGS[held]}; " if held else ""
+            raise BadInputError(
+                f"{holds}{what} come from {_LOGS[logs]}. Real and synthetic rows never mix.",
+                remedy="Choose another cluster name, or remove the cluster first: `lucid remove-cluster "
+                f"--cluster {cluster}`.",
+            )
+        if session is not None:
+            session.logs = logs
+
+    # Reading -------------------------------------------------------------------------------------------
+
+    def check_readable(self, cluster: str, table: str, *, wait_s: float | None = None) -> int | None:
+        """How often the table was changed, once it is whole, for `check_unchanged`; None for its own writer.
+
+        Raises ClusterBusyError while a living writer changes it for longer than `wait_s`, HalfWrittenError
+        when the writer died.
+        """
+        if self._current(cluster) is not None:
+            return None
+        reading = _Reading(self, cluster, table)
+        if not acquire_within(reading, READER_WAITS_S if wait_s is None else wait_s, lambda _: None):
+            raise ClusterBusyError(
+                f"Cluster {cluster!r} of {self.uri} is being written: {reading.written_by}.",
+                remedy="Try again when it has ended.",
+            )
+        return reading.record.writes.get(table, 0)
+
+    def check_unchanged(self, cluster: str, table: str, writes: int | None) -> None:
+        """Raise ClusterBusyError when the table was changed since `check_readable` gave `writes`."""
+        if writes is None:
+            return
+        record = self.record(cluster)
+        if record.writes.get(table, 0) != writes or _is_written(record, table):
+            raise ClusterBusyError(
+                f"The {table} of cluster {cluster!r} in {self.uri} changed while they were read.",
+                remedy="Read them again.",
+            )
+
+    def record(self, cluster: str) -> ClusterRecord:
+        """The cluster's record; an empty one where there is none."""
+        path = self._record_path(cluster)
+        if self._fs.get_file_info(path).type != pafs.FileType.File:
+            return ClusterRecord()
+        with self._fs.open_input_file(path) as source:
+            return parse_record(source.read(), f"{self.uri}/{RECORDS}/cluster={cluster}/record.json")
+
+    def logs(self, cluster: str) -> LogOrigin | None:
+        """Where the cluster's rows come from, by its record or else by its rows."""
+        return self.record(cluster).logs or self._derive_logs(cluster)
+
+    def writer(self, cluster: str) -> str | None:
+        """Who writes the cluster at this moment, in words; None: nothing that lives."""
+        return lock_for(self._fs, self._folder(cluster)).owner()
+
+    def forget(self, cluster: str) -> None:
+        """Delete the record of the cluster that the session removes."""
+        session = self._current(cluster)
+        path = self._record_path(cluster)
+        if session is not None and self._fs.get_file_info(path).type == pafs.FileType.File:
+            self._fs.delete_file(path)
+            session.record, session.left_behind, session.logs = ClusterRecord(), None, None
+            session.changed.clear()
+
+    # Inside --------------------------------------------------------------------------------------------
+
+    def _take_lock(self, cluster: str, task: str, wait_s: float, progress: Progress) -> ClusterLock:
+        lock = lock_for(self._fs, self._folder(cluster))
+
+        def waiting(waited_s: float) -> None:
+            progress(int(waited_s), None, f"waiting for the writer of cluster {cluster}: {lock.owner()}")
+
+        if acquire_within(lock, wait_s, waiting):
+            return lock
+        writing = self.record(cluster).writing
+        doing = f" ({writing.task})" if writing else ""
+        raise ClusterBusyError(
+            f"Cluster {cluster!r} of {self.uri} is being written by {lock.owner()}{doing}; "
+            f"{task} waited {wait_s:g} s for it.",
+            remedy="Run it again when that has ended, or wait longer: --wait SECONDS.",
+        )
+
+    def _end(self, cluster: str, session: WriteSession, *, keep_note: bool) -> None:
+        writes = dict(session.record.writes)
+        for table in session.changed | set(session.task.tables if session.left_behind else ()):
+            writes[table] = writes.get(table, 0) + 1
+        note = session.task if keep_note else None
+        self._write(cluster, ClusterRecord(session.logs, writes, note))
+
+    def _write(self, cluster: str, record: ClusterRecord) -> None:
+        payload = record.to_bytes()
+        write_atomically(self._fs, self._record_path(cluster), lambda sink: sink.write(payload))
+
+    def _current(self, cluster: str) -> WriteSession | None:
+        return _sessions().get(self._key(cluster))
+
+    def _key(self, cluster: str) -> tuple[str, str, str]:
+        return self._fs.type_name, self._root, cluster
+
+    def _folder(self, cluster: str) -> str:
+        return f"{self._root}/{RECORDS}/cluster={cluster}"
+
+    def _record_path(self, cluster: str) -> str:
+        return f"{self._folder(cluster)}/record.json"
+
+
+class _Reading:
+    """A table that is waited for until nothing writes it."""
+
+    def __init__(self, writes: ClusterWrites, cluster: str, table: str) -> None:
+        self._writes = writes
+        self._cluster = cluster
+        self._table = table
+        self.record = ClusterRecord()
+
+    @property
+    def written_by(self) -> str:
+        """What is being written, and by which process."""
+        writing = self.record.writing
+        return "" if writing is None else f"{writing.task}, {writing.process}, since {writing.since}"
+
+    def acquire(self) -> bool:
+        """Read the record; whether the table is whole. Raises HalfWrittenError when its writer died."""
+        self.record = self._writes.record(self._cluster)
+        if not _is_written(self.record, self._table):
+            return True
+        if self._writes.writer(self._cluster) is not None:
+            return False
+        # It may have ended between the two questions.
+        self.record = self._writes.record(self._cluster)
+        if self.record.writing is None or not _is_written(self.record, self._table):
+            return True
+        raise _half_written(self._cluster, self._writes.uri, self.record.writing)
+
+
+_LOGS = {
+    LogOrigin.REAL: "a real log",
+    LogOrigin.SYNTHETIC: "a synthetic log",
+    LogOrigin.MIXED: "a real log and a synthetic one",
+}
+
+
+def _sessions() -> dict[tuple[str, str, str], WriteSession]:
+    sessions: dict[tuple[str, str, str], WriteSession] | None = getattr(_own, "sessions", None)
+    if sessions is None:
+        sessions = _own.sessions = {}
+    return sessions
+
+
+def _is_written(record: ClusterRecord, table: str) -> bool:
+    return record.writing is not None and table in record.writing.tables
+
+
+def _union(some: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*some, *more]))
+
+
+def _half_written(cluster: str, uri: str, left: UnfinishedWrite) -> HalfWrittenError:
+    inputs = f" from {', '.join(left.inputs)}" if left.inputs else ""
+    return HalfWrittenError(
+        f"Cluster {cluster!r} of {uri} is half-written: {left.task}{inputs}, begun {left.since} by "
+        f"{left.process}, did not end.",
+        remedy="Run the same again, which completes it; or remove the cluster: `lucid remove-cluster "
+        f"--cluster {cluster}`.",
+    )
