@@ -111,6 +111,16 @@ class ClusterWrites:
             _sessions().pop(self._key(cluster), None)
             lock.release()
 
+    @contextmanager
+    def completing(self, cluster: str, task: str) -> Iterator[None]:
+        """Read within also what the task left half-written."""
+        key = self._key(cluster)
+        _own.completed = {**_completed(), key: task}
+        try:
+            yield
+        finally:
+            _own.completed = {other: name for other, name in _completed().items() if other != key}
+
     def changing(self, cluster: str, table: str) -> None:
         """Note that a file of the table is about to change; to be called within a session.
 
@@ -173,7 +183,8 @@ class ClusterWrites:
         if writes is None:
             return
         record = self.record(cluster)
-        if record.writes.get(table, 0) != writes or _is_written(record, table):
+        left = record.writing is not None and not self.may_complete(cluster, record.writing.task)
+        if record.writes.get(table, 0) != writes or (left and _is_written(record, table)):
             raise ClusterBusyError(
                 f"The {table} of cluster {cluster!r} in {self.uri} changed while they were read.",
                 remedy="Read them again.",
@@ -190,6 +201,10 @@ class ClusterWrites:
     def logs(self, cluster: str) -> LogOrigin | None:
         """Where the cluster's rows come from, by its record or else by its rows."""
         return self.record(cluster).logs or self._derive_logs(cluster)
+
+    def may_complete(self, cluster: str, task: str) -> bool:
+        """Whether this thread reads in order to complete the task (`completing`)."""
+        return _completed().get(self._key(cluster)) == task
 
     def writer(self, cluster: str) -> str | None:
         """Who writes the cluster at this moment, in words; None: nothing that lives."""
@@ -272,6 +287,8 @@ class _Reading:
         self.record = self._writes.record(self._cluster)
         if self.record.writing is None or not _is_written(self.record, self._table):
             return True
+        if self._writes.may_complete(self._cluster, self.record.writing.task):
+            return True
         raise _half_written(self._cluster, self._writes.uri, self.record.writing)
 
 
@@ -287,6 +304,11 @@ def _sessions() -> dict[tuple[str, str, str], WriteSession]:
     if sessions is None:
         sessions = _own.sessions = {}
     return sessions
+
+
+def _completed() -> dict[tuple[str, str, str], str]:
+    """The tasks that this thread is about to complete, by lake and cluster."""
+    return getattr(_own, "completed", {})
 
 
 def _is_written(record: ClusterRecord, table: str) -> bool:

@@ -8,7 +8,7 @@ process stops in between, readers refuse them until the same ingest has complete
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from hashlib import sha256
@@ -32,16 +32,20 @@ from cluster_logs.lake import Lake
 from cluster_logs.merging import JOB_ORDER
 from cluster_logs.progress import Progress, silent
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
+from cluster_logs.quarantine_table import REFUSED_SCHEMA, refused_spool
 from cluster_logs.readers.base import ReadChunk, Reader, ReadOptions, read_chunks, read_raw_rows
 from cluster_logs.readers.guessing import naming_likely_formats
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
 from cluster_logs.readers.registry import load_reader
-from cluster_logs.readers.sieve import REFUSED_SCHEMA
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.spool import DaySpool
+from cluster_logs.spool import DaySpool, PartSpool
 from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
 
+# The one format whose rows say themselves which file they come from.
+LAKE_FORMAT = "lake"
+CONFLICTS_AT_ONCE = 10_000
+_CONFLICT_COLUMNS = ["job_id", "submit_time", "source_file", "source_row"]
 # What an ingest of jobs changes.
 JOB_TABLES = ("jobs", "throughput", "quarantine", "nodes")
 
@@ -170,9 +174,11 @@ def read_throughput_file(
             remedy="Use helios-throughput, or ingest the jobs.",
         )
     limit = BadRowLimit(input_uri, source_format, 1.0)
-    rows, refused, _ = _read_all(reader, input_uri, ReadOptions(cluster, time_zone), silent, limit)
-    if refused.num_rows:
-        bad = refused.slice(0, 1).to_pylist()[0]
+    with TemporaryDirectory(prefix="lucid-read-") as scratch:
+        refused = refused_spool(Path(scratch))
+        rows, _ = _read_all(reader, input_uri, ReadOptions(cluster, time_zone), silent, limit, refused)
+        first = [refused.read(part).slice(0, 1).to_pylist()[0] for part in refused.parts()[:1]]
+    for bad in first:
         raise BadInputError(
             f"{input_uri}, row {bad['source_row']}: {q.REASONS[bad['reason']]} It reads: {bad['raw_row']!r}.",
             remedy="Correct the row; a series with a hole is another series.",
@@ -216,12 +222,12 @@ def _ingest_jobs(
     limit: BadRowLimit,
     nodes: pd.DataFrame | None,
 ) -> IngestReport:
-    if reader.name != "lake":
+    if reader.name != LAKE_FORMAT:
         lake.admit(options.cluster, LogOrigin.REAL, uri)
     with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
-        spool = DaySpool(Path(scratch), JOB_ROWS_SCHEMA, "submit_time")
+        spool = DaySpool(Path(scratch, "jobs"), JOB_ROWS_SCHEMA, "submit_time")
+        refused = refused_spool(Path(scratch, "refused"))
         account = Accounting()
-        refused = []
         sources: set[str] = set()
         for chunk in read_chunks(reader, uri, options, progress=progress):
             rows = _inside(chunk.rows, window)
@@ -234,8 +240,8 @@ def _ingest_jobs(
         kept, conflicts = _resolve_duplicates(spool, days, account)
         account.check(uri)
         limit.check(account)
-        if conflicts:
-            refused.append(_conflict_rows(reader, uri, options, conflicts))
+        for rows in _conflict_rows(reader, uri, options, conflicts):
+            refused.append(rows)
         task = f"ingest of {_file_name(uri)} ({reader.name}{_in_words(window)})"
         with lake.writing(options.cluster, task, JOB_TABLES, inputs=(uri,), progress=progress):
             lake.admit(options.cluster, logs_of_rows(sources), uri)
@@ -260,39 +266,52 @@ def _ingest_jobs(
 
 def _resolve_duplicates(
     spool: DaySpool, days: Sequence[date], account: Accounting
-) -> tuple[dict[date, np.ndarray[tuple[int], np.dtype[np.bool_]]], list[dict[str, object]]]:
-    """Which rows of the days with duplicates are kept, and the rows in conflict."""
+) -> tuple[dict[date, np.ndarray[tuple[int], np.dtype[np.bool_]]], pa.Table]:
+    """Which rows of the days with duplicates are kept, and which rows are in conflict (_CONFLICT_COLUMNS)."""
     kept = {}
-    conflicts: list[dict[str, object]] = []
+    conflicts = [JOB_ROWS_SCHEMA.empty_table().select(_CONFLICT_COLUMNS)]
     for day in days:
         jobs = spool.read(day)
         verdicts = judge_duplicates(jobs)
         _count_duplicates(account, Counter(verdicts.tolist()))
         if (verdicts != KEPT).any():
             kept[day] = verdicts == KEPT
-            conflicts.extend(jobs.filter(pa.array(verdicts == q.DUPLICATE_CONFLICT)).to_pylist())
-    return kept, conflicts
+            in_conflict = pa.array(verdicts == q.DUPLICATE_CONFLICT)
+            conflicts.append(jobs.select(_CONFLICT_COLUMNS).filter(in_conflict))
+    return kept, pa.concat_tables(conflicts)
 
 
-def _conflict_rows(
-    reader: Reader, uri: str, options: ReadOptions, conflicts: Sequence[dict[str, object]]
-) -> pa.Table:
-    """The rows in conflict as refused rows, with their text from a second pass over the file."""
-    wanted = {int(str(job["source_row"])) for job in conflicts}
-    raw = read_raw_rows(reader, uri, options, wanted)
-    rows = [
+def _conflict_rows(reader: Reader, uri: str, options: ReadOptions, conflicts: pa.Table) -> Iterator[pa.Table]:
+    """The rows in conflict as refused rows, with their text from a second pass over the file.
+
+    A lake's rows keep the row numbers of their own sources: of those the key is shown.
+    """
+    if reader.name == LAKE_FORMAT:
+        for batch in conflicts.to_batches(max_chunksize=CONFLICTS_AT_ONCE):
+            rows = batch.to_pylist()
+            yield _refused_conflicts(reader, rows, [json.dumps(row, default=str) for row in rows])
+        return
+    by_row = conflicts.sort_by("source_row").combine_chunks()
+    numbers = by_row.column("source_row").to_numpy()
+    for texts in read_raw_rows(reader, uri, options, numbers):
+        rows = by_row.take(pa.array(np.searchsorted(numbers, list(texts)))).to_pylist()
+        yield _refused_conflicts(reader, rows, list(texts.values()))
+
+
+def _refused_conflicts(reader: Reader, rows: Sequence[dict[str, object]], texts: Sequence[str]) -> pa.Table:
+    refused = [
         {
             "reason": q.DUPLICATE_CONFLICT,
             "column": "job_id",
-            "value": job["job_id"],
+            "value": q.cut_evidence(str(row["job_id"]), q.MAX_VALUE_BYTES),
             "source_format": reader.name,
-            "source_file": job["source_file"],
-            "source_row": job["source_row"],
-            "raw_row": raw.get(int(str(job["source_row"])), json.dumps(job, default=str)),
+            "source_file": row["source_file"],
+            "source_row": row["source_row"],
+            "raw_row": q.cut_evidence(text),
         }
-        for job in conflicts
+        for row, text in zip(rows, texts, strict=True)
     ]
-    return pa.Table.from_pylist(rows, schema=REFUSED_SCHEMA)
+    return pa.Table.from_pylist(refused, schema=REFUSED_SCHEMA)
 
 
 def _as_jobs_of(cluster: str, rows: pa.Table) -> pa.Table:
@@ -323,7 +342,23 @@ def _submit_range(tables: Sequence[pa.Table]) -> tuple[datetime | None, datetime
 def _ingest_table(
     reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress, limit: BadRowLimit
 ) -> IngestReport:
-    rows, refused, account = _read_all(reader, uri, options, progress, limit)
+    with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
+        refused = refused_spool(Path(scratch))
+        rows, account = _read_all(reader, uri, options, progress, limit, refused)
+        tables, times = _write_table(reader, uri, options, lake, progress, rows, refused)
+    return _report(reader, options, account, tables, times)
+
+
+def _write_table(
+    reader: Reader,
+    uri: str,
+    options: ReadOptions,
+    lake: Lake,
+    progress: Progress,
+    rows: pa.Table,
+    refused: PartSpool,
+) -> tuple[tuple[str, ...], tuple[datetime | None, datetime | None]]:
+    """Write a small table as one change; returns what was written and the first and last time in it."""
     times: tuple[datetime | None, datetime | None] = (None, None)
     task = f"ingest of {_file_name(uri)} ({reader.name})"
     with lake.writing(options.cluster, task, (reader.table, "quarantine"), inputs=(uri,), progress=progress):
@@ -334,21 +369,26 @@ def _ingest_table(
                 times = (limits["min"], limits["max"])
         elif rows.num_rows:
             lake.write_nodes(options.cluster, rows)
-        tables = _write_quarantine(reader, uri, options, lake, [refused])
+        tables = _write_quarantine(reader, uri, options, lake, refused)
     if rows.num_rows:
         tables = (lake.table_uri(reader.table, options.cluster), *tables)
-    return _report(reader, options, account, tables, times)
+    return tables, times
 
 
 def _read_all(
-    reader: Reader, uri: str, options: ReadOptions, progress: Progress, limit: BadRowLimit
-) -> tuple[pa.Table, pa.Table, Accounting]:
-    """All rows of a small table, all refused rows, and the account. A row that comes twice is a clear
-    error.
+    reader: Reader,
+    uri: str,
+    options: ReadOptions,
+    progress: Progress,
+    limit: BadRowLimit,
+    refused: PartSpool,
+) -> tuple[pa.Table, Accounting]:
+    """All rows of a small table, and the account; refused rows go to the spool.
+
+    A row that comes twice is a clear error.
     """
     account = Accounting()
     tables: list[pa.Table] = []
-    refused = [REFUSED_SCHEMA.empty_table()]
     for chunk in read_chunks(reader, uri, options, progress=progress):
         _count(account, chunk, limit)
         tables.append(chunk.rows)
@@ -359,7 +399,7 @@ def _read_all(
     account.kept = _distinct_rows(reader, uri, rows)
     account.check(uri)
     limit.check(account)
-    return rows, pa.concat_tables(refused), account
+    return rows, account
 
 
 def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
@@ -396,18 +436,18 @@ def _count_duplicates(account: Accounting, verdicts: Counter[str]) -> None:
 
 
 def _write_quarantine(
-    reader: Reader, uri: str, options: ReadOptions, lake: Lake, refused: Sequence[pa.Table]
+    reader: Reader, uri: str, options: ReadOptions, lake: Lake, refused: PartSpool
 ) -> tuple[str, ...]:
     """Add the refused rows under a name made of the format and the file; the table's URI if there were
     any.
     """
-    rows = pa.concat_tables([REFUSED_SCHEMA.empty_table(), *refused])
-    if not rows.num_rows:
+    parts = refused.parts()
+    if not parts:
         return ()
     name = _file_name(uri)
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:40]
     origin = f"{reader.name}-{readable}-{sha256(name.encode()).hexdigest()[:8]}"
-    lake.add_quarantine(options.cluster, origin, rows)
+    lake.add_quarantine_parts(options.cluster, origin, map(refused.read, parts))
     return (lake.table_uri("quarantine", options.cluster),)
 
 

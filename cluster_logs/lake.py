@@ -2,7 +2,7 @@
 
     ROOT/jobs/cluster=C/date=YYYY-MM-DD/part-0.parquet         date: UTC day of submission
     ROOT/throughput/cluster=C/date=YYYY-MM-DD/part-0.parquet   date: UTC day of the bin
-    ROOT/quarantine/cluster=C/ORIGIN.parquet                   the refused rows of one source
+    ROOT/quarantine/cluster=C/ORIGIN.parquet                   refused rows (`quarantine_table`)
     ROOT/nodes/cluster=C/part-0.parquet
     ROOT/metrics/cluster=C/date=YYYY-MM-DD/part-0.parquet      date: UTC day of what was measured
     ROOT/clusters/cluster=C/record.json                        where the rows come from, what is being written
@@ -14,7 +14,7 @@ never mix in a cluster.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 
@@ -27,11 +27,12 @@ from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.cluster_writes import WRITER_WAITS_S, WriteSession
 from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.job_table import JOB_SCHEMA, QUARANTINE_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
+from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake_files import PART, SCHEMAS, LakeFiles, by_day
 from cluster_logs.merging import group_by_key, merge_jobs, merge_throughput
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, merge_metrics
 from cluster_logs.progress import Progress, silent
+from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable
 from cluster_logs.storage import list_files
 
 
@@ -49,6 +50,7 @@ class Lake:
     def __init__(self, uri: str, *, wait_s: float | None = None) -> None:
         self._files = LakeFiles(uri)
         self._writes = self._files.writes
+        self._quarantine = QuarantineTable(self._files)
         self._wait_s = WRITER_WAITS_S if wait_s is None else wait_s
         self.uri = self._files.uri
 
@@ -95,6 +97,10 @@ class Lake:
             over=over,
             repairs=repairs,
         )
+
+    def completing(self, cluster: str, task: str) -> AbstractContextManager[None]:
+        """Read within also what the task left half-written: its next run begins with it."""
+        return self._writes.completing(check_cluster_name(cluster), task)
 
     def changing(self, cluster: str, table: str) -> None:
         """Say, within `writing`, that a file of a table which is not written here is about to change."""
@@ -273,37 +279,19 @@ class Lake:
 
         A row that is there already (same reason, column, row number and text) is not added twice.
         """
-        path = f"{self._files.folder('quarantine', cluster)}/{check_cluster_name(origin)}.parquet"
-        newer = self._files.own(rows, cluster, "quarantine")
-        with self._alone(cluster, "quarantine"):
-            return self._merge_quarantine(cluster, path, newer)
-
-    def _merge_quarantine(self, cluster: str, path: str, newer: pa.Table) -> bool:
-        older = self._files.read_file("quarantine", cluster, path)
-        if older is None and not newer.num_rows:
-            return False
-        both = newer if older is None else pa.concat_tables([older, newer])
-        names = [name for name in QUARANTINE_SCHEMA.names if name != "cluster"]
-        order = [
-            (name, "ascending")
-            for name in ("source_file", "source_row", "reason", "column", "raw_row", "value")
-        ]
-        merged = (
-            both.group_by(names, use_threads=False)
-            .aggregate([])
-            .sort_by([*order, ("source_format", "ascending")])
+        return self.add_quarantine_parts(
+            cluster, origin, [conform(rows, REFUSED_SCHEMA, what="refused rows")]
         )
-        merged = self._files.own(merged, cluster, "quarantine")
-        return self._files.replace_file("quarantine", cluster, path, older, merged)
+
+    def add_quarantine_parts(self, cluster: str, origin: str, tables: Iterable[pa.Table]) -> bool:
+        """Add refused rows (REFUSED_SCHEMA), one table after another; whether any file changed."""
+        with self._alone(cluster, "quarantine"):
+            return self._quarantine.add(cluster, origin, tables)
 
     def read_quarantine(self, cluster: str) -> pd.DataFrame:
         """All refused rows of a cluster; an empty frame when there are none."""
         self._writes.check_readable(cluster, "quarantine")
-        files = list_files(self._files.fs, self._files.folder("quarantine", cluster))
-        tables = [self._files.read_file("quarantine", cluster, info.path) for info in files]
-        return to_frame(
-            pa.concat_tables([QUARANTINE_SCHEMA.empty_table(), *(t for t in tables if t is not None)])
-        )
+        return to_frame(self._quarantine.read(cluster))
 
     # Nodes ---------------------------------------------------------------------------------------------
 

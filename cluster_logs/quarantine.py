@@ -114,6 +114,23 @@ SKIP_RULES: Mapping[str, str] = {
 }
 
 
+# What is kept of a refused row as evidence, in bytes of UTF-8: together at most 4 KiB.
+MAX_RAW_BYTES, MAX_VALUE_BYTES = 3_584, 512
+
+
+def cut_evidence(text: str | bytes, most: int = MAX_RAW_BYTES) -> str:
+    """A text as evidence: as it is when it has at most `most` bytes, else its beginning, marked as cut.
+
+    Bytes that are not UTF-8 are shown as escapes. What was cut stays as it is when it is cut again.
+    """
+    data = text if isinstance(text, bytes) else text.encode(errors="backslashreplace")
+    shown = data[: most + 1].decode(errors="backslashreplace")
+    if len(data) <= most and len(shown.encode()) <= most:
+        return shown
+    mark = f"... [cut: {len(data):,} bytes]"
+    return shown.encode()[: most - len(mark)].decode(errors="ignore") + mark
+
+
 # The most rows of a log that may be bad, unless somebody says otherwise (`cluster_logs.bad_rows`).
 MAX_BAD_SHARE = 0.5
 

@@ -72,7 +72,7 @@ def stage_accounting(
         raise BadInputError(f"An overlap of {overlap_h!r} hours.", remedy="Use 0 to 8784.")
     lake = Lake(lake_uri)
     # What an ingest of accounting left half-written may be read here: `ingest_staged` completes it.
-    with lake.writing(cluster, TASK, ("nodes",), repairs=False, progress=progress):
+    with lake.completing(cluster, TASK):
         until = _utc(end) if end is not None else datetime.now(UTC)
         since = _utc(start) if start is not None else _beginning(lake, cluster, until, interval_start)
         days = accounting.days_between(since - timedelta(hours=overlap_h), until)
@@ -89,8 +89,9 @@ def stage_accounting(
             told["unfinished"] = accounting.runs_of(waiting, marks)
         found = accounting.gpu_nodes() if nodes else []
         homes = {accounting.home_of(line, mark_key) for lines in told.values() for line in lines}
-        uris = tuple(_stage(lake_uri, cluster, name, lines) for name, lines in told.items() if lines)
-        sizes = _renew_nodes(lake, cluster, found, homes | _virtual_clusters(lake, cluster))
+        with lake.writing(cluster, TASK, ("nodes",), repairs=False, progress=progress):
+            uris = tuple(_stage(lake_uri, cluster, name, lines) for name, lines in told.items() if lines)
+            sizes = _renew_nodes(lake, cluster, found, homes | _virtual_clusters(lake, cluster))
         return StagedAccounting(uris, days[0][0], until, sum(map(len, told.values())), sizes)
 
 

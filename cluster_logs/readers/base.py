@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from cluster_logs.progress import Progress, silent
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import load_zone
+from cluster_logs.readers.values import IntArray
 from cluster_logs.slurm_mark import MarkKey
 
 TableName = Literal["jobs", "throughput", "nodes"]
@@ -117,13 +119,18 @@ def read_chunks(
         yield ReadChunk(rows, sieve.refused(reader.name), sieve.skipped(), chunk.rows_in, +sieve.noted)
 
 
-def read_raw_rows(reader: Reader, uri: str, options: ReadOptions, wanted: set[int]) -> dict[int, str]:
-    """The text of some rows, by row number: a second pass over the file for the few rows that need it."""
-    found: dict[int, str] = {}
-    for chunk in reader.chunks(TextSource(uri), options):
-        for index, row in enumerate(chunk.rows.tolist()):
-            if row in wanted:
-                found[row] = chunk.raw(index)
-        if len(found) == len(wanted):
-            break
-    return found
+def read_raw_rows(
+    reader: Reader, uri: str, options: ReadOptions, wanted: IntArray
+) -> Iterator[dict[int, str]]:
+    """The text of some rows, by row number, chunk by chunk: a second pass for the few rows that need it.
+
+    `wanted` holds row numbers, shape (rows,), each once.
+    """
+    left = len(wanted)
+    for chunk in reader.chunks(TextSource(uri), options) if left else ():
+        indices = np.flatnonzero(np.isin(chunk.rows, wanted, assume_unique=True))
+        if len(indices):
+            yield {int(chunk.rows[index]): chunk.raw(int(index)) for index in indices}
+        left -= len(indices)
+        if not left:
+            return

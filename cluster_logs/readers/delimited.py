@@ -17,7 +17,7 @@ import pyarrow.csv as pacsv
 from cluster_logs import quarantine as q
 from cluster_logs.errors import BadInputError
 from cluster_logs.readers.base import ReadOptions
-from cluster_logs.readers.sieve import MAX_RAW_CHARACTERS, RawChunk, Refusal
+from cluster_logs.readers.sieve import RawChunk, Refusal
 from cluster_logs.readers.text_source import TextSource
 
 _QUOTED = re.compile(rb'"[^"]*"')
@@ -144,7 +144,7 @@ def _parse(
             width = _count_columns(lines[index], layout.delimiter, quotes)
             said = f"{width} columns instead of {len(header)}" if width != len(header) else None
             reason = q.WRONG_COLUMN_COUNT if said else q.UNBALANCED_QUOTES
-            malformed.append(Refusal(int(numbers[index]), reason, None, said, _shown(lines[index])))
+            malformed.append(Refusal(int(numbers[index]), reason, None, said, q.cut_evidence(lines[index])))
         numbers = numbers[good]
         block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)
         table = _parse_csv(block, header, columns, layout.delimiter, quotes)
@@ -159,7 +159,7 @@ def _parse(
     def raw_row(index: int) -> str:
         if not lines_of_block:
             lines_of_block.extend(block.split(b"\n"))
-        return _shown(lines_of_block[index])
+        return q.cut_evidence(lines_of_block[index])
 
     return RawChunk(arrays, numbers, raw_row, malformed, rows_in)
 
@@ -228,12 +228,8 @@ def _without_unbalanced(
     if good.all():
         return block, numbers, []
     refusals = [
-        Refusal(int(numbers[index]), q.UNBALANCED_QUOTES, None, None, _shown(lines[index]))
+        Refusal(int(numbers[index]), q.UNBALANCED_QUOTES, None, None, q.cut_evidence(lines[index]))
         for index in np.flatnonzero(~good)
     ]
     block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)
     return block, numbers[good], refusals
-
-
-def _shown(line: bytes) -> str:
-    return line[: 4 * MAX_RAW_CHARACTERS].decode(errors="backslashreplace")

@@ -185,7 +185,7 @@ def _raw_chunk(part: list[tuple[int, tuple[Any, str]]]) -> RawChunk:
 
 
 def _shown(text: str) -> str:
-    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return q.cut_evidence(text.encode(errors="surrogateescape"))
 
 
 def _as_bytes(value: Any) -> bytes | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
-from cluster_logs.job_table import QUARANTINE_SCHEMA
+from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from cluster_logs.readers.values import (
     FloatArray,
     Instants,
@@ -23,12 +23,6 @@ from cluster_logs.readers.values import (
     parse_instants_or_seconds,
     parse_numbers,
 )
-
-# A refused row is kept as evidence, up to this many characters.
-MAX_RAW_CHARACTERS = 65_536
-
-# The quarantine table without its cluster, which the lake adds.
-REFUSED_SCHEMA = pa.schema([column for column in QUARANTINE_SCHEMA if column.name != "cluster"])
 
 
 @dataclass(frozen=True)
@@ -170,11 +164,13 @@ class Sieve:
             {
                 "reason": [r.reason for r in refusals],
                 "column": [r.column for r in refusals],
-                "value": [r.value for r in refusals],
+                "value": [
+                    None if r.value is None else q.cut_evidence(r.value, q.MAX_VALUE_BYTES) for r in refusals
+                ],
                 "source_format": [source_format] * len(refusals),
                 "source_file": [self.source_file] * len(refusals),
                 "source_row": [r.row for r in refusals],
-                "raw_row": [r.raw[:MAX_RAW_CHARACTERS] for r in refusals],
+                "raw_row": [q.cut_evidence(r.raw) for r in refusals],
             },
             schema=REFUSED_SCHEMA,
         )
@@ -216,7 +212,7 @@ class Sieve:
         if values is None:
             return None
         value = values[index].as_py()
-        return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+        return q.cut_evidence(value if isinstance(value, bytes) else str(value), q.MAX_VALUE_BYTES)
 
 
 def _decoded(value: bytes) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 
 from cluster_logs.errors import BadInputError
@@ -11,6 +12,8 @@ from cluster_logs.input_files import open_input, shown
 from cluster_logs.progress import Progress, Work, silent
 
 BLOCK_BYTES = 8 * 1024 * 1024
+# A block of short lines is divided: what is made of a line takes more memory than its bytes.
+MAX_BLOCK_LINES = 65_536
 MAX_LINE_BYTES = 16 * 1024 * 1024
 
 _HEAD_BYTES = 64
@@ -66,7 +69,7 @@ class TextSource:
                     remedy="Is it a text file with one row a line?",
                 )
             if cut:
-                yield b"".join([*carry, data[:cut]])
+                yield from _divided(b"".join([*carry, data[:cut]]))
                 if self.most_bytes is not None:
                     return
                 lines += data.count(b"\n")
@@ -126,3 +129,18 @@ class TextSource:
                 f"{self.place} is called .gz, but holds no gzip data.", remedy="Rename it or compress it."
             )
         return raw, False
+
+
+def _divided(block: bytes) -> Iterator[bytes]:
+    """The block in pieces of at most MAX_BLOCK_LINES whole lines."""
+    if block.count(b"\n") <= MAX_BLOCK_LINES:
+        yield block
+        return
+    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))[
+        MAX_BLOCK_LINES - 1 :: MAX_BLOCK_LINES
+    ]
+    begin = 0
+    for end in [*(ends + 1).tolist(), len(block)]:
+        if begin < end:
+            yield block[begin:end]
+        begin = end
