@@ -4,12 +4,12 @@
     release = client.poll()          # every few seconds; one small GET when nothing changed
     rank_queue(queue, release)
 
-Needs NumPy and httpx only. A release is used when it is of this cluster, its manifest, digests, sizes and
-formats hold, all three models load and each scores a probe; else the one before stays, and `status()` says
+Needs NumPy and httpx only. A release is used when its verdict approves exactly it (`releases/approval.py`),
+it is of this cluster, its manifest, digests, sizes and formats hold, all three models load and each scores a
+probe; else the one before stays, and `status()` says
 what was refused and why.
 """
 
-import hashlib
 import re
 import threading
 import time
@@ -17,12 +17,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError, LucidError, ReleaseRefusedError
+from cluster_logs.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
 from live_scheduler.release import FallbackRelease, LiveRelease, Release
 from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore
-from lucid_models.releases.files import check_size, load_release_scorers
-from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest, release_name
+from live_scheduler.verified_release import verify_release
+from lucid_models.releases.approval import APPROVED, identify
+from lucid_models.releases.clusters import old_layout
+from lucid_models.releases.manifest import VERDICT_FILE, release_name
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 # A refused release is tried again after this long: the fault may have been on the way.
@@ -65,9 +67,12 @@ class ReleaseClient:
         timeout_s: float = 5.0,
         retry_refused_s: float = RETRY_REFUSED_S,
         stale_after_polls: int = STALE_AFTER_POLLS,
+        unapproved: bool = False,
     ) -> None:
         """Start with the last known good release on disk, if any; no request is made yet.
 
+        `unapproved`: take a release without the gate's approval, to look at by hand; nothing of it is kept on
+        disk or read from there.
         `timeout_s` is the server's longest silence, `stale_after_polls` how many polls in a row may miss it.
         Raises BadInputError for an alias, an address or a cluster that cannot be one.
         """
@@ -77,6 +82,7 @@ class ReleaseClient:
         self._server = ReleaseServer(tracking_uri, timeout_s=timeout_s)
         self._store = ReleaseStore(Path(state_dir))
         self._retry_refused_s = retry_refused_s
+        self._unapproved = unapproved
         self._stale_after_polls = stale_after_polls
         self._missed_polls = 0
         self._lock = threading.Lock()
@@ -145,7 +151,9 @@ class ReleaseClient:
 
     def _start(self) -> Release:
         try:
-            kept = self._store.load(self.cluster, self.alias, self._server.uri)
+            kept = None
+            if not self._unapproved:
+                kept = self._store.load(self.cluster, self.alias, self._server.uri)
         except Exception as error:  # whatever lies on the disk, a scheduler starts
             self._problem = f"The last known good release was not used: {error}"
             return FallbackRelease(self._problem)
@@ -154,18 +162,20 @@ class ReleaseClient:
         )
 
     def _look(self) -> None:
-        target = self._server.resolve(self._name, self.alias)
+        try:
+            target = self._server.resolve(self._name, self.alias)
+        except NotFoundError:
+            if self._server.has_old_layout():
+                raise old_layout(self._server.uri) from None
+            raise
         self._last_contact, self._missed_polls = self._last_poll, 0
-        current = self._current
-        if isinstance(current, LiveRelease) and _same(current, target):
-            self._following, self._problem, self._verdict = True, None, target.verdict
+        if self._is_current(target):
+            self._following, self._problem, self._verdict = True, None, target.verdict.word
             self._refused = None
             return
         if self._refused is not None:
             refused, reason, moment = self._refused
-            # A verdict that changed makes no other release of it.
-            same = (refused.version, refused.manifest_sha256) == (target.version, target.manifest_sha256)
-            if same and time.monotonic() - moment < self._retry_refused_s:
+            if refused == target and time.monotonic() - moment < self._retry_refused_s:
                 self._following, self._problem = False, reason
                 return
         try:
@@ -176,7 +186,10 @@ class ReleaseClient:
             self._following, self._problem = False, reason
             return
         self._current = release
-        self._following, self._problem, self._verdict, self._refused = True, None, target.verdict, None
+        self._following, self._problem, self._refused = True, None, None
+        self._verdict = target.verdict.word
+        if self._unapproved:
+            return
         try:
             self._store.save(release, files, self._server.uri)
         except OSError as error:
@@ -184,25 +197,26 @@ class ReleaseClient:
 
     def _fetch(self, target: AliasTarget) -> tuple[LiveRelease, dict[str, bytes]]:
         """Download and verify a whole release; raises ReleaseRefusedError, ServiceUnavailableError."""
-        if target.manifest_sha256 is None:
-            raise ReleaseRefusedError("it does not pin its manifest (tag manifest_sha256).")
-        payload = self._server.fetch(self._name, target.version, MANIFEST_FILE, MAX_MANIFEST_BYTES)
-        found = hashlib.sha256(payload).hexdigest()
-        if found != target.manifest_sha256:
-            raise ReleaseRefusedError(
-                f"its manifest has the SHA-256 {found}; the registry pins {target.manifest_sha256}."
-            )
-        manifest = parse_manifest(payload, source=MANIFEST_FILE)
-        if manifest.cluster != self.cluster:
-            raise ReleaseRefusedError(
-                f"its manifest is of cluster {manifest.cluster!r}, not {self.cluster!r}."
-            )
-        files = {MANIFEST_FILE: payload}
-        for kind, pin in manifest.models.items():
-            files[pin.file] = self._server.fetch(self._name, target.version, pin.file, pin.bytes)
-            check_size(manifest, kind, len(files[pin.file]))
-        scorers = load_release_scorers(manifest, files)
-        return LiveRelease(self.alias, target.version, manifest, target.manifest_sha256, scorers), files
+        release = identify(self.cluster, target.version, target.manifest_sha256)
+        verdict = None if self._unapproved else target.verdict
+
+        def read(file: str, most: int) -> bytes:
+            if file == VERDICT_FILE:
+                if target.verdict.run_id is None:
+                    raise ReleaseRefusedError("Its tags name no run that holds its verdict.")
+                return self._server.fetch_of_run(target.verdict.run_id, file, most)
+            return self._server.fetch(release.name, release.version, file, most)
+
+        return verify_release(self.alias, release, verdict, read)
+
+    def _is_current(self, target: AliasTarget) -> bool:
+        """Whether what is in use is this target, by the very verdict that approved it."""
+        current = self._current
+        if not isinstance(current, LiveRelease):
+            return False
+        same = (current.version, current.manifest_sha256) == (target.version, target.manifest_sha256)
+        approval = (APPROVED, current.verdict_sha256)
+        return same and (self._unapproved or approval == (target.verdict.word, target.verdict.sha256))
 
     def _write_status(self) -> None:
         """Keep the status file up to date; only changes other than the clock are written."""
@@ -215,10 +229,6 @@ class ReleaseClient:
             self._written = lasting
         except OSError as error:
             self._problem = self._problem or f"The status could not be written: {error}"
-
-
-def _same(current: LiveRelease, target: AliasTarget) -> bool:
-    return (current.version, current.manifest_sha256) == (target.version, target.manifest_sha256)
 
 
 def _now() -> str:

@@ -8,17 +8,22 @@ from lucid_models.releases.manifest import ReleaseManifest
 
 @dataclass(frozen=True)
 class LiveRelease:
-    """A release that was verified and loaded as a whole."""
+    """A release that was verified and loaded as a whole. `verdict_sha256`: of the verdict that approves it;
+    None: it was taken without one, by hand.
+    """
 
     alias: str
     version: int
     manifest: ReleaseManifest
     manifest_sha256: str
+    verdict_sha256: str | None
     scorers: ReleaseScorers
 
     def describe(self) -> str:
         """One line for people."""
-        return f"{self.manifest.name} version {self.version} ({self.alias}, cluster {self.manifest.cluster})"
+        word = "" if self.verdict_sha256 else ", not approved"
+        where = f"{self.alias}, cluster {self.manifest.cluster}{word}"
+        return f"{self.manifest.name} version {self.version} ({where})"
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
     GET /api/2.0/mlflow/registered-models/search     which clusters have releases, where none is named
     GET /api/2.0/mlflow/registered-models/alias      which version an alias points at
     GET /model-versions/get-artifact                 a file of that version
+    GET /get-artifact                                the verdict on it, which lies in the gate's run
 
 MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, are sent when set, over TLS
-or within this machine. Both answers are bounded (`cluster_logs.bounded_http`): whatever answers, a poll ends.
+or within this machine. All answers are bounded (`cluster_logs.bounded_http`): whatever answers, a poll ends.
 """
 
 import os
@@ -22,7 +23,9 @@ from cluster_logs.bounded_http import (
     refuse_readable_secret,
 )
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
-from lucid_models.releases.manifest import RELEASE_PREFIX
+from lucid_models.releases.approval import VerdictTags
+from lucid_models.releases.clusters import MIGRATED_TAG
+from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX
 
 ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)
 DOWNLOAD_LIMIT_S = 300.0
@@ -30,11 +33,11 @@ DOWNLOAD_LIMIT_S = 300.0
 
 @dataclass(frozen=True)
 class AliasTarget:
-    """What an alias points at; `manifest_sha256` and `verdict` come from the version's tags."""
+    """What an alias points at; `manifest_sha256` and `verdict` are what the version's tags say."""
 
     version: int
     manifest_sha256: str | None
-    verdict: str | None
+    verdict: VerdictTags
 
 
 class ReleaseServer:
@@ -88,6 +91,20 @@ class ReleaseServer:
                 f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."
             ) from error
 
+    def has_old_layout(self) -> bool:
+        """Whether the releases still lie where older versions kept them, and were not migrated."""
+        parameters = {"name": OLD_RELEASE_NAME}
+        answer = self._http.get("/api/2.0/mlflow/registered-models/get", params=parameters)
+        if answer.status_code != 200:
+            return False
+        document = json_of(answer)
+        try:
+            model = document["registered_model"]
+            tags = {str(tag["key"]) for tag in model.get("tags", [])}
+            return bool(model.get("aliases")) and MIGRATED_TAG not in tags
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
+
     def resolve(self, name: str, alias: str) -> AliasTarget:
         """What an alias of a registered model points at; raises NotFoundError when there is no such alias."""
         parameters = {"name": name, "alias": alias}
@@ -102,22 +119,33 @@ class ReleaseServer:
         try:
             found = document["model_version"]
             tags = {str(tag["key"]): str(tag["value"]) for tag in found.get("tags", [])}
-            return AliasTarget(int(found["version"]), tags.get("manifest_sha256"), tags.get("verdict"))
+            return AliasTarget(int(found["version"]), tags.get("manifest_sha256"), VerdictTags.of(tags))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ServiceUnavailableError(
                 f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."
             ) from error
 
     def fetch(self, name: str, version: int, file: str, most: int) -> bytes:
-        """A file of a version of at most `most` bytes; raises ReleaseRefusedError when it is larger."""
+        """A file of a version of at most `most` bytes; raises ReleaseRefusedError when there is none, or a
+        larger one.
+        """
         parameters = {"name": name, "version": str(version), "path": file}
-        limits = AnswerLimits(most, self.download_limit_s)
+        return self._download("/model-versions/get-artifact", parameters, most)
+
+    def fetch_of_run(self, run_id: str, file: str, most: int) -> bytes:
+        """A file of a run; as `fetch`."""
+        return self._download("/get-artifact", {"run_uuid": run_id, "path": file}, most)
+
+    def _download(self, path: str, parameters: dict[str, str], most: int) -> bytes:
+        file = parameters["path"]
         try:
-            answer = self._http.get("/model-versions/get-artifact", params=parameters, limits=limits)
+            answer = self._http.get(path, params=parameters, limits=AnswerLimits(most, self.download_limit_s))
         except AnswerTooLargeError as error:
-            raise ReleaseRefusedError(f"{file} of release {version} holds more than {most} bytes.") from error
+            raise ReleaseRefusedError(f"Its {file} holds more than {most} bytes.") from error
         except ServiceUnavailableError as error:
-            raise ServiceUnavailableError(f"{file} of release {version} did not arrive: {error}") from error
+            raise ServiceUnavailableError(f"Its {file} did not arrive: {error}") from error
+        if answer.status_code == 404:
+            raise ReleaseRefusedError(f"{self.uri} has no {file} of it.")
         _require_success(answer)
         return answer.content
 

@@ -1,6 +1,7 @@
 """The last known good release on disk: written whole or not at all, read only when everything verifies.
 
-    STATE/CLUSTER/releases/VERSION-DIGEST/{manifest.json, packing.json, throughput.json, duration.json}
+    STATE/CLUSTER/releases/VERSION-DIGEST/{manifest.json, verdict.json, packing.json, throughput.json,
+                                           duration.json}
     STATE/CLUSTER/current-ALIAS.json    which of them to start with; replaced in one step, after the folder is
                                         complete
     STATE/CLUSTER/status-ALIAS.json     what the client last saw, for people and monitoring
@@ -10,7 +11,6 @@ and named no cluster: such a release is not used.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -22,8 +22,8 @@ from typing import Any
 from cluster_logs.errors import ReleaseRefusedError
 from cluster_logs.private_files import private_folder
 from live_scheduler.release import LiveRelease
-from lucid_models.releases.files import check_size, load_release_scorers
-from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, parse_manifest
+from live_scheduler.verified_release import verify_release
+from lucid_models.releases.approval import APPROVED, VerdictTags, identify
 
 POINTER_VERSION = 2
 _MAX_POINTER_BYTES = 64 * 1024
@@ -36,7 +36,10 @@ class ReleaseStore:
         self.folder = folder
 
     def save(self, release: LiveRelease, files: Mapping[str, bytes], origin: str) -> None:
-        """Keep a release as the last known good one of its cluster, alias and server; raises OSError."""
+        """Keep an approved release as the last known good one of its cluster, alias and server.
+
+        Raises OSError.
+        """
         name = f"{release.version}-{release.manifest_sha256[:16]}"
         home = self.folder / release.manifest.cluster
         releases = home / "releases"
@@ -64,6 +67,7 @@ class ReleaseStore:
             "version": release.version,
             "folder": name,
             "manifest_sha256": release.manifest_sha256,
+            "verdict_sha256": release.verdict_sha256,
         }
         self._replace(home / _pointer_file(release.alias), pointer)
         _forget_unused(home)
@@ -84,18 +88,15 @@ class ReleaseStore:
         if pointer["origin"] != origin:
             return None
         folder = home / "releases" / pointer["folder"]
-        payload = _read(folder / MANIFEST_FILE, MAX_MANIFEST_BYTES)
-        if hashlib.sha256(payload).hexdigest() != pointer["manifest_sha256"]:
-            raise ReleaseRefusedError(f"{folder / MANIFEST_FILE} is not the manifest that was saved.")
-        manifest = parse_manifest(payload, source=str(folder / MANIFEST_FILE))
-        if {manifest.cluster, pointer["cluster"]} != {cluster}:
-            raise ReleaseRefusedError(f"{folder} holds a release of cluster {manifest.cluster!r}.")
-        files: dict[str, bytes] = {}
-        for kind, pin in manifest.models.items():
-            check_size(manifest, kind, (folder / pin.file).stat().st_size)
-            files[pin.file] = _read(folder / pin.file, pin.bytes)
-        scorers = load_release_scorers(manifest, files)
-        return LiveRelease(alias, pointer["version"], manifest, pointer["manifest_sha256"], scorers)
+        if pointer["cluster"] != cluster:
+            raise ReleaseRefusedError(f"{path} is of cluster {pointer['cluster']!r}.")
+        release, _ = verify_release(
+            alias,
+            identify(cluster, pointer.get("version"), pointer["manifest_sha256"]),
+            VerdictTags(APPROVED, pointer["verdict_sha256"], None),
+            lambda file, most: _read(folder / file, most),
+        )
+        return release
 
     def clusters(self, alias: str, origin: str) -> list[str]:
         """The clusters whose alias on this tracking server was ever followed from here, by name."""
@@ -145,17 +146,15 @@ def _forget_unused(home: Path) -> None:
 def _read_pointer(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(_read(path, _MAX_POINTER_BYTES))
-        folder, version = data["folder"], data["version"]
+        folder = data["folder"]
         if data["format_version"] != POINTER_VERSION:
             raise ReleaseRefusedError(f"{path} has format version {data['format_version']!r}.")
         if not isinstance(folder, str) or Path(folder).name != folder or folder.startswith("."):
             raise ReleaseRefusedError(f"{path} names the folder {folder!r}.")
-        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise ReleaseRefusedError(f"{path} names the version {version!r}.")
-        for field in ("origin", "cluster", "manifest_sha256"):
+        for field in ("origin", "cluster", "manifest_sha256", "verdict_sha256"):
             if not isinstance(data[field], str):
                 raise ReleaseRefusedError(f"{path} has the {field} {data[field]!r}.")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReleaseRefusedError(f"{path} is damaged: {error!r}.") from error
     result: dict[str, Any] = data
     return result

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.errors import NotFoundError
-from lucid_models.registry import Registry
+from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from lucid_models.releases.manifest import DEFAULT_POLICY, release_name
 from lucid_models.releases.store import ALLOW_SIMULATED
@@ -30,7 +30,7 @@ def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> Re
         return show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         pass
-    newest = next(iter(Registry(tracking_uri).versions(release_name(cluster))), None)
+    newest = next(iter(open_registry(tracking_uri).versions(release_name(cluster))), None)
     if newest is not None:
         return show_release(tracking_uri=tracking_uri, cluster=cluster, version=newest.version)
     raise NotFoundError(

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedErro
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.model_format import parse_model
 from lucid_models.packing.model import PackingAnalyzeModel
-from lucid_models.registry import Registry
+from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_champion, settle
+from lucid_models.releases.approval import APPROVED, MAX_VERDICT_BYTES, REFUSED
 from lucid_models.releases.building import (
     MODEL_NAMES,
     check_training_end,
@@ -30,10 +31,11 @@ from lucid_models.releases.building import (
     plain_settings,
     register_release,
 )
-from lucid_models.releases.clusters import release_clusters
+from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.files import ReleaseScorers, load_release_scorers
 from lucid_models.releases.manifest import (
     DEFAULT_POLICY,
+    VERDICT_FILE,
     ModelPin,
     Provenance,
     ReleaseManifest,
@@ -44,12 +46,11 @@ from lucid_models.releases.manifest import (
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.store import (
     ALLOW_SIMULATED,
-    APPROVED,
-    REFUSED,
-    VERDICT_FILE,
     ReleaseInfo,
+    check_verdict,
     describe_release,
     find_by_alias,
+    identity_of,
     read_release,
     require_tag,
 )
@@ -107,7 +108,7 @@ def build_release(
     NotFoundError when a model was never trained; ReleaseRefusedError when a file does not hold what was
     registered.
     """
-    registry = Registry(tracking_uri)
+    registry = open_registry(tracking_uri)
     chosen = choose_versions(registry, cluster, versions or {})
     if training_until is not None and training_until.tzinfo is None:
         training_until = training_until.replace(tzinfo=UTC)
@@ -162,6 +163,17 @@ def record_verdict(
     Raises BadInputError when the verdict does not say `approved` as true or false or is a study by other
     rules than the release's own, NotFoundError for the version.
     """
+    registry = open_registry(tracking_uri)
+    return store_verdict(registry, registry.version(release_name(cluster), version), verdict, artifacts_dir)
+
+
+def store_verdict(
+    registry: Registry,
+    release: RegisteredVersion,
+    verdict: Mapping[str, Any],
+    artifacts_dir: Path | None = None,
+) -> str:
+    """As `record_verdict`, on a release of an open registry."""
     approved = verdict.get("approved")
     if (verdict.get("subject") or {}).get("study"):
         raise BadInputError("A study is not a verdict.", remedy="Keep it with record_study.")
@@ -169,21 +181,19 @@ def record_verdict(
         raise BadInputError(
             f"The verdict says approved = {approved!r}.", remedy="Give the document of Verdict.to_dict()."
         )
-    registry, name = Registry(tracking_uri), release_name(cluster)
-    release = registry.version(name, version)
-    judged = {
-        "name": name,
-        "version": version,
-        "cluster": cluster,
-        "manifest_sha256": require_tag(release, "manifest_sha256"),
-    }
-    document = canonical_json({**json_values(verdict), "release": judged})
+    judged = identity_of(release)
+    document = canonical_json({**json_values(verdict), "release": asdict(judged)})
+    if len(document) > MAX_VERDICT_BYTES:
+        raise BadInputError(
+            f"The verdict holds {len(document)} bytes; schedulers read at most {MAX_VERDICT_BYTES}.",
+            remedy="Leave what is not the verdict to artifacts_dir.",
+        )
     word = APPROVED if approved else REFUSED
     with (
         registry.run(
             VALIDATION_EXPERIMENT,
-            f"validation of {cluster} {version}",
-            {"cluster": cluster, "release_version": str(version), "verdict": word},
+            f"validation of {judged.cluster} {judged.version}",
+            {"cluster": judged.cluster, "release_version": str(judged.version), "verdict": word},
         ) as run,
         tempfile.TemporaryDirectory(prefix="lucid-") as folder,
     ):
@@ -200,7 +210,7 @@ def record_verdict(
         ("verdict_sentence", str(verdict.get("sentence", ""))),
         ("verdict", word),
     ):
-        registry.set_version_tag(name, version, key, value)
+        registry.set_version_tag(judged.name, judged.version, key, value)
     return page
 
 
@@ -217,7 +227,7 @@ def publish_release(
 
     Raises NotFoundError when there is no such release, and the first of its `publication_obstacles`.
     """
-    registry, name = Registry(tracking_uri), release_name(cluster)
+    registry, name = open_registry(tracking_uri), release_name(cluster)
     if version is None:
         release = find_by_alias(registry, cluster, CHALLENGER)
     else:
@@ -239,9 +249,10 @@ def rollback_release(*, tracking_uri: str, cluster: str, from_version: int | Non
     after a success that went unreported does not roll forward again. A rollback that was interrupted is
     finished.
 
-    Raises NotFoundError when there is no champion or nothing to go back to.
+    Raises NotFoundError when there is no champion or nothing to go back to, ReleaseRefusedError when what
+    lies there is damaged or not approved.
     """
-    registry, name = Registry(tracking_uri), release_name(cluster)
+    registry, name = open_registry(tracking_uri), release_name(cluster)
     finished = settle(registry, name)
     aliases = registry.aliases(name)
     champion, previous = aliases.get(CHAMPION), aliases.get(PREVIOUS)
@@ -260,8 +271,10 @@ def rollback_release(*, tracking_uri: str, cluster: str, from_version: int | Non
                 f"Release {champion} of {cluster} has no previous release to go back to.",
                 remedy="Publish another release; a scheduler without one falls back to its heuristic.",
             )
-        # The target must still load: a rollback happens when something is wrong already.
-        load_release_scorers(*read_release(registry, registry.version(name, previous)))
+        # It must still be whole and approved: schedulers would refuse it, and keep what is rolled back.
+        target = registry.version(name, previous)
+        load_release_scorers(*read_release(registry, target))
+        check_verdict(registry, target)
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         registry.set_version_tag(name, champion, "rolled_back", moment)
         move_champion(registry, name, kind="rollback", champion=previous, previous=champion)
@@ -287,7 +300,7 @@ def show_release(
     """What the release behind a cluster's alias (or a version) pins, with its whole verdict; raises
     NotFoundError.
     """
-    registry = Registry(tracking_uri)
+    registry = open_registry(tracking_uri)
     if version is not None:
         release = registry.version(release_name(cluster), version)
         return describe_release(registry, release, None, whole_verdict=True)
@@ -297,7 +310,7 @@ def show_release(
 
 def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[ReleaseInfo]:
     """All releases of a cluster, or of all clusters, the newest first."""
-    registry = Registry(tracking_uri)
+    registry = open_registry(tracking_uri)
     clusters = release_clusters(registry) if cluster is None else [cluster]
     releases = [release for each in clusters for release in registry.versions(release_name(each))]
     newest_first = sorted(releases, key=lambda release: -release.created_ms)
@@ -306,7 +319,7 @@ def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[Rele
 
 def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> ReleaseModels:
     """The models of a release after every check that a scheduler makes; raises ReleaseRefusedError."""
-    registry = Registry(tracking_uri)
+    registry = open_registry(tracking_uri)
     manifest, files = read_release(registry, registry.version(release_name(cluster), version))
     scorers: ReleaseScorers = load_release_scorers(manifest, files)
     if not isinstance(scorers.throughput, ThroughputForecasts):

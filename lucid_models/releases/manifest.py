@@ -43,6 +43,7 @@ RELEASE_PREFIX = f"{OLD_RELEASE_NAME}-"
 DEFAULT_POLICY = "lucid"
 MODEL_KINDS = ("packing", "throughput", "duration")
 MANIFEST_FILE = "manifest.json"
+VERDICT_FILE = "verdict.json"  # lies beside it where a scheduler keeps a release
 MAX_MANIFEST_BYTES = 1024 * 1024
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -237,7 +238,7 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         raise _wrong(source, "name", name, f"the registered model of the releases of cluster {cluster!r}")
     pins = {kind: _parse_pin(models[kind], f"{source}: models.{kind}") for kind in MODEL_KINDS}
     files = [pin.file for pin in pins.values()]
-    if len(set(files)) != len(files) or MANIFEST_FILE in files:
+    if len({*files, MANIFEST_FILE, VERDICT_FILE}) != len(files) + 2:
         raise _wrong(source, "models", files, "three files of their own")
     return ReleaseManifest(
         name=name,

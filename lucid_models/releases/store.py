@@ -1,24 +1,30 @@
 """Reads releases out of the registry: manifest, files, verdict, and what people are shown of them."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.errors import LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.approval import (
+    APPROVED,
+    ReleaseIdentity,
+    VerdictTags,
+    check_approval,
+    identify,
+    read_verdict_document,
+)
 from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
+    VERDICT_FILE,
     ReleaseManifest,
     cluster_of,
     parse_manifest,
     release_name,
 )
 
-VERDICT_FILE = "verdict.json"
-APPROVED, REFUSED = "approved", "refused"
 ALLOW_SIMULATED = "allow_simulated_profiles"
 
 
@@ -90,22 +96,35 @@ def read_manifest(registry: Registry, release: RegisteredVersion) -> ReleaseMani
     return manifest
 
 
+def identity_of(release: RegisteredVersion) -> ReleaseIdentity:
+    """Which release a version is; raises ReleaseRefusedError when it does not pin its manifest."""
+    cluster = cluster_of(release.name)
+    if cluster is None:
+        raise ReleaseRefusedError(f"{release.name} holds no releases of a cluster.")
+    return identify(cluster, release.version, release.tags.get("manifest_sha256"))
+
+
 def read_verdict(registry: Registry, release: RegisteredVersion) -> dict[str, Any] | None:
     """The stored verdict, or None when the release was never judged; raises ReleaseRefusedError on
     tampering.
     """
-    run_id = release.tags.get("verdict_run_id")
-    if run_id is None or "verdict" not in release.tags:
+    document = _verdict_document(registry, release)
+    if document is None:
         return None
-    payload = registry.read_run_file(run_id, VERDICT_FILE)
-    found, pinned = hashlib.sha256(payload).hexdigest(), release.tags.get("verdict_sha256")
-    if found != pinned:
-        raise ReleaseRefusedError(
-            f"The verdict on release {release.version} has the SHA-256 {found}; its tag says {pinned}.",
-            remedy="It was changed, or a validation was interrupted: validate the release again.",
-        )
-    document: dict[str, Any] = json.loads(payload)
-    return document
+    return read_verdict_document(identity_of(release), release.tags.get("verdict_sha256"), document)
+
+
+def check_verdict(registry: Registry, release: RegisteredVersion) -> None:
+    """Raise ReleaseRefusedError unless the gate approved exactly this release."""
+    document = _verdict_document(registry, release)
+    check_approval(identity_of(release), VerdictTags.of(release.tags), document)
+
+
+def _verdict_document(registry: Registry, release: RegisteredVersion) -> bytes | None:
+    tags = VerdictTags.of(release.tags)
+    if tags.run_id is None or tags.word is None:
+        return None
+    return registry.read_run_file(tags.run_id, VERDICT_FILE)
 
 
 def describe_release(
@@ -160,33 +179,6 @@ def require_tag(model: RegisteredVersion, key: str) -> str:
             remedy="Train the model again, or choose another version.",
         )
     return model.tags[key]
-
-
-def check_verdict(registry: Registry, release: RegisteredVersion) -> None:
-    """Raise ReleaseRefusedError unless the gate approved exactly this release."""
-    cluster = cluster_of(release.name)
-    verdict = read_verdict(registry, release)
-    if verdict is None:
-        raise ReleaseRefusedError(
-            f"Release {release.version} has no verdict.",
-            remedy=f"Validate it: lucid release validate --cluster {cluster} --version {release.version}.",
-        )
-    if verdict.get("approved") is not True or release.tags["verdict"] != APPROVED:
-        raise ReleaseRefusedError(
-            f"The gate refused release {release.version}: {verdict.get('sentence', 'no reason was given')}",
-            remedy="See its validation run in MLflow; train or tune again.",
-        )
-    judged = verdict.get("release", {})
-    if judged != {
-        "name": release.name,
-        "version": release.version,
-        "cluster": cluster,
-        "manifest_sha256": release.tags.get("manifest_sha256"),
-    }:
-        raise ReleaseRefusedError(
-            f"The verdict on release {release.version} was given on {judged}.",
-            remedy=f"Validate it: lucid release validate --cluster {cluster} --version {release.version}.",
-        )
 
 
 def check_not_rolled_back(release: RegisteredVersion) -> None:

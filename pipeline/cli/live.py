@@ -29,6 +29,12 @@ def rank(
         str | None,
         typer.Option("--cluster", metavar="NAME", help="Whose; default: the only cluster that has one."),
     ] = None,
+    unapproved: Annotated[
+        bool,
+        typer.Option(
+            "--unapproved", help="By a release without the gate's approval, such as a new challenger."
+        ),
+    ] = False,
     tracking_uri: TrackingOption = None,
     metrics: Annotated[
         str | None,
@@ -49,7 +55,11 @@ def rank(
     jobs = read_queue(existing_file(queue, "--queue"))
     server, kept = tracking_uri or settings.server_uri(), settings.state_dir() / "client"
     client = ReleaseClient(
-        server, release, kept, cluster=cluster or followed_cluster(server, release, [kept])
+        server,
+        release,
+        kept,
+        cluster=cluster or followed_cluster(server, release, [kept]),
+        unapproved=unapproved,
     )
     current = client.poll()
     if metrics is not None and isinstance(current, LiveRelease):

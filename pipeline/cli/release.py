@@ -285,6 +285,25 @@ def rollback(
     _present(rollback_release(tracking_uri=tracking, cluster=which_cluster(tracking, cluster)), as_json)
 
 
+@app.command()
+def migrate(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
+    """Copy the releases of older versions of Lucid, in one registered model, to the models of their clusters.
+
+    May be run again. The old model stays as it is, for schedulers that still follow it.
+    """
+    from lucid_models.releases.migration import migrate_releases
+
+    migrated = plain(migrate_releases(tracking_uri=tracking_or_default(tracking_uri)))
+
+    def people() -> None:
+        if migrated:
+            print_table(migrated, title="Migrated releases")
+        else:
+            print_lines(["There is nothing to migrate."])
+
+    show({"migrated": migrated}, as_json=as_json, people=people)
+
+
 @app.command(name="show")
 def show_command(
     alias: Annotated[str, typer.Option(help="champion, challenger or previous.")] = "champion",

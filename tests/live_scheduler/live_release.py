@@ -3,19 +3,23 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from live_scheduler.client import ReleaseClient
 from live_scheduler.release import LiveRelease
 from live_scheduler.release_store import ReleaseStore
+from live_scheduler.verified_release import verify_release
 from lucid_models.model_format import sha256_of
-from lucid_models.releases.files import load_release_scorers
+from lucid_models.releases.approval import APPROVED, VerdictTags, identify
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
+    VERDICT_FILE,
     ModelPin,
     Provenance,
     ReleaseManifest,
     Training,
+    canonical_json,
     release_name,
 )
 
@@ -48,9 +52,11 @@ def keep_release(
         training=Training("2020-04-11T00:00:00+00:00", {}),
         provenance=Provenance(simulated_profiles=True, synthetic_logs=True),
     )
-    payload = manifest.to_bytes()
-    files = {MANIFEST_FILE: payload} | {path.name: path.read_bytes() for path in paths.values()}
-    scorers = load_release_scorers(manifest, files)
-    release = LiveRelease("champion", version, manifest, hashlib.sha256(payload).hexdigest(), scorers)
+    identity = identify(cluster, version, manifest.sha256())
+    verdict = canonical_json({"approved": True, "release": asdict(identity)})
+    files = {MANIFEST_FILE: manifest.to_bytes(), VERDICT_FILE: verdict}
+    files |= {path.name: path.read_bytes() for path in paths.values()}
+    tags = VerdictTags(APPROVED, hashlib.sha256(verdict).hexdigest(), None)
+    release, _ = verify_release("champion", identity, tags, lambda file, most: files[file])
     ReleaseStore(folder).save(release, files, AWAY)
     return release

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import subprocess
 import sys
@@ -14,8 +15,14 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.ranking import rank_queue
 from live_scheduler.release import FallbackRelease, LiveRelease
 from lucid_models.registry import Registry
-from lucid_models.releases.lifecycle import publish_release, rollback_release
+from lucid_models.releases.lifecycle import (
+    build_release,
+    publish_release,
+    record_verdict,
+    rollback_release,
+)
 from lucid_models.releases.manifest import release_name
+from tests.live_scheduler.live_release import AWAY, keep_release
 
 SMALL = release_name("small")
 QUEUE = [
@@ -131,8 +138,6 @@ def test_a_refused_release_is_not_fetched_at_every_poll(shop: Any, tmp_path: Pat
 
 
 def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
-    import hashlib
-
     first, second = shop.approved(1), shop.approved(2)
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
@@ -143,9 +148,118 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     registry = Registry(shop.uri)
     digest = hashlib.sha256(newer).hexdigest()
     registry.set_version_tag(SMALL, second, "manifest_sha256", digest)
+    record_verdict(tracking_uri=shop.uri, cluster="small", version=second, verdict={"approved": True})
     registry.set_alias(SMALL, "champion", second)
     assert live(client.poll()).version == first
     assert "format version 4" in (client.status().refused_reason or "")
+
+
+def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, tmp_path: Path) -> None:
+    """Somebody who may write to MLflow makes versions, tags and aliases by hand."""
+    registry = Registry(shop.uri)
+    first, second = shop.approved(1), shop.approved(2)
+    other = shop.approved(2, cluster="large")
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first)
+    client = ReleaseClient(shop.uri, "champion", tmp_path, retry_refused_s=0.0, cluster="small")
+    before = client.poll()
+    genuine = registry.version(SMALL, second).tags
+    found = registry._client.get_model_version(SMALL, str(second))
+    foreign = registry._client.get_model_version(release_name("large"), str(other))
+    unpinned = {key: value for key, value in genuine.items() if key != "manifest_sha256"}
+    unjudged = {key: value for key, value in genuine.items() if not key.startswith("verdict")}
+    of_first = {
+        key: value for key, value in registry.version(SMALL, first).tags.items() if key.startswith("verdict")
+    }
+    for source, tags, said in (
+        (found, unjudged, "has no verdict"),
+        (found, unjudged | {"verdict": "approved"}, "no run that holds its verdict"),
+        (found, unpinned, "does not pin its manifest"),
+        (found, genuine | of_first, "was given on"),
+        (found, genuine | {"verdict": "refused"}, "its tag says 'refused'"),
+        (found, genuine | {"verdict_sha256": "0" * 64}, "has the SHA-256"),
+        (found, genuine | {"verdict_run_id": "0" * 32}, "verdict.json"),
+        (found, genuine, "was given on"),  # the same files as another version than the one that was judged
+        (foreign, registry.version(release_name("large"), other).tags, "was given on"),
+    ):
+        made = registry.create_version(SMALL, source.source, source.run_id, tags, description="by hand")
+        registry.set_alias(SMALL, "champion", made)
+        assert client.poll() is before
+        status = client.status()
+        assert (status.mode, status.version, status.refused_version) == ("last known good", first, made)
+        assert said in (status.refused_reason or "")
+        anew = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
+        assert live(anew.poll()).version == first
+    registry.set_alias(SMALL, "champion", second)
+    assert live(client.poll()).version == second
+    # The gate judges it again, and refuses it now: what is in use is no longer followed.
+    record_verdict(
+        tracking_uri=shop.uri,
+        cluster="small",
+        version=second,
+        verdict={"approved": False, "sentence": "Worse."},
+    )
+    assert live(client.poll()).version == second
+    assert (client.status().mode, client.status().verdict) == ("last known good", None)
+    assert "Worse." in (client.status().problem or "")
+
+
+def test_a_challenger_without_a_verdict_is_looked_at_by_hand_only(shop: Any, tmp_path: Path) -> None:
+    build_release(tracking_uri=shop.uri, cluster="small")
+    client = ReleaseClient(shop.uri, "challenger", tmp_path, cluster="small")
+    assert isinstance(client.poll(), FallbackRelease)
+    by_hand = ReleaseClient(shop.uri, "challenger", tmp_path, cluster="small", unapproved=True)
+    assert live(by_hand.poll()).describe().endswith("(challenger, cluster small, not approved)")
+    assert by_hand.status().mode == "following"
+    assert by_hand.poll() is by_hand.current
+    assert isinstance(
+        ReleaseClient(shop.uri, "challenger", tmp_path, cluster="small").current, FallbackRelease
+    )
+
+
+def rewrite(path: Path, change: Any) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("swap", "said"),
+    [
+        # A manifest that is one, with other settings than those that were proven.
+        (
+            lambda home, one: rewrite(one / "manifest.json", lambda b: b.replace(b'"gss": 2', b'"gss": 1')),
+            "SHA-256",
+        ),
+        (lambda home, one: swap_whole(home, one), "was given on"),
+        (lambda home, one: rewrite(one / "verdict.json", lambda b: b.replace(b"true", b"false")), "SHA-256"),
+        (lambda home, one: (one / "verdict.json").unlink(), "No such file"),
+        (lambda home, one: repoint(home, version=-1), "-1 is no version"),
+        (lambda home, one: repoint(home, version=2), "was given on"),
+        (lambda home, one: repoint(home, version=True), "True is no version"),
+        (lambda home, one: repoint(home, verdict_sha256=None), "verdict_sha256"),
+        (lambda home, one: repoint(home, cluster="large"), "of cluster 'large'"),
+        (lambda home, one: repoint(home, format_version=1), "format version 1"),
+    ],
+)
+def test_what_was_swapped_on_disk_is_not_followed(
+    tmp_path: Path, small_model_files: dict[str, list[Path]], swap: Any, said: str
+) -> None:
+    keep_release(tmp_path, small_model_files)
+    home = tmp_path / "small"
+    assert live(ReleaseClient(AWAY, "champion", tmp_path, cluster="small").current).version == 7
+    swap(home, next((home / "releases").iterdir()))
+    client = ReleaseClient(AWAY, "champion", tmp_path, cluster="small")
+    assert isinstance(client.current, FallbackRelease)
+    assert said in client.current.why
+
+
+def repoint(home: Path, **changes: Any) -> None:
+    path = home / "current-champion.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def swap_whole(home: Path, one: Path) -> None:
+    """Another manifest, and the pointer after it: the verdict was given on the first."""
+    rewrite(one / "manifest.json", lambda whole: whole.replace(b'"gss": 2', b'"gss": 1'))
+    repoint(home, manifest_sha256=hashlib.sha256((one / "manifest.json").read_bytes()).hexdigest())
 
 
 def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_path: Path) -> None:
@@ -186,7 +300,7 @@ def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_
             json.dumps(
                 {
                     "format_version": 2, "origin": "", "cluster": "small", "folder": "../..", "version": 1,
-                    "manifest_sha256": "",
+                    "manifest_sha256": "", "verdict_sha256": "",
                 }
             )
         ),
@@ -277,6 +391,7 @@ def odd_server() -> Iterator[ThreadingHTTPServer]:
         (200, b'{"model_version": {"version": "x"}}'),
         (200, b'{"model_version": {"version": "1", "tags": [{}]}}'),
         (200, b'{"model_version": {"version": "1"}}'),
+        (200, b'{"model_version": {"version": "-1", "tags": [{"key": "verdict", "value": "approved"}]}}'),
         (401, b'{"error": "who are you"}'),
         (500, b"oops"),
         (302, b""),

@@ -91,6 +91,11 @@ def test_publish_needs_an_approved_verdict_on_this_very_release(shop: Any) -> No
     registry.set_version_tag(SMALL, built.version, "verdict", "approved")
     with pytest.raises(ReleaseRefusedError, match="JCT rose by 4 %"):
         publish_release(tracking_uri=shop.uri, cluster="small")
+    # And the other way round: both have to say so.
+    record_verdict(tracking_uri=shop.uri, cluster="small", version=built.version, verdict={"approved": True})
+    registry.set_version_tag(SMALL, built.version, "verdict", "refused")
+    with pytest.raises(ReleaseRefusedError, match="its tag says 'refused'"):
+        publish_release(tracking_uri=shop.uri, cluster="small")
     assert "champion" not in aliases(shop.uri)
 
 
@@ -286,6 +291,37 @@ def test_a_changed_file_is_not_published(shop: Any) -> None:
     with pytest.raises(NotFoundError, match=r"duration\.json"):
         publish_release(tracking_uri=shop.uri, cluster="small", version=version)
     assert "champion" not in aliases(shop.uri)
+
+
+def test_a_rollback_to_what_is_damaged_or_no_longer_approved_moves_nothing(shop: Any) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    for version in (first, second):
+        publish_release(tracking_uri=shop.uri, cluster="small", version=version)
+    before = aliases(shop.uri)
+    registry = Registry(shop.uri)
+    run_id = registry.version(SMALL, first).run_id
+    folder = next((shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release"))
+
+    def refused(said: str) -> None:
+        with pytest.raises(ReleaseRefusedError, match=said):
+            rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second)
+        assert aliases(shop.uri) == before
+        assert "rolled_back" not in registry.version(SMALL, second).tags
+        assert "transition" not in registry.model_tags(SMALL)
+
+    for file, damage, said in (
+        ("duration.json", lambda whole: whole.replace(b"1", b"2", 1), r"duration\.json has the SHA-256"),
+        ("packing.json", lambda whole: whole[:-1], r"packing\.json holds"),
+        ("manifest.json", lambda whole: whole.replace(b'"gss": 2', b'"gss": 1'), "manifest of release"),
+    ):
+        whole = (folder / file).read_bytes()
+        (folder / file).write_bytes(damage(whole))
+        refused(said)
+        (folder / file).write_bytes(whole)
+    registry.set_version_tag(SMALL, first, "verdict", "refused")
+    refused("its tag says 'refused'")
+    registry.set_version_tag(SMALL, first, "verdict", "approved")
+    assert rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second).version == first
 
 
 def test_simulated_profiles_do_not_go_live_on_a_real_cluster(shop: Any) -> None:

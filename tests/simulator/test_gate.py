@@ -333,6 +333,22 @@ def test_one_block_is_too_little_evidence_and_few_are_unreliable() -> None:
     assert any("unreliable: 3 blocks" in said for said in few.assumptions)
 
 
+def test_fewer_blocks_than_the_rule_asks_for_approve_nothing_however_good_they_look() -> None:
+    short = four(waits(2_000, jobs=40), waits(2_000, jobs=40), jobs=40)
+    one_vc = {n: Replay(r.jobs.assign(virtual_cluster="a")) for n, r in short.items()}
+    three_days = {"window": MeasuredWindow(0.0, 3 * DAY_S)}
+    enough = decide(one_vc, rules=GateRules(min_blocks=3), **three_days)
+    assert (enough.approved, enough.objective["blocks"]) == (True, 3)
+    refused = decide(one_vc, rules=GateRules(min_blocks=4), **three_days)
+    assert refused.objective["change_high_s"] == enough.objective["change_high_s"]  # an interval there is
+    assert (refused.approved, refused.objective["passed"]) == (False, False)
+    assert "3 block(s)" in refused.sentence
+    assert "(at least 4)" in refused.sentence
+    without = {name: result for name, result in one_vc.items() if name != "champion"}
+    first = decide(without, champion=None, rules=GateRules(min_blocks=4), **three_days)
+    assert not first.approved
+
+
 @pytest.mark.parametrize(
     ("objective", "spoken"),
     [

@@ -1,0 +1,55 @@
+"""Makes a release of what a server or a disk holds, or refuses it: both are believed equally little."""
+
+import hashlib
+from collections.abc import Callable
+
+from cluster_logs.errors import ReleaseRefusedError
+from live_scheduler.release import LiveRelease
+from lucid_models.releases.approval import (
+    MAX_VERDICT_BYTES,
+    ReleaseIdentity,
+    VerdictTags,
+    check_approval,
+)
+from lucid_models.releases.files import check_size, load_release_scorers
+from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, VERDICT_FILE, parse_manifest
+
+ReadFile = Callable[[str, int], bytes]
+"""Reads a file of a release by name, of at most so many bytes."""
+
+
+def verify_release(
+    alias: str, release: ReleaseIdentity, verdict: VerdictTags | None, read: ReadFile
+) -> tuple[LiveRelease, dict[str, bytes]]:
+    """The release with its files, when its verdict approves exactly it and everything in it verifies.
+
+    `verdict` None: without an approval. Raises ReleaseRefusedError, and what `read` raises.
+    """
+    files: dict[str, bytes] = {}
+    if verdict is not None:
+        # First, because it is small: what is not approved is not fetched.
+        document = None if verdict.word is None else read(VERDICT_FILE, MAX_VERDICT_BYTES)
+        check_approval(release, verdict, document)
+        files |= {} if document is None else {VERDICT_FILE: document}
+    payload = files[MANIFEST_FILE] = read(MANIFEST_FILE, MAX_MANIFEST_BYTES)
+    found = hashlib.sha256(payload).hexdigest()
+    if found != release.manifest_sha256:
+        raise ReleaseRefusedError(
+            f"Its manifest has the SHA-256 {found}; {release.manifest_sha256} is pinned.",
+            remedy="It was changed after it was built: build the release again.",
+        )
+    manifest = parse_manifest(payload, source=MANIFEST_FILE)
+    if manifest.name != release.name:
+        raise ReleaseRefusedError(
+            f"Its manifest is of cluster {manifest.cluster!r}, not {release.cluster!r}.",
+            remedy="Build a release for this cluster.",
+        )
+    for kind, pin in manifest.models.items():
+        files[pin.file] = read(pin.file, pin.bytes)
+        check_size(manifest, kind, len(files[pin.file]))
+    scorers = load_release_scorers(manifest, files)
+    approval = None if verdict is None else verdict.sha256
+    return (
+        LiveRelease(alias, release.version, manifest, release.manifest_sha256, approval, scorers),
+        files,
+    )
