@@ -309,12 +309,18 @@ def show_release(
 
 
 def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[ReleaseInfo]:
-    """All releases of a cluster, or of all clusters, the newest first."""
+    """All releases of a cluster, or of all, the newest first; what is none is left out and logged."""
     registry = open_registry(tracking_uri)
     clusters = release_clusters(registry) if cluster is None else [cluster]
     releases = [release for each in clusters for release in registry.versions(release_name(each))]
     newest_first = sorted(releases, key=lambda release: -release.created_ms)
-    return [describe_release(registry, release, None) for release in newest_first]
+    found = []
+    for release in newest_first:
+        try:
+            found.append(describe_release(registry, release, None))
+        except (ReleaseRefusedError, NotFoundError) as error:
+            logger.warning("%s version %d is left out: %s", release.name, release.version, error)
+    return found
 
 
 def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> ReleaseModels:

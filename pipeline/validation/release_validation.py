@@ -152,18 +152,24 @@ def _champion(
     tracking_uri: str, cluster: str, challenger: int
 ) -> tuple[Candidate | None, int | None, list[str]]:
     """The release to judge against, the version that is live, and what to say of it."""
-    from lucid_models.releases.lifecycle import load_release_models, show_release
+    from lucid_models.releases.aliases import CHAMPION
+    from lucid_models.releases.clusters import open_registry
+    from lucid_models.releases.lifecycle import load_release_models
+    from lucid_models.releases.store import check_verdict, find_by_alias
 
+    registry = open_registry(tracking_uri)
     try:
-        live = show_release(tracking_uri=tracking_uri, cluster=cluster)
+        live = find_by_alias(registry, cluster, CHAMPION)
     except NotFoundError:
         return None, None, []
     if live.version == challenger:
         return None, live.version, []
     try:
+        # No scheduler follows a champion that an alias made, and no gate.
+        check_verdict(registry, live)
         models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=live.version)
-    except ReleaseRefusedError as error:
-        said = f"The champion (release {live.version}) does not load and was not replayed: {error}"
+    except (ReleaseRefusedError, NotFoundError) as error:
+        said = f"The champion (release {live.version}) does not hold and was not replayed: {error}"
         return None, live.version, [said]
     return Candidate(live.version, models), live.version, []
 

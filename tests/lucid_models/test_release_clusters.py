@@ -65,6 +65,8 @@ def test_a_version_that_holds_another_clusters_release_is_not_shown_as_this_ones
     )
     with pytest.raises(ReleaseRefusedError, match="is one of lucid-release-small"):
         publish_release(tracking_uri=shop.uri, cluster="large", version=foreign)
+    listed = list_releases(tracking_uri=shop.uri)
+    assert sorted((release.cluster, release.version) for release in listed) == [("large", 1), ("small", 1)]
 
 
 def test_the_only_cluster_is_found_and_several_are_listed(shop: Any) -> None:
