@@ -23,7 +23,7 @@ from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore
 from live_scheduler.verified_release import verify_release
 from lucid_models.releases.approval import APPROVED, identify
-from lucid_models.releases.clusters import old_layout
+from lucid_models.releases.layout import old_layout
 from lucid_models.releases.manifest import VERDICT_FILE, release_name
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from cluster_logs.errors import ServiceUnavailableError
 from live_scheduler.release_server import ReleaseServer
 from live_scheduler.release_store import ReleaseStore
-from lucid_models.releases.clusters import old_layout, the_only
+from lucid_models.releases.layout import old_layout, the_only
 from lucid_models.releases.manifest import cluster_of
 
 

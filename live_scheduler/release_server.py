@@ -24,7 +24,7 @@ from cluster_logs.bounded_http import (
 )
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
 from lucid_models.releases.approval import VerdictTags
-from lucid_models.releases.clusters import MIGRATED_TAG
+from lucid_models.releases.layout import MIGRATED_TAG
 from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX
 
 ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)

@@ -20,8 +20,8 @@ from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, settle
 from lucid_models.releases.approval import APPROVED, VerdictTags
 from lucid_models.releases.building import register_release
-from lucid_models.releases.clusters import MIGRATED_TAG
 from lucid_models.releases.files import load_release_scorers
+from lucid_models.releases.layout import MIGRATED_TAG
 from lucid_models.releases.lifecycle import store_verdict
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
