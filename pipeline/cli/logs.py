@@ -203,7 +203,39 @@ def validate(
     report.raise_for_failure()
 
 
+def remove_cluster(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove; without it, only say what would go.")] = False,
+    wait: WaitOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove a cluster from the lake: its rows, profiles and studies. Other clusters are left alone."""
+    from cluster_logs import removal
+
+    lake_uri = lake_or_default(lake)
+    if not yes:
+        held = removal.holdings(lake_uri, cluster)
+        counted = [f"{count:,} rows of {table}" for table, count in held.rows.items()]
+        raise BadInputError(
+            f"Nothing was removed. Of cluster {cluster!r} the lake {lake_uri} holds {', '.join(counted)}, in "
+            f"{sum(held.files.values()):,} files of {', '.join(held.files)}.",
+            remedy="Add --yes to remove all of it.",
+        )
+    with progress_reporter() as progress:
+        gone = removal.remove_cluster(lake_uri, cluster, wait_s=wait, progress=progress)
+    facts = {"cluster": cluster, "rows": gone.rows, "files": sum(gone.files.values()), "folders": gone.files}
+    show(
+        facts,
+        as_json=as_json,
+        people=lambda: print_facts(
+            {"files": facts["files"], **{f"rows of {table}": count for table, count in gone.rows.items()}},
+            title=f"Removed {cluster} from {lake_uri}",
+        ),
+    )
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (ingest, synthesize, validate):
+    for command in (ingest, synthesize, validate, remove_cluster):
         app.command()(command)

@@ -1,0 +1,84 @@
+"""Taking a cluster out of a lake: its rows, and all that was made of them there."""
+
+from dataclasses import dataclass
+
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from cluster_logs.cluster_names import check_cluster_name
+from cluster_logs.cluster_writes import RECORDS
+from cluster_logs.errors import NotFoundError
+from cluster_logs.lake import Lake
+from cluster_logs.lake_files import SCHEMAS
+from cluster_logs.progress import Progress, silent
+from cluster_logs.storage import list_files, locate
+
+# Rows are counted where a folder holds nothing but one table.
+_COUNTED = tuple(SCHEMAS)
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a lake holds of a cluster: rows of each table, files of each folder (tables, profiles, studies,
+    pages, staged accounting).
+    """
+
+    cluster: str
+    rows: dict[str, int]
+    files: dict[str, int]
+
+
+def holdings(lake_uri: str, cluster: str) -> Holdings:
+    """Count what a lake holds of a cluster. Raises NotFoundError when there is nothing."""
+    fs, root = locate(lake_uri)
+    rows: dict[str, int] = {}
+    files: dict[str, int] = {}
+    for name, folder in _folders(fs, root.rstrip("/"), check_cluster_name(cluster)):
+        inside = list_files(fs, folder)
+        files[name] = len(inside)
+        if name in _COUNTED:
+            rows[name] = sum(_rows(fs, info.path) for info in inside if info.path.endswith(".parquet"))
+    if not any(files.values()):
+        known = ", ".join(Lake(lake_uri).clusters()) or "none"
+        raise NotFoundError(
+            f"The lake {lake_uri} holds nothing of cluster {cluster!r}.",
+            remedy=f"Clusters with jobs: {known}.",
+        )
+    return Holdings(cluster, rows, files)
+
+
+def remove_cluster(
+    lake_uri: str, cluster: str, *, wait_s: float | None = None, progress: Progress = silent
+) -> Holdings:
+    """Delete all that a lake holds of a cluster, also a half-written one; returns what it was.
+
+    Other clusters are left alone. The cluster's record goes last: if this ends in between, readers refuse
+    what is left, and removing it again goes on. Raises NotFoundError when there is nothing, ClusterBusyError
+    while another process writes the cluster.
+    """
+    lake = Lake(lake_uri, wait_s=wait_s)
+    fs, root = locate(lake_uri)
+    found = holdings(lake_uri, cluster)
+    with lake.writing(cluster, f"removal of {cluster}", tuple(found.files), progress=progress, over=True):
+        found = holdings(lake_uri, cluster)
+        folders = [one for one in _folders(fs, root.rstrip("/"), cluster) if one[0] != RECORDS]
+        for done, (name, folder) in enumerate(folders):
+            progress(done, len(folders), f"removing {name}")
+            lake.changing(cluster, name)
+            fs.delete_dir(folder)
+        lake.forget(cluster)
+    return found
+
+
+def _folders(fs: pafs.FileSystem, root: str, cluster: str) -> list[tuple[str, str]]:
+    """Name and path of each folder of the lake that is the cluster's alone, by name."""
+    tops = fs.get_file_info(pafs.FileSelector(root, allow_not_found=True))
+    own = [(info.base_name, f"{info.path}/cluster={cluster}") for info in tops]
+    return sorted(
+        (name, path) for name, path in own if fs.get_file_info(path).type == pafs.FileType.Directory
+    )
+
+
+def _rows(fs: pafs.FileSystem, path: str) -> int:
+    with fs.open_input_file(path) as source:
+        return int(pq.ParquetFile(source).metadata.num_rows)
