@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -29,6 +28,7 @@ from cluster_logs.duplicates import KEPT, judge_duplicates
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.merging import JOB_ORDER
 from cluster_logs.progress import Progress, silent
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
@@ -40,6 +40,7 @@ from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.spool import DaySpool, PartSpool
+from cluster_logs.storage import sweep_unfinished
 from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
 
 # The one format whose rows say themselves which file they come from.
@@ -109,6 +110,7 @@ def ingest_log(
     options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node, mark_key)
     limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
     report = progress or silent
+    sweep_unfinished(lake_uri)
     window = _window(start, end, load_zone(time_zone or reader.time_zone))
     if not 1 <= bin_s <= DAY_S or DAY_S % bin_s:
         raise BadInputError(f"A bin of {bin_s} s does not divide a day.", remedy="Choose for example 600 s.")
@@ -174,8 +176,8 @@ def read_throughput_file(
             remedy="Use helios-throughput, or ingest the jobs.",
         )
     limit = BadRowLimit(input_uri, source_format, 1.0)
-    with TemporaryDirectory(prefix="lucid-read-") as scratch:
-        refused = refused_spool(Path(scratch))
+    with scratch_folder("read") as scratch:
+        refused = refused_spool(scratch)
         rows, _ = _read_all(reader, input_uri, ReadOptions(cluster, time_zone), silent, limit, refused)
         first = [refused.read(part).slice(0, 1).to_pylist()[0] for part in refused.parts()[:1]]
     for bad in first:
@@ -224,7 +226,7 @@ def _ingest_jobs(
 ) -> IngestReport:
     if reader.name != LAKE_FORMAT:
         lake.admit(options.cluster, LogOrigin.REAL, uri)
-    with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
+    with scratch_folder("ingest") as scratch:
         spool = DaySpool(Path(scratch, "jobs"), JOB_ROWS_SCHEMA, "submit_time")
         refused = refused_spool(Path(scratch, "refused"))
         account = Accounting()
@@ -342,8 +344,8 @@ def _submit_range(tables: Sequence[pa.Table]) -> tuple[datetime | None, datetime
 def _ingest_table(
     reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress, limit: BadRowLimit
 ) -> IngestReport:
-    with TemporaryDirectory(prefix="lucid-ingest-") as scratch:
-        refused = refused_spool(Path(scratch))
+    with scratch_folder("ingest") as scratch:
+        refused = refused_spool(scratch)
         rows, account = _read_all(reader, uri, options, progress, limit, refused)
         tables, times = _write_table(reader, uri, options, lake, progress, rows, refused)
     return _report(reader, options, account, tables, times)

@@ -6,9 +6,12 @@ or the new one and never half of one. The move is atomic on a local file system;
 objects anyway.
 """
 
+import contextlib
 import os
+import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import fsspec
@@ -17,9 +20,11 @@ import pyarrow.fs as pafs
 
 from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from cluster_logs.input_roots import admitted, local_path
+from cluster_logs.leftovers import held, sweep
 
 # A leading dot keeps Parquet tools from taking a file that is being written for data.
 TEMPORARY_PREFIX = ".writing-"
+_LONGEST_WRITE_S = 86_400.0
 
 
 def locate(uri: str) -> tuple[pafs.FileSystem, str]:
@@ -63,7 +68,7 @@ def write_atomically(fs: pafs.FileSystem, path: str, write: Callable[[pa.NativeF
     temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
     fs.create_dir(folder, recursive=True)
     try:
-        with fs.open_output_stream(temporary) as sink:
+        with fs.open_output_stream(temporary) as sink, _held_if_local(fs, temporary):
             write(sink)
         if isinstance(fs, pafs.LocalFileSystem):
             _flush_to_disk(temporary)
@@ -72,6 +77,30 @@ def write_atomically(fs: pafs.FileSystem, path: str, write: Callable[[pa.NativeF
         if fs.get_file_info(temporary).type == pafs.FileType.File:
             fs.delete_file(temporary)
         raise
+
+
+def _held_if_local(fs: pafs.FileSystem, path: str) -> contextlib.AbstractContextManager[None]:
+    return held(Path(path)) if isinstance(fs, pafs.LocalFileSystem) else contextlib.nullcontext()
+
+
+def sweep_unfinished(uri: str) -> int:
+    """Delete what killed writers left below a URI, and return how many files; what is being written stays.
+
+    Object storage has no locks: there it is what is older than a day.
+    """
+    fs, folder = locate(uri)
+    if isinstance(fs, pafs.LocalFileSystem):
+        return len(sweep(Path(folder).rglob(f"{TEMPORARY_PREFIX}*")))
+    before_s = time.time() - _LONGEST_WRITE_S
+    found = fs.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True))
+    old = [
+        each.path
+        for each in found
+        if each.base_name.startswith(TEMPORARY_PREFIX) and each.mtime and each.mtime.timestamp() < before_s
+    ]
+    for path in old:
+        fs.delete_file(path)
+    return len(old)
 
 
 def _flush_to_disk(path: str) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import ReleaseRefusedError
+from cluster_logs.leftovers import held, sweep
 from cluster_logs.private_files import private_folder
 from live_scheduler.release import LiveRelease
 from live_scheduler.verified_release import verify_release
@@ -44,18 +45,20 @@ class ReleaseStore:
         home = self.folder / release.manifest.cluster
         releases = home / "releases"
         private_folder(releases)
+        sweep([*releases.glob(".*"), *home.glob(".*.json.*")])
         target = releases / name
         if not _holds(target, files):
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=releases))
             try:
-                for file, payload in files.items():
-                    _write_synced(scratch / file, payload)
-                _sync_folder(scratch)
-                if target.exists():
-                    # A damaged copy from before; a rename cannot replace a folder that is not empty.
-                    target.rename(scratch / "damaged")
-                    shutil.rmtree(scratch / "damaged", ignore_errors=True)
-                scratch.rename(target)
+                with held(scratch):
+                    for file, payload in files.items():
+                        _write_synced(scratch / file, payload)
+                    _sync_folder(scratch)
+                    if target.exists():
+                        # A damaged copy from before; a rename cannot replace a folder that is not empty.
+                        target.rename(scratch / "damaged")
+                        shutil.rmtree(scratch / "damaged", ignore_errors=True)
+                    scratch.rename(target)
                 _sync_folder(releases)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -118,8 +121,9 @@ class ReleaseStore:
         handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
         try:
-            _write_synced(Path(scratch), payload)
-            Path(scratch).replace(path)
+            with held(Path(scratch)):
+                _write_synced(Path(scratch), payload)
+                Path(scratch).replace(path)
             _sync_folder(path.parent)
         except BaseException:
             Path(scratch).unlink(missing_ok=True)

@@ -5,22 +5,27 @@ or not at all. What a version holds never changes afterwards; only aliases and a
 """
 
 import os
-import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from cluster_logs.errors import LucidError, NotFoundError, ServiceUnavailableError
+from cluster_logs.leftovers import is_gone, own_process, scratch_folder
 from cluster_logs.private_files import private_database
 from lucid_models.code_version import CodeVersion, code_version
 from lucid_models.serving_frames import INPUT_COLUMNS, OUTPUT_COLUMNS, Columns
 
 Result = TypeVar("Result")
 
+PROCESS_TAG = "lucid.process"  # which process writes a run
+_RUNNING_RUNS = 100  # at most, that are looked through
+_LONGEST_RUN_S = 30 * 86_400.0  # of a process that cannot be seen from here
 _SQLITE = "sqlite:///"
 _QUIET = {
     # No telemetry leaves the machine; standard output belongs to the commands' own results.
@@ -105,10 +110,11 @@ class Registry:
     def run(self, experiment: str, name: str, tags: Mapping[str, str] | None = None) -> Iterator["Run"]:
         """A run that ends as FINISHED, or as FAILED when the block raises."""
         code = code_version()
-        all_tags = {"mlflow.runName": name, **_code_tags(code), **(tags or {})}
-        run_id = self._call(
-            lambda: self._client.create_run(self._experiment(experiment), tags=all_tags)
-        ).info.run_id
+        all_tags = {"mlflow.runName": name, PROCESS_TAG: own_process(), **_code_tags(code), **(tags or {})}
+        place = self._call(lambda: self._experiment(experiment))
+        with suppress(ServiceUnavailableError):
+            self._end_runs_left_behind(place)
+        run_id = self._call(lambda: self._client.create_run(place, tags=all_tags)).info.run_id
         status = "FAILED"
         try:
             yield Run(self, run_id)
@@ -119,6 +125,18 @@ class Registry:
             except ServiceUnavailableError:
                 if status == "FINISHED":
                     raise
+
+    def _end_runs_left_behind(self, experiment_id: str) -> None:
+        """End the runs whose process was killed: it could not say so."""
+        running = self._call(
+            lambda: self._client.search_runs(
+                [experiment_id], "attributes.status = 'RUNNING'", max_results=_RUNNING_RUNS
+            )
+        )
+        for run in running:
+            age_s = time.time() - run.info.start_time / 1e3
+            if is_gone(run.data.tags.get(PROCESS_TAG, "")) or age_s > _LONGEST_RUN_S:
+                self._call(partial(self._client.set_terminated, run.info.run_id, "KILLED"))
 
     def run_metrics(self, run_id: str) -> dict[str, float]:
         """The newest value of each metric of a run; raises NotFoundError."""
@@ -291,9 +309,11 @@ class Registry:
     def _read(self, uri: str, what: str) -> bytes:
         from mlflow.artifacts import download_artifacts
 
-        with tempfile.TemporaryDirectory(prefix="lucid-") as folder:
+        with scratch_folder("download") as folder:
             found = self._found(
-                lambda: download_artifacts(artifact_uri=uri, dst_path=folder, tracking_uri=self.tracking_uri)
+                lambda: download_artifacts(
+                    artifact_uri=uri, dst_path=str(folder), tracking_uri=self.tracking_uri
+                )
             )
             if found is None or not Path(found).is_file():
                 raise NotFoundError(

@@ -1,7 +1,6 @@
 """What is left of a training run in MLflow: metrics, data, card, explanation, and a registered version."""
 
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from cluster_logs.leftovers import scratch_folder
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.explanation.model_card import CardFacts, build_model_card
 from lucid_models.explanation.plots import draw_explanations
@@ -60,7 +60,7 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
     registry = Registry(tracking_uri)
     name = MODEL_NAMES[trained.kind]
     card = build_model_card(trained.card)
-    with tempfile.TemporaryDirectory(prefix="lucid-") as folder_name:
+    with scratch_folder("model") as folder_name:
         folder = Path(folder_name)
         file = folder / f"{trained.kind}.json"
         digest = save_model(trained.document, file)

@@ -6,7 +6,6 @@ With the public data, the table of monotone constraints has a row of NASA iPSC.
 """
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pandas as pd
 from cluster_logs.errors import LucidError
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.evaluation.duration import evaluate_duration
@@ -37,7 +37,8 @@ NASA_TRAIN_DAYS = 61
 
 def page_tables(data: Path | None, images: Path | None) -> dict[str, str]:
     """The page's generated parts by name; pictures are drawn in `images` when it is given."""
-    with tempfile.TemporaryDirectory(prefix="lucid-") as lake_uri:
+    with scratch_folder("lake") as folder:
+        lake_uri = str(folder)
         write_to_lake(synthesize(LIKE, DAYS, SEED, cluster=CLUSTER), Lake(lake_uri), CLUSTER)
         lake = Lake(lake_uri)
         jobs, throughput = lake.read_jobs(CLUSTER), lake.read_throughput(CLUSTER)

@@ -28,6 +28,7 @@ from cluster_logs.environment import read_switch
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
 from cluster_logs.private_files import PRIVATE_UMASK, private_database, private_folder
 from cluster_logs.screen_text import on_screen
+from cluster_logs.storage import sweep_unfinished
 from pipeline import settings
 from pipeline.airflow_client import HEALTH_LIMITS, AirflowClient
 from pipeline.stack_config import (
@@ -204,6 +205,7 @@ def _start(config: StackConfig, tell: Say) -> None:
     prepared = _prepared(config)
     if not prepared:
         config.migrated_marker.unlink(missing_ok=True)
+    sweep_unfinished(str(config.state_dir))
     environment = stack_environment(config, os.environ)
     write_processes(config.run_dir, stack_processes(config))
     write_private(

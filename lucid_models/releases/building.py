@@ -1,13 +1,12 @@
 """Chooses the model versions of a release and registers it, once however often it is built."""
 
 import json
-import tempfile
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import BadInputError, NotFoundError
+from cluster_logs.leftovers import scratch_folder
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, ReleaseManifest
 
@@ -104,9 +103,8 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
             return known.version
     with (
         registry.run(RELEASE_EXPERIMENT, f"release {manifest.cluster}", {"cluster": manifest.cluster}) as run,
-        tempfile.TemporaryDirectory(prefix="lucid-") as name,
+        scratch_folder("release") as folder,
     ):
-        folder = Path(name)
         (folder / MANIFEST_FILE).write_bytes(manifest.to_bytes())
         for file, payload in files.items():
             (folder / file).write_bytes(payload)

@@ -8,7 +8,6 @@ registered twice.
 
 import hashlib
 import logging
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from cluster_logs.leftovers import scratch_folder
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.model_format import parse_model
 from lucid_models.packing.model import PackingAnalyzeModel
@@ -195,12 +195,12 @@ def store_verdict(
             f"validation of {judged.cluster} {judged.version}",
             {"cluster": judged.cluster, "release_version": str(judged.version), "verdict": word},
         ) as run,
-        tempfile.TemporaryDirectory(prefix="lucid-") as folder,
+        scratch_folder("verdict") as folder,
     ):
-        (Path(folder) / VERDICT_FILE).write_bytes(document)
+        (folder / VERDICT_FILE).write_bytes(document)
         if artifacts_dir is not None and artifacts_dir.is_dir():
             run.log_folder(artifacts_dir)
-        run.log_folder(Path(folder))
+        run.log_folder(folder)
         run.log_metrics(_objective_metrics(verdict))
         page = run.ui_path()
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.

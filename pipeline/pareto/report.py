@@ -1,13 +1,12 @@
 """Writes a search's front beside it, and into MLflow: one run a search."""
 
 import io
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from cluster_logs.csv_files import write_rows
 from cluster_logs.errors import NotFoundError
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.storage import locate, write_atomically
 from lucid_models.registry import Registry, Run
 from pipeline.pareto.page import front_page, progress_page
@@ -81,12 +80,12 @@ def record_search(study: Study, front: Front, *, tracking_uri: str) -> tuple[str
         )
         run.log_metrics(_metrics(front))
         run.set_tag("mlflow.note.content", _note(study, front))
-        with tempfile.TemporaryDirectory(prefix="lucid-pareto-") as scratch:
+        with scratch_folder("pareto") as scratch:
             for name in (STUDY_FILE, FRONT_FILE, PAGE_FILE, TABLE_FILE):
                 data = read_bytes(f"{study.uri}/{name}")
                 if data is not None:
-                    (Path(scratch) / name).write_bytes(data)
-            run.log_folder(Path(scratch))
+                    (scratch / name).write_bytes(data)
+            run.log_folder(scratch)
         return run.run_id, run.ui_path()
 
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from cluster_logs.errors import UnknownNameError
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.progress import Progress
 from pipeline.reproduction.claims import NOT_MEASURED, NOT_REACHED, REACHED
 from pipeline.reproduction.evaluation import evaluate
@@ -57,10 +57,10 @@ def _philly(
         if data is None:
             return None
         folder = data / "reference" / "lucid"
-        with TemporaryDirectory() as scratch:
+        with scratch_folder("documents") as scratch:
             size = folder / f"{slice_name}_nodes.csv"
             if nodes is not None:
-                size = Path(scratch) / "nodes.csv"
+                size = scratch / "nodes.csv"
                 size.write_text(
                     f"virtual_cluster,nodes\n{_only_virtual_cluster(folder, slice_name)},{nodes}\n"
                 )

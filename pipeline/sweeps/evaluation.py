@@ -3,13 +3,12 @@
 What the DAG `evaluate_policies` maps its tasks to. Only URIs, identities and small numbers pass between them.
 """
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.progress import Progress, silent
 from lucid_models.registry import Registry
 from pipeline.plain_values import plain
@@ -140,10 +139,10 @@ def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tra
             ]
             variant = _metric_name(" ".join([row["policy"], *settings]))
             run.log_metrics({f"{variant}/{name}": row[name] for name in LOGGED_FIGURES})
-        with tempfile.TemporaryDirectory(prefix="lucid-evaluation-") as scratch:
+        with scratch_folder("evaluation") as scratch:
             for uri in (report.table_uri, report.csv_uri, *report.figures):
-                (Path(scratch) / uri.rpartition("/")[2]).write_bytes(read_bytes(uri) or b"")
-            run.log_folder(Path(scratch))
+                (scratch / uri.rpartition("/")[2]).write_bytes(read_bytes(uri) or b"")
+            run.log_folder(scratch)
         return run.ui_path()
 
 

@@ -12,11 +12,9 @@ fill the same folder. Failed runs are tried again when the sweep is run again.
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -26,6 +24,7 @@ import pyarrow.parquet as pq
 
 from cluster_logs.csv_files import csv_text
 from cluster_logs.errors import BadInputError, LucidError, NotFoundError
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.progress import Progress, silent
 from cluster_logs.storage import list_files, locate, write_atomically
 from pipeline.run_manifest import run_manifest
@@ -214,8 +213,8 @@ def _draw(table: pd.DataFrame, fs: pafs.FileSystem, folder: str) -> tuple[str, .
         draw_sweep,  # loading matplotlib takes longer than many a sweep
     )
 
-    with tempfile.TemporaryDirectory(prefix="lucid-sweep-") as scratch:
-        files = draw_sweep(table, Path(scratch))
+    with scratch_folder("sweep") as scratch:
+        files = draw_sweep(table, scratch)
         for file in files:
             write_atomically(fs, f"{folder}/{file.name}", _copier(file.read_bytes()))
         return tuple(file.name for file in files)

@@ -1,14 +1,13 @@
 """Writes a study's tables and pictures beside it, and into MLflow."""
 
-import tempfile
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from cluster_logs.csv_files import csv_text
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.storage import locate, write_atomically
 from lucid_models.registry import Registry
 from pipeline.sweeps.inputs import read_bytes
@@ -46,9 +45,9 @@ def write_report(study: Study, proposal: Proposal) -> tuple[str, ...]:
         "tuning_sensitivity.png": figures.sensitivity(study.space, table),
         "tuning_importances.png": figures.importance(weights),
     }
-    with tempfile.TemporaryDirectory(prefix="lucid-tuning-") as scratch:
+    with scratch_folder("tuning") as scratch:
         for name, figure in drawn.items():
-            file = Path(scratch) / name
+            file = scratch / name
             # No date or version in the file: the same study gives the same bytes.
             figure.savefig(file, dpi=120, metadata={"Software": None})
             write_atomically(fs, f"{folder}/{name}", partial(_write, file.read_bytes()))
@@ -76,12 +75,12 @@ def record_study(study: Study, proposal: Proposal, *, tracking_uri: str) -> str:
         )
         run.log_metrics(_metrics(proposal))
         run.set_tag("mlflow.note.content", proposal.sentence)
-        with tempfile.TemporaryDirectory(prefix="lucid-tuning-") as scratch:
+        with scratch_folder("tuning") as scratch:
             for name in (STUDY_FILE, PROPOSAL_FILE, *_report_files()):
                 data = read_bytes(f"{study.uri}/{name}")
                 if data is not None:
-                    (Path(scratch) / name).write_bytes(data)
-            run.log_folder(Path(scratch))
+                    (scratch / name).write_bytes(data)
+            run.log_folder(scratch)
         return run.ui_path()
 
 

@@ -10,7 +10,6 @@ out.
 """
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from cluster_logs.lake import Lake
+from cluster_logs.leftovers import scratch_folder
 from cluster_logs.progress import Progress, silent
 from cluster_logs.validation import validate_table
 from lucid_models.known_profiles import with_known_profiles
@@ -107,8 +107,8 @@ def validate_release(
     if version is None:
         version = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger").version
     chosen = settings or gate_settings({})
-    with tempfile.TemporaryDirectory(prefix="lucid-verdict-") as scratch:
-        folder = out_dir or Path(scratch)
+    with scratch_folder("verdict") as scratch:
+        folder = out_dir or scratch
         try:
             models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=version)
             challenger = Candidate(version, models)
