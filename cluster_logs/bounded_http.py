@@ -154,6 +154,14 @@ def refuse_readable_secret(url: str, setting: str, *, secret: bool) -> None:
     )
 
 
+def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which libraries of others keep to themselves what is for this machine."""
+    named = environment.get("NO_PROXY") or environment.get("no_proxy") or ""
+    hosts = [host.strip() for host in named.split(",") if host.strip()]
+    value = ",".join([*hosts, *(host for host in ("127.0.0.1", "localhost") if host not in hosts)])
+    return {"NO_PROXY": value, "no_proxy": value}
+
+
 def _refuse_encoding(answer: httpx.Response) -> None:
     encoding = answer.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _IDENTITY:

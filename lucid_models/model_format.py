@@ -28,7 +28,7 @@ from cluster_logs.errors import LucidError
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1
 KINDS = ("packing", "throughput", "duration", "utilisation")
-# Near four times the largest model that is trained today; what makes JSON dear is its values, not its bytes.
+# Four times the largest model known (docs/decisions/0034); JSON is dear by its values more than its bytes.
 MAX_FILE_BYTES = 80 * 1024 * 1024
 MAX_VALUES = 6_000_000
 MAX_TEXT = 4_096

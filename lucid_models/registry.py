@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from cluster_logs.bounded_http import refuse_readable_secret, without_proxies
 from cluster_logs.errors import LucidError, NotFoundError, ServiceUnavailableError
 from cluster_logs.leftovers import is_gone, own_process, scratch_folder
 from cluster_logs.private_files import private_database
@@ -23,6 +24,7 @@ from lucid_models.serving_frames import INPUT_COLUMNS, OUTPUT_COLUMNS, Columns
 
 Result = TypeVar("Result")
 
+_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 PROCESS_TAG = "lucid.process"  # which process writes a run
 _RUNNING_RUNS = 100  # at most, that are looked through
 _LONGEST_RUN_S = 30 * 86_400.0  # of a process that cannot be seen from here
@@ -81,8 +83,13 @@ class Registry:
     """
 
     def __init__(self, tracking_uri: str) -> None:
+        """Raises BadInputError for an address to which a password or token would go readable."""
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
+        os.environ.update(without_proxies(os.environ))
+        secret = any(os.environ.get(name) for name in _SECRETS)
+        if tracking_uri.startswith("http"):
+            refuse_readable_secret(tracking_uri, "LUCID_TRACKING_URI", secret=secret)
         if tracking_uri.startswith(_SQLITE) and Path(tracking_uri.removeprefix(_SQLITE)).parent.is_dir():
             private_database(Path(tracking_uri.removeprefix(_SQLITE)))
         from mlflow import MlflowClient

@@ -147,7 +147,7 @@ def _follow_run(airflow: AirflowClient, dag_id: str, outcome: Outcome, started_s
             for line in airflow.log_tail(dag_id, run_id, task["task_id"], task["try_number"])
         ]
         for line in lines:
-            tell(f"    {line}")
+            tell(f"    {on_screen(line)}")
         names = ", ".join(task["task_id"] for task in failed) or "no task (the run timed out)"
         raise ServiceUnavailableError(
             f"{dag_id} failed: {names}.", remedy="Its log is above and in the Airflow UI."

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster_logs.bounded_http import without_proxies
 from pipeline.supervisor import STACK_VARIABLE, ProcessSpec, write_private
 
 LOOPBACK = "127.0.0.1"
@@ -105,13 +106,9 @@ def _secret(config: StackConfig, name: str) -> str:
 def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of every process of the stack. It holds secrets: never write it to a file."""
     admin_password(config)  # the file must exist before the API server looks for it
-    no_proxy = ",".join(
-        filter(None, (inherited.get("NO_PROXY") or inherited.get("no_proxy"), LOOPBACK, "localhost"))
-    )
     return {
         **inherited,
-        "NO_PROXY": no_proxy,
-        "no_proxy": no_proxy,
+        **without_proxies(inherited),
         STACK_VARIABLE: str(config.state_dir),
         # ours
         "LUCID_STATE_DIR": str(config.state_dir),

@@ -48,6 +48,7 @@ class RpcServer:
                 ("grpc.so_reuseport", 0),  # a second daemon on the same port is a mistake
                 ("grpc.max_allowed_incoming_connections", _MOST_CONNECTIONS),
                 ("grpc.server_handshake_timeout_ms", 5_000),
+                ("grpc.max_connection_idle_ms", 30_000),  # without a call; a client connects anew by itself
                 ("grpc.max_receive_message_length", max_message_bytes),
                 ("grpc.max_send_message_length", -1),
             ],

@@ -4,9 +4,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from requests.utils import should_bypass_proxies
 
 from cluster_logs.bounded_http import AnswerLimits, BoundedClient, json_of, refuse_readable_secret
 from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from lucid_models.registry import Registry
 from tests.hostile_server import HostileServer, hostile_server
 
 SOON = AnswerLimits(most_bytes=1 << 20, within_s=0.5)
@@ -113,6 +115,22 @@ def test_no_secret_crosses_the_network_readable(
     assert bool(said) == (refused is not None)
     assert (refused or "") in said
     assert "pass@" not in said
+
+
+def test_mlflows_own_client_keeps_loopback_from_proxies_and_secrets_from_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://proxy.example.org:3128")
+    monkeypatch.setenv("NO_PROXY", "intern.example.org")
+    monkeypatch.setenv("no_proxy", "")
+    Registry("http://127.0.0.1:5000")
+    for host in ("127.0.0.1:5000", "localhost", "intern.example.org"):
+        assert should_bypass_proxies(f"http://{host}/", no_proxy=None)
+    assert not should_bypass_proxies("http://example.org/", no_proxy=None)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
+    with pytest.raises(BadInputError, match="readable"):
+        Registry("http://mlflow.example.org:5000")
 
 
 def test_an_address_that_is_none_is_named() -> None:
