@@ -1,10 +1,10 @@
 """Keeps what the gate says of a release by other rules than its own: a study, which publishes nothing."""
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.leftovers import scratch_folder
 from lucid_models.registry import Registry
 from lucid_models.releases.building import json_values
 from lucid_models.releases.manifest import canonical_json
@@ -33,10 +33,10 @@ def record_study(
     }
     with (
         Registry(tracking_uri).run(STUDY_EXPERIMENT, f"what if: {cluster} {version}", tags) as run,
-        tempfile.TemporaryDirectory(prefix="lucid-") as folder,
+        scratch_folder("study") as folder,
     ):
-        (Path(folder) / STUDY_FILE).write_bytes(canonical_json(json_values(study)))
+        (folder / STUDY_FILE).write_bytes(canonical_json(json_values(study)))
         if artifacts_dir is not None and artifacts_dir.is_dir():
             run.log_folder(artifacts_dir)
-        run.log_folder(Path(folder))
+        run.log_folder(folder)
         return run.ui_path()
