@@ -5,7 +5,6 @@ A pipe, a socket or a device would never answer, or never end; they are refused 
 
 import errno
 import os
-import stat
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -13,6 +12,7 @@ import pyarrow.fs as pafs
 from cluster_logs.disk_errors import disk_error
 from cluster_logs.errors import BadInputError, LucidError, NotFoundError
 from cluster_logs.input_roots import check_opened
+from cluster_logs.regular_files import NotAFileError, open_regular
 from cluster_logs.storage import locate
 
 _REMEDIES = {
@@ -31,7 +31,7 @@ def open_input(uri: str) -> pa.NativeFile:
     for one that may not be read, and for a name that no file can have.
     """
     try:
-        return open_located(*locate(uri), uri)
+        return open_located(*locate(uri))
     except OSError as error:
         raise _unopened(uri, error) from error
     except (ValueError, RuntimeError) as error:  # a NUL in the name, a home of nobody
@@ -53,13 +53,13 @@ def read_input(uri: str, *, most_bytes: int | None = None) -> bytes:
         return content
 
 
-def open_located(fs: pafs.FileSystem, path: str, uri: str) -> pa.NativeFile:
-    """Open what `locate` said of `uri`.
+def open_located(fs: pafs.FileSystem, path: str) -> pa.NativeFile:
+    """Open what `locate` has found.
 
-    Raises BadInputError for what is no file, or no longer in a place that may be read from; OSError for what
-    the operating system refuses.
+    Raises BadInputError for what is no longer in a place that may be read from, OSError for what is no file
+    and for what the operating system refuses.
     """
-    return _open_local(path, uri) if isinstance(fs, pafs.LocalFileSystem) else _open_elsewhere(fs, path, uri)
+    return _open_local(path) if isinstance(fs, pafs.LocalFileSystem) else _open_elsewhere(fs, path)
 
 
 def shown(name: str) -> str:
@@ -67,39 +67,33 @@ def shown(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def _open_local(path: str, uri: str) -> pa.NativeFile:
-    # Without O_NONBLOCK opening a pipe waits for its writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def _open_local(path: str) -> pa.NativeFile:
+    file = open_regular(path)
     try:
-        check_opened(descriptor)  # what was opened, not its name alone, is in a place that may be read
-        _check_kind(os.fstat(descriptor).st_mode, uri)
-        return pa.PythonFile(os.fdopen(descriptor, "rb", buffering=0), mode="r")
+        check_opened(file.fileno())  # what was opened, not its name alone, is in a place that may be read
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
+    return pa.PythonFile(file, mode="r")
 
 
-def _open_elsewhere(fs: pafs.FileSystem, path: str, uri: str) -> pa.NativeFile:
+def _open_elsewhere(fs: pafs.FileSystem, path: str) -> pa.NativeFile:
     kind = fs.get_file_info(path).type
     if kind == pafs.FileType.NotFound:
         raise FileNotFoundError(errno.ENOENT, "not found", path)
     if kind == pafs.FileType.Directory:
-        _check_kind(stat.S_IFDIR, uri)
+        raise NotAFileError(path, "a folder")
     return fs.open_input_file(path)
 
 
-def _check_kind(mode: int, uri: str) -> None:
-    if stat.S_ISDIR(mode):
-        raise BadInputError(f"{shown(uri)} is a folder, not a file.", remedy="Name one file.")
-    if not stat.S_ISREG(mode):
-        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
-        raise BadInputError(
-            f"{shown(uri)} is a {kind}, not a file.",
-            remedy="Write what it delivers into a file, and name that.",
-        )
-
-
 def _unopened(uri: str, error: OSError) -> LucidError:
+    if isinstance(error, NotAFileError):
+        remedy = (
+            "Name one file."
+            if error.kind == "a folder"
+            else "Write what it delivers into a file, and name that."
+        )
+        return BadInputError(f"{shown(uri)} is {error.strerror}.", remedy=remedy)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return NotFoundError(f"There is no file {shown(uri)}.", remedy="Check the path.")
     if error.errno in _REMEDIES:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
+from cluster_logs.regular_files import read_regular
 
 
 class Mode(StrEnum):
@@ -127,7 +128,7 @@ def read_live_settings(
     document: dict[str, Any] = {}
     if path is not None:
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(read_regular(path).decode("utf-8"))
         except FileNotFoundError:
             raise NotFoundError(f"There are no settings {path}.") from None
         except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.errors import BadInputError
+from cluster_logs.regular_files import open_regular, read_regular
 
 Job = dict[str, Any]
 
@@ -155,11 +156,10 @@ def _wrong(where: str, value: Any, expected: str) -> BadInputError:
 def _read_text(source: Path) -> str:
     try:
         if source.suffix == ".gz":
-            with gzip.open(source) as stream:
+            with open_regular(source) as packed, gzip.open(packed) as stream:
                 payload = stream.read(MAX_QUEUE_BYTES + 1)
         else:
-            with source.open("rb") as stream:
-                payload = stream.read(MAX_QUEUE_BYTES + 1)
+            payload = read_regular(source, MAX_QUEUE_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise BadInputError(
             f"The queue {source} cannot be read: {error}.", remedy="Check the path and that it is complete."

@@ -22,6 +22,7 @@ from typing import Any
 from cluster_logs.errors import ReleaseRefusedError
 from cluster_logs.leftovers import held, sweep
 from cluster_logs.private_files import private_folder
+from cluster_logs.regular_files import read_regular
 from live_scheduler.release import LiveRelease
 from live_scheduler.verified_release import verify_release
 from lucid_models.releases.approval import APPROVED, VerdictTags, identify
@@ -166,14 +167,15 @@ def _read_pointer(path: Path) -> dict[str, Any]:
 
 def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
     try:
-        return all((folder / file).read_bytes() == payload for file, payload in files.items())
+        return all(
+            read_regular(folder / file, len(payload) + 1) == payload for file, payload in files.items()
+        )
     except OSError:
         return False
 
 
 def _read(path: Path, most: int) -> bytes:
-    with path.open("rb") as stream:
-        payload = stream.read(most + 1)
+    payload = read_regular(path, most + 1)
     if len(payload) > most:
         raise ReleaseRefusedError(f"{path} holds more than the {most} bytes that it may.")
     return payload

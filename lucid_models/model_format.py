@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.errors import LucidError
+from cluster_logs.regular_files import open_regular, read_regular
 
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1
@@ -102,7 +103,7 @@ def load_model(path: str | os.PathLike[str], *, kind: str | None = None) -> Docu
                 f"{source} holds {size} bytes; a model holds at most {MAX_FILE_BYTES}.",
                 remedy="Check that this is a model's file.",
             )
-        payload = source.read_bytes()
+        payload = read_regular(source)
     except OSError as error:
         raise CorruptModelError(
             f"{source} cannot be read: {error.strerror}.", remedy="Check the path and its permissions."
@@ -139,7 +140,7 @@ def parse_model(payload: bytes, *, kind: str | None = None, source: str = "the m
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file as 64 hexadecimal digits, read in pieces."""
     digest = hashlib.sha256()
-    with Path(path).open("rb") as stream:
+    with open_regular(path) as stream:
         while piece := stream.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()

@@ -4,6 +4,7 @@ The split is by time, and every forecast of one lead reads the same history: not
 allows. Forecasts of different leads are never compared.
 """
 
+import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import read_throughput_file
 from cluster_logs.progress import Progress, silent
+from cluster_logs.regular_files import read_regular
 from lucid_models.evaluation import authors_recipes, baselines, black_boxes
 from lucid_models.evaluation.measures import Floats, Row, compared, cpu_timed, predict_timed
 from lucid_models.throughput.features import WEEK_S
@@ -148,7 +150,7 @@ def read_published(source: Path | str | pd.DataFrame) -> PublishedForecasts:
     Raises BadInputError for what cannot be read, lacks a column, or has a time twice.
     """
     try:
-        table = source if isinstance(source, pd.DataFrame) else pd.read_csv(source)
+        table = source if isinstance(source, pd.DataFrame) else pd.read_csv(io.BytesIO(read_regular(source)))
         missing = [name for name in ("time", *PUBLISHED.values()) if name not in table.columns]
         if missing:
             raise BadInputError(

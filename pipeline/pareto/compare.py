@@ -14,6 +14,7 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError
 from cluster_logs.progress import Progress, Work, silent
+from cluster_logs.regular_files import read_regular
 from pipeline.pareto.presented import Front
 from pipeline.pareto.rounds import collected_of, sample_of
 from pipeline.pareto.search import on_scale
@@ -73,11 +74,11 @@ def read_configurations(path: Path) -> dict[str, WfqConfig]:
     """
     try:
         if path.suffix == ".json":
-            front = Front.from_data(json.loads(path.read_text(encoding="utf-8")))
+            front = Front.from_data(json.loads(read_regular(path)))
             return {point.front_id: point.config for point in front.points}
-        with path.open(encoding="utf-8", newline="") as file:
-            return {row["idx"]: _published(row) for row in csv.DictReader(file, delimiter=";")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        lines = read_regular(path).decode("utf-8").splitlines()
+        return {row["idx"]: _published(row) for row in csv.DictReader(lines, delimiter=";")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInputError(
             f"{path} is no front: {type(error).__name__} {error}.",
             remedy="Give a front.json, or a CSV with idx;thresholds;rates;zeta;delta.",

@@ -24,6 +24,7 @@ from typing import Any, get_args
 from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.input_roots import has_scheme
 from cluster_logs.progress import Progress, silent
+from cluster_logs.regular_files import read_regular
 from pipeline import settings as places
 from pipeline.simulation import reference_measurements
 from pipeline.sweeps.inputs import SweepInputs, read_lake, read_log
@@ -72,7 +73,7 @@ class SweepSpec:
     def from_toml(cls, path: Path) -> "SweepSpec":
         """Read a file. Raises BadInputError for a file or a value, UnknownNameError for a key."""
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(read_regular(path).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadInputError(
                 f"The sweep file {str(path)!r} cannot be read: {error}.",

@@ -12,6 +12,7 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.input_roots import admitted, check_opened
+from cluster_logs.regular_files import open_regular
 from simulator.elastic.rules.wfq import WfqConfig
 
 FORMAT_VERSION = 1
@@ -70,10 +71,10 @@ def load_configuration(name: str) -> WfqConfig:
     if not name.endswith(".json"):
         raise UnknownNameError("configuration of PCS", name, (*PUBLISHED, "FILE.json"))
     try:
-        with Path(admitted(name)).open("rb") as file:
+        with open_regular(Path(admitted(name))) as file:
             check_opened(file.fileno())
             document = json.loads(file.read())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInputError(f"{name} cannot be read as a configuration of PCS: {error}") from error
     return configuration_from_json(document, what=name)
 
