@@ -95,6 +95,7 @@ def test_a_name_that_is_not_utf_8_is_spelt_out(tmp_path: Path) -> None:
         (b"BZh91AY", "bzip2"),
         (b"PAR1abc", "Its format is lake"),
     ],
+    ids=range(9),
 )
 def test_what_is_no_text_is_named(content: bytes, said: str, tmp_path: Path) -> None:
     path = tmp_path / "log"
