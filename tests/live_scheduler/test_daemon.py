@@ -13,6 +13,9 @@ from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.memory.journal import Journal
 from live_scheduler.release import FallbackRelease
+from live_scheduler.safety.heartbeat import Moment
+from live_scheduler.safety.safety_net import SafetyNet
+from live_scheduler.safety.touched import Touch, TouchedJobs, Way
 from lucid_models.releases.lifecycle import publish_release
 from tests.conftest import ReleaseShop, forget_releases
 
@@ -173,6 +176,42 @@ def test_the_queue_is_put_into_the_order_of_the_release_and_nothing_is_asked_twi
     changed = {change.job_id for change in daemon.pass_once().asked}
     assert "late" in changed
     assert changed <= {"late", "4"}  # that one is of the same user
+
+
+def test_each_job_is_on_record_before_the_cluster_is_asked_the_front_first(
+    cluster, releases, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("live_scheduler.safety.control_lease.start_switch", lambda folder: None)
+    cluster.submit("running", gpus=4)
+    cluster.step()
+    for number, user in enumerate(reversed(USERS)):
+        cluster.submit(str(number), user=user, gpus=1 + number % 2)
+    daemon = daemon_of(cluster, releases, tmp_path)
+    clock = lambda: Moment(cluster.now_s, cluster.now_s, "boot")  # noqa: E731
+    daemon.safety = SafetyNet(cluster, daemon.settings, tmp_path, clock=clock)
+    asked, apply = [], cluster.apply
+
+    def apply_as_recorded(changes):
+        record = TouchedJobs(tmp_path)
+        for change in changes:
+            assert record.of(change.job_id) == Touch(frozenset({Way.ORDERED}), 1), "and with what it had"
+        asked.extend(change.job_id for change in changes)
+        return apply(changes)
+
+    cluster.apply = apply_as_recorded
+    view = daemon.pass_once()
+    assert view.problem is None
+    assert asked == [place.job_id for place in view.decision.ranked]
+    assert len(asked) == len(USERS)
+    # Where it cannot be written down, nothing is asked.
+    monkeypatch.setattr("live_scheduler.safety.touched.append_lines", full_disk)
+    cluster.submit("late", user="u1")
+    assert "No space left" in daemon.pass_once().problem
+    assert len(asked) == len(USERS)
+
+
+def full_disk(*_, **__):
+    raise OSError(28, "No space left on device")
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
