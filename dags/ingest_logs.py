@@ -111,6 +111,14 @@ with DAG(
             "As if the log ended here (UTC). Empty: its last job, or the interval's end."
         ),
         "days": Param(30, type="integer", minimum=2, maximum=400, title="Days of a made log"),
+        "max_bad_share": Param(
+            0.5,
+            type="number",
+            minimum=0,
+            maximum=1,
+            title="Most bad rows",
+            description="Share of the rows that may be bad; with more nothing is written. 1: any number.",
+        ),
         "seed": Param(
             0, type="integer", title="Seed", description="Of a made log and of simulated profiles."
         ),
@@ -136,6 +144,7 @@ with DAG(
         end=dag.param("end"),
         days=dag.param("days"),
         seed=dag.param("seed"),
+        max_bad_share=dag.param("max_bad_share"),
         staged_uris=read_accounting.output["uris"],
         trigger_rule="none_failed",
     )

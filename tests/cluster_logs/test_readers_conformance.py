@@ -139,7 +139,7 @@ def ingest(name: str, path: Path, lake: Path) -> IngestReport:
 
 def files_of(lake: Path) -> dict[str, tuple[bytes, int]]:
     """Every file's bytes and time of writing."""
-    files = sorted(path for path in lake.rglob("*") if path.is_file())
+    files = sorted(path for path in lake.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path.relative_to(lake)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 

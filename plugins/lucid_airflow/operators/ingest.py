@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from cluster_logs.quarantine import MAX_BAD_SHARE
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, data_interval
 from lucid_airflow.operators.base import LucidOperator
@@ -84,6 +85,7 @@ class IngestLogsOperator(LucidOperator):
         "days",
         "seed",
         "staged_uris",
+        "max_bad_share",
     )
 
     def __init__(
@@ -101,6 +103,7 @@ class IngestLogsOperator(LucidOperator):
         days: Any = 30,
         seed: Any = 0,
         staged_uris: Any = None,
+        max_bad_share: Any = MAX_BAD_SHARE,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -116,6 +119,7 @@ class IngestLogsOperator(LucidOperator):
         self.days = days
         self.seed = seed
         self.staged_uris = staged_uris
+        self.max_bad_share = max_bad_share
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
@@ -135,6 +139,7 @@ class IngestLogsOperator(LucidOperator):
             days=self.days,
             seed=self.seed,
             staged_uris=self.staged_uris,
+            max_bad_share=float(self.max_bad_share),
             progress=self.log_progress(),
         )
         account = (
