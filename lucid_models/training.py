@@ -295,6 +295,7 @@ def _card(
         baselines=baselines,
         rows=rows,
         synthetic=data.synthetic,
+        notes=data.remarks,
     )
 
 

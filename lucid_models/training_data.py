@@ -13,8 +13,11 @@ from cluster_logs.cluster_record import LogOrigin
 from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
+from lucid_models.duration.model import MIN_JOBS
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.registry import LoggedDataset
+from lucid_models.stretches import newest_stretch
+from lucid_models.throughput.model import MIN_HISTORY_S
 
 SHORTEST_TAIL = timedelta(days=1)
 LONGEST_TAIL = timedelta(days=14)
@@ -25,7 +28,10 @@ _FIRST_DAYS = 64
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """A table up to `until`, and from when on the validation tail begins."""
+    """A table up to `until`, and from when on the validation tail begins.
+
+    `remarks`: what is to be said of rows that nothing is learned from.
+    """
 
     table: pd.DataFrame
     start: datetime
@@ -33,6 +39,7 @@ class TrainingTable:
     tail_start: datetime
     synthetic: bool
     dataset: LoggedDataset
+    remarks: tuple[str, ...] = ()
 
     @property
     def tail_days(self) -> float:
@@ -46,8 +53,9 @@ def read_training_jobs(
     """Jobs submitted before `train_until` (default: after the last one), at most the `max_jobs` newest.
 
     Jobs that never ran (run time zero) teach nothing about run times and are left out; jobs still running
-    stay. What the lake's metrics say of a job by its submission stands in its profile columns. Raises
-    NotFoundError when the lake has none of the cluster, BadInputError when none is left.
+    stay. What the lake's metrics say of a job by its submission stands in its profile columns. After a
+    silence of more than a year only the newest stretch is learned from (stretches). Raises NotFoundError when
+    the lake has none of the cluster, BadInputError when none is left.
     """
     until = None if train_until is None else _utc(train_until)
     lake = Lake(lake_uri)
@@ -57,11 +65,14 @@ def read_training_jobs(
             f"Cluster {cluster!r} has no job with a run time before {until}.",
             remedy="Ingest more of the log, or train until a later time.",
         )
+    stretch = newest_stretch(table["submit_time"], 2 * MIN_JOBS, "jobs")
+    table = table.iloc[stretch.rows].reset_index(drop=True)
     table = with_known_profiles(table, lake.read_job_metrics(cluster, until))
     first, last = (_instant(table["submit_time"].iloc[position]) for position in (0, -1))
-    end = until or last + timedelta(microseconds=1)
+    end = (until if stretch.is_newest else None) or last + timedelta(microseconds=1)
     dataset = _dataset(table, f"{cluster}-jobs", f"{lake_uri}/jobs/cluster={cluster}", first, end)
-    return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
+    synthetic = _any_synthetic(lake, cluster)
+    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset, stretch.remarks)
 
 
 def _newest_jobs(lake: Lake, cluster: str, until: datetime | None, most: int) -> pd.DataFrame:
@@ -97,11 +108,15 @@ def read_training_throughput(lake_uri: str, cluster: str, train_until: datetime 
             f"Cluster {cluster!r} has no throughput before {until}.",
             remedy="Ingest more of the log, or train until a later time.",
         )
+    least = (MIN_HISTORY_S + SHORTEST_TAIL // timedelta(seconds=1)) // int(lengths.dt.total_seconds().iloc[0])
+    stretch = newest_stretch(table["bin_start"], least, "bins")
+    table, lengths = table.iloc[stretch.rows].reset_index(drop=True), lengths.iloc[stretch.rows]
     first = _instant(table["bin_start"].iloc[0])
-    end = until or _instant(table["bin_start"].iloc[-1] + lengths.iloc[-1])
+    end = (until if stretch.is_newest else None) or _instant(table["bin_start"].iloc[-1] + lengths.iloc[-1])
     source = f"{lake_uri}/throughput/cluster={cluster}"
     dataset = _dataset(table, f"{cluster}-throughput", source, first, end)
-    return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
+    synthetic = _any_synthetic(lake, cluster)
+    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset, stretch.remarks)
 
 
 def profile_dataset(solo: pd.DataFrame, pairs: pd.DataFrame) -> LoggedDataset:

@@ -1,7 +1,7 @@
 """What is left of a training run in MLflow: metrics, data, card, explanation, and a registered version."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class TrainReport:
-    """What was trained: `digest` is the SHA-256 of the model's file; `baselines` are metrics by rival."""
+    """What was trained: `digest` is the SHA-256 of the model's file; `baselines` are metrics by rival;
+    `remarks` say what of the data was not learned from.
+    """
 
     model: str
     name: str
@@ -33,6 +35,7 @@ class TrainReport:
     metrics: Metrics
     baselines: Mapping[str, Metrics]
     reused: bool
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
         dict(trained.metrics),
         {rival: dict(values) for rival, values in trained.baselines.items()},
         known is not None,
+        list(trained.card.notes),
     )
 
 

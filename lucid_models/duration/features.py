@@ -291,8 +291,14 @@ class DurationFeatureState:
 
     def features(self, job: Mapping[str, Any], at_s: float | None = None) -> list[float]:
         """Features of one job in the order of `names`, as known at `at_s` (default: the job's submission)."""
+        return self.features_of_keys(job, self.keys_of(job), at_s)
+
+    def features_of_keys(
+        self, job: Mapping[str, Any], keys: Sequence[str | None], at_s: float | None
+    ) -> list[float]:
+        """`features` of a job whose keys are known already."""
         time_s = self._time_of(job) if at_s is None else at_s
-        return self.statistics_at(str(job.get("job_id")), self.keys_of(job), time_s) + self.facts_of(job)
+        return self.statistics_at(str(job.get("job_id")), keys, time_s) + self.facts_of(job)
 
     def statistics_at(self, job_id: str, keys: Sequence[str | None], time_s: float) -> list[float]:
         """The statistics of a job's keys at a moment, level by level."""

@@ -194,10 +194,7 @@ class WorkloadEstimateModel:
         """
         rows = self._rows(jobs)
         p50, p90, mean = self.scorer.estimate_rows(rows)
-        reasons = [
-            self.scorer.reason(job, row, float(value))
-            for job, row, value in zip(job_mappings(jobs), rows, p50, strict=True)
-        ]
+        reasons = self.scorer.reasons(job_mappings(jobs), rows, p50)
         return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean, "reason": reasons}, index=jobs.index)
 
     def predict_causal(

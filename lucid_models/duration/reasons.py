@@ -9,10 +9,13 @@ sentence says adds up too.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.amounts import Scale, counted, human_duration, logarithmic_mean, moves, time_ago
@@ -109,32 +112,57 @@ def account_for_duration(
     `row` holds the job's features in the order of `state.names`, as known at `at_s` (Unix time; None: at the
     job's submission).
     """
+    (effects,) = _effects_of(state, log_head, np.array([row], dtype=np.float64))
+    return _account(state, state.keys_of(job), job, row, effects, p50_s, at_s)
+
+
+def duration_reasons(
+    state: DurationFeatureState,
+    log_head: AdditiveScorer,
+    jobs: Sequence[Mapping[str, Any]],
+    keys: Sequence[Sequence[str | None]],
+    rows: NDArray[np.float64],
+    p50_s: NDArray[np.float64],
+    at_s: float | None = None,
+) -> list[str]:
+    """`account_for_duration` of each job as one sentence; `keys` are theirs, `rows` (jobs, features)."""
+    effects_of = _effects_of(state, log_head, rows)
+    return [
+        _account(state, known, job, row, effects, p50, at_s).sentence()
+        for job, known, row, effects, p50 in zip(
+            jobs, keys, rows.tolist(), effects_of, p50_s.tolist(), strict=True
+        )
+    ]
+
+
+def _account(
+    state: DurationFeatureState,
+    keys: Sequence[str | None],
+    job: Mapping[str, Any],
+    row: Sequence[float],
+    effect_of: Mapping[str, float],
+    p50_s: float,
+    at_s: float | None,
+) -> DurationAccount:
     time_s = number_or_nan(job.get("submit_time_s")) if at_s is None else at_s
     if math.isnan(time_s):
         time_s = state.now_s
-    keys = state.keys_of(job)
     history = _closest_history(state, keys, time_s)
     new = _what_is_new(state, keys, job)
     if history is None:
         return DurationAccount(p50_s, None, new, ())
-    effects = _effects(state, log_head, row, without=_shared(history.level))
+    shared = _shared(history.level)
+    facts = dict(zip(state.facts, row[len(row) - len(state.facts) :], strict=True))
+    effects = [
+        (*_describe(group, facts), effect_of[group])
+        for group in _GROUPS
+        if effect_of.get(group) and group not in shared
+    ]
     total = math.log(p50_s / history.usual_s)
     effects.append(("other similar jobs", True, total - sum(effect for _, _, effect in effects)))
     per_effect_s = logarithmic_mean(p50_s, history.usual_s)
     parts = tuple(Part(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects)
     return DurationAccount(p50_s, history, new, parts)
-
-
-def duration_reason(
-    state: DurationFeatureState,
-    log_head: AdditiveScorer,
-    job: Mapping[str, Any],
-    row: Sequence[float],
-    p50_s: float,
-    at_s: float | None = None,
-) -> str:
-    """`account_for_duration` as one sentence."""
-    return account_for_duration(state, log_head, job, row, p50_s, at_s).sentence()
 
 
 # -- what is known of jobs like it
@@ -231,35 +259,29 @@ def _shared(level: str) -> set[str]:
     return {group for part, group in (("size", "size"), ("time_limit", "limit")) if part in parts}
 
 
-def _effects(
-    state: DurationFeatureState, log_head: AdditiveScorer, row: Sequence[float], without: Collection[str]
-) -> list[tuple[str, bool, float]]:
-    """(subject, plural, effect on log run time) of what can be told apart besides the usual run time, but for
-    the groups `without`.
+def _effects_of(
+    state: DurationFeatureState, log_head: AdditiveScorer, rows: NDArray[np.float64]
+) -> list[dict[str, float]]:
+    """For each row, by group, the effect on log run time of what can be told apart besides the usual one.
 
     Facts and jobs in flight count against the average job, as the shape functions do. The latest runs count
     against the same jobs had they run as usual: the means of their keys in their place. What a pair of
     features adds counts for their group; where they have two, it is left over.
     """
     groups, usual_of = _feature_groups(state.names)
-    as_usual = [
-        value if usual < 0 or math.isnan(value) else row[usual]
-        for value, usual in zip(row, usual_of, strict=True)
-    ]
-    sums: dict[str, float] = {}
-    found_and_usual = zip(
-        log_head.terms, log_head.contributions_one(row), log_head.contributions_one(as_usual), strict=True
-    )
-    for term, found, usual in found_and_usual:
+    usual = np.array(usual_of, dtype=np.intp)
+    as_usual = np.where((usual < 0) | np.isnan(rows), rows, rows.take(usual, axis=1))
+    found, had_it_run_as_usual = log_head.contributions(rows), log_head.contributions(as_usual)
+    sums: dict[str, NDArray[np.float64]] = {}
+    for at, term in enumerate(log_head.terms):
         read = {groups[position] for position in term.features}
         group = read.pop() if len(read) == 1 else "latest"
-        sums[group] = sums.get(group, 0.0) + (found - usual if group == "latest" else found)
-    facts = dict(zip(state.names, row, strict=True))
-    return [
-        (*_describe(group, facts), sums[group])
-        for group in _GROUPS
-        if sums.get(group) and group not in without
-    ]
+        effect = found[:, at] - had_it_run_as_usual[:, at] if group == "latest" else found[:, at]
+        sums[group] = sums[group] + effect if group in sums else effect
+    if not sums:
+        return [{} for _ in rows]
+    columns = [column.tolist() for column in sums.values()]
+    return [dict(zip(sums, effects, strict=True)) for effects in zip(*columns, strict=True)]
 
 
 _GROUPS = ("latest", "flight", "size", "limit", "profile", "submission")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_keys import MIN_DURATION_S
-from lucid_models.duration.reasons import account_for_duration, duration_reason
+from lucid_models.duration.reasons import account_for_duration, duration_reasons
 from lucid_models.explanation.additive import explain_additive_row
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
 
@@ -102,16 +102,13 @@ class DurationScorer:
         """
         if not jobs:
             return []
-        rows = self.features(jobs, at_s)
+        keys = [self.state.keys_of(job) for job in jobs]
+        rows = self._features(jobs, keys, at_s)
         p50, p90, mean = self.estimate_rows(rows)
+        reasons = duration_reasons(self.state, self.log_head, jobs, keys, rows, p50, at_s)
         return [
-            DurationEstimate(
-                float(p50[i]),
-                float(p90[i]),
-                float(mean[i]),
-                self.reason(job, rows[i], float(p50[i]), at_s),
-            )
-            for i, job in enumerate(jobs)
+            DurationEstimate(*row)
+            for row in zip(p50.tolist(), p90.tolist(), mean.tolist(), reasons, strict=True)
         ]
 
     def predict(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
@@ -123,7 +120,13 @@ class DurationScorer:
 
     def features(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
         """Feature matrix, shape (jobs, features)."""
-        rows = [self.state.features(job, at_s) for job in jobs]
+        return self._features(jobs, [self.state.keys_of(job) for job in jobs], at_s)
+
+    def _features(
+        self, jobs: Sequence[Mapping[str, Any]], keys: Sequence[Sequence[str | None]], at_s: float | None
+    ) -> NDArray[np.float64]:
+        features = self.state.features_of_keys
+        rows = [features(job, known, at_s) for job, known in zip(jobs, keys, strict=True)]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.state.names))
 
     def estimate_rows(
@@ -141,11 +144,18 @@ class DurationScorer:
         """Median run time in seconds from scores of the log head."""
         return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50))
 
-    def reason(
-        self, job: Mapping[str, Any], row: NDArray[np.float64], p50_s: float, at_s: float | None = None
-    ) -> str:
-        """One sentence: the estimate, the history that it rests on, and what moved it besides (`reasons`)."""
-        return duration_reason(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
+    def reasons(
+        self,
+        jobs: Sequence[Mapping[str, Any]],
+        rows: NDArray[np.float64],
+        p50_s: NDArray[np.float64],
+        at_s: float | None = None,
+    ) -> list[str]:
+        """One sentence a job: the estimate, the history that it rests on, and what moved it besides
+        (`reasons`); `rows` as `features` gives them.
+        """
+        keys = [self.state.keys_of(job) for job in jobs]
+        return duration_reasons(self.state, self.log_head, jobs, keys, rows, p50_s, at_s)
 
     def explain(self, job: Mapping[str, Any], at_s: float | None = None) -> dict[str, Any]:
         """What each term adds to the logarithm of one job's run time, with its account (`reasons`) and

@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import UnknownNameError
+from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.progress import Progress, silent
 from lucid_models.evaluation import baselines
 from lucid_models.evaluation.packing_rivals import CONTENDERS, Contender, Judge, Known
-from lucid_models.packing.model import PackingSettings, feature_matrix, label_configurations
+from lucid_models.packing.model import FEATURES, PackingSettings, feature_matrix, label_configurations
 
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -120,8 +120,21 @@ def _contender(name: str) -> Contender:
 
 
 def _measured(solo: pd.DataFrame, pairs: pd.DataFrame, rules: PackingSettings) -> _Measured:
+    unknown = solo[list(FEATURES)].isna().any(axis=1)
+    if unknown.any():
+        first = solo.loc[unknown].iloc[0]
+        lacks = ", ".join(name for name in FEATURES if pd.isna(first[name]))
+        raise BadInputError(
+            f"{int(unknown.sum())} solo profiles lack a figure: {first['job_type']!r} has no {lacks}.",
+            remedy="Measure these configurations again, or leave them out.",
+        )
     profiled = set(solo["job_type"])
     known = pairs[pairs["job_type_1"].isin(profiled) & pairs["job_type_2"].isin(profiled)]
+    if known.empty:
+        raise BadInputError(
+            f"None of {len(pairs)} pairs has solo profiles of both of its jobs.",
+            remedy="Measure pairs, and the jobs of the pairs alone too, under the same names.",
+        )
     labels = label_configurations(solo, known, rules)
     place = {name: row for row, name in enumerate(labels.job_types)}
     sides = np.stack(

@@ -23,6 +23,7 @@ from lucid_models.throughput.scorer import SERIES, ThroughputScorer, local_days
 DEFAULT_LEAD_BINS = 5
 BOOSTING = BoostingSettings(objective="pseudo_huber:delta=0.1", max_bins=64, learning_rate=0.02)
 MIN_HISTORY_S = 2 * DAY_S
+LEAST_WEIGHT = 2.0**-30  # of the oldest bins: the library takes no weights that vanish beside others
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ class ThroughputPredictModel:
         days = local_days(data.first_bin_s, data.counts.size, data.bin_s, self.settings.utc_offset_s)[rows]
         blocks = _blocks(days, rows, self.settings.boosting.bags)
         recency = np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / self.settings.half_life_days))
+        recency = np.maximum(recency, LEAST_WEIGHT)
         # An error counts by its size in jobs or GPUs, not in levels.
         weights = recency * level
         boosted = boost(

@@ -10,9 +10,10 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.job_table import to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.progress import Progress, silent
-from cluster_logs.throughput import derive_throughput
+from cluster_logs.throughput import DAY_S, derive_throughput
 from lucid_models.evaluation.throughput import PublishedForecasts, read_published, read_throughput_csv
 from lucid_models.known_profiles import with_known_profiles
+from lucid_models.stretches import newest_stretch
 
 THROUGHPUT_FORMAT, LAKE = "helios-throughput", "lake"
 PUBLISHED_NAME = "lucid_september_predictions.csv"
@@ -26,7 +27,22 @@ def read_throughput(
     time_zone: str | None = None,
     progress: Progress = silent,
 ) -> pd.DataFrame:
-    """A throughput table: a CSV in Helios's layout (times as written), of a lake, or counted from a log."""
+    """A throughput table: a CSV in Helios's layout (times as written), of a lake, or counted from a log.
+
+    After a silence of more than a year the newest stretch, of which `progress` is told.
+    """
+    table = _throughput(source, source_format, cluster, time_zone, progress)
+    if table.empty:
+        return table
+    stretch = newest_stretch(table["bin_start"], 3 * DAY_S // int(table["bin_s"].iloc[0]), "bins")
+    for remark in stretch.remarks:
+        progress(0, None, remark)
+    return table.iloc[stretch.rows].reset_index(drop=True)
+
+
+def _throughput(
+    source: str, source_format: str, cluster: str | None, time_zone: str | None, progress: Progress
+) -> pd.DataFrame:
     if source_format == THROUGHPUT_FORMAT:
         return read_throughput_csv(_file(source))
     if source_format == LAKE and not Path(source).is_file():

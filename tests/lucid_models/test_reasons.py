@@ -218,6 +218,32 @@ def test_the_reason_of_an_estimate_rests_on_the_moment_it_is_made(duration_model
     assert explained["account"]["estimate_s"] == pytest.approx(explained["prediction"])
 
 
+def test_a_queue_is_told_what_each_of_its_jobs_is_told_alone(duration_model, jobs) -> None:
+    """To the last bit, and in the same words, whoever asks with it."""
+    queue = job_mappings(jobs.iloc[700:780])
+    scorer = duration_model.scorer
+    for at_s in (None, queue[-1]["submit_time_s"] + 3_600.0):
+        together = scorer.estimate(queue, at_s)
+        assert together == [scorer.estimate([job], at_s)[0] for job in queue]
+        assert [one.p50_s for one in together] == scorer.predict(queue, at_s).tolist()
+
+
+def test_an_effect_is_what_its_terms_say_one_by_one(duration_model, jobs) -> None:
+    scorer, state = duration_model.scorer, duration_model.scorer.state
+    sizes = {state.names.index(name) for name in ("log_gpus", "log_cpus", "nodes") if name in state.names}
+    found = 0
+    for job in job_mappings(jobs.iloc[700:720]):
+        row = state.features(job)
+        scores = zip(scorer.log_head.terms, scorer.log_head.contributions_one(row), strict=True)
+        said = sum(score for term, score in scores if sizes.issuperset(term.features))
+        account = account_for_duration(state, scorer.log_head, job, row, 600.0)
+        shared = "size" in LEVELS[account.history.level][0]
+        told = [part.effect for part in account.parts if "GPU" in part.subject]
+        assert told == ([] if shared or not said else [said])
+        found += len(told)
+    assert found
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(1.0, "1 s"), (45.2, "45.2 s"), (720.0, "12 min"), (12_240.0, "3.4 h"), (181_440.0, "2.1 days")],

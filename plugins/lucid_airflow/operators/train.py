@@ -206,5 +206,7 @@ class TrainModelOperator(LucidOperator):
         self.log.info(
             "%s version %s: %s beside %s", *(report[k] for k in ("name", "version", "metrics", "baselines"))
         )
+        for remark in report["remarks"]:
+            self.log.warning("%s", remark)
         announce(context, {key: report[key] for key in ("name", "version", "digest")})
         return report

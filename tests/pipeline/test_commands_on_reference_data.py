@@ -1,0 +1,242 @@
+"""The commands' contract from a shell, on public logs: what a script that depends on it runs.
+
+Windows are small, so that all of it costs little; the figures themselves are other tests' matter.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import MlflowServer
+
+DATA = os.environ.get("LUCID_REFERENCE_DATA")
+pytestmark = [
+    pytest.mark.reference,
+    pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the public data"),
+]
+LUCID = Path(sys.executable).with_name("lucid")
+DEADLINE_S = 300
+ROOT = Path(DATA or "")
+PHILLY = ROOT / "data" / "philly"
+VENUS = ROOT / "data" / "venus"
+PACKING = ROOT / "data" / "packing"
+PCS_TRACE = ROOT / "data" / "pcs" / "trace_0e4a51.csv.gz"
+SWF_LOG = ROOT / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+
+REPORT = "model version metrics baselines"
+RELEASE = "name version alias models settings verdict"
+SUMMARY = (
+    "policy jobs mean_jct_s mean_queuing_delay_s p999_queuing_delay_s makespan_s preemptions cpu_s "
+    "jobs_per_cpu_s"
+)
+SCHEDULE = (
+    "job_id virtual_cluster gpus submit_time_s first_start_time_s end_time_s queuing_delay_s jct_s "
+    "preemptions"
+)
+FORECAST = "series lead model mae fit_s predict_ms"
+ESTIMATE = "model kendall_tau spearman mae_log10 r2_mean_head coverage_p90 fit_s"
+PAIR_RULE = "model protocol accuracy severe_errors precision_mean recall_mean precision_min recall_min"
+SINGLES, PAIRS = PACKING / "single_jobs_rtx3090.csv", PACKING / "colocated_pairs_rtx3090.csv"
+MEASURED = ("--singles", SINGLES, "--pairs", PAIRS)
+DAYS = ("--start", "2017-10-01", "--end", "2017-10-06")
+DAY = ("--start", "2017-10-05", "--end", "2017-10-05T23:59:00")
+PHILLY_LOG = ("--format", "philly-csv", "--jobs", PHILLY / "philly_jobs.csv.gz")
+PHILLY_NODES = ("--nodes", PHILLY / "philly_vc_nodes.csv")
+
+
+@dataclass(frozen=True)
+class Command:
+    """Words after `lucid`; the fields of the document (of its rows, if `rows` names where they are)."""
+
+    words: tuple[str | Path, ...]
+    fields: str
+    rows: str | None = None
+    needs: tuple[str, ...] = ()  # commands before it
+    code: tuple[int, ...] = (0,)
+    check: Callable[[Any, Path], object] = lambda document, folder: True
+
+
+def models_of(document: Any, *expected: str) -> bool:
+    return set(expected) <= {row["model"] for row in document["rows"]}
+
+
+def schedules(folder: str, policies: str, more: str = "") -> Callable[[Any, Path], bool]:
+    """Whether each policy left a table with the contract's columns, and the summary is also on disk."""
+
+    def check(document: Any, below: Path) -> bool:
+        assert [row["policy"] for row in document] == policies.split()
+        assert json.loads((below / folder / "summary.json").read_text()) == document
+        for row in document:
+            with (below / folder / f"jobs_{row['policy']}.csv").open(newline="") as file:
+                jobs = list(csv.DictReader(file))
+            assert set(f"{SCHEDULE} {more}".split()) <= set(jobs[0])
+            assert len(jobs) == row["jobs"] > 0
+        return True
+
+    return check
+
+
+def all_rows_are_accounted_for(document: Any, _: Path) -> bool:
+    parts = ("rows_kept", "rows_quarantined", "rows_skipped")
+    return document["rows_in"] == sum(document[part] for part in parts) > document["rows_kept"] > 3_000
+
+
+LAKE = ("--lake", "lake")
+PHILLY_CLUSTER = ("--cluster", "philly")
+COMMANDS = {
+    "ingest": Command(
+        ("ingest", "--format", "philly-csv", "--input", PHILLY / "philly_jobs.csv.gz", *PHILLY_CLUSTER, *LAKE,
+         *PHILLY_NODES, *DAYS),
+        "rows_in rows_kept rows_quarantined rows_skipped reasons tables",
+        check=all_rows_are_accounted_for,
+    ),
+    "synthesize": Command(
+        ("synthesize", "--like", "helios-venus", "--days", "1", "--seed", "1", "--lake", "synthetic",
+         "--out", "log.csv", "--format", "helios"),
+        "jobs virtual_clusters statistics",
+        check=lambda document, folder: (folder / "log.csv").is_file(),
+    ),
+    "validate": Command(
+        ("validate", *PHILLY_CLUSTER, *LAKE), "success expectations docs", needs=("ingest",),
+        check=lambda document, folder: document["success"],
+    ),
+    "train packing": Command(
+        ("train", "packing", *MEASURED, *PHILLY_CLUSTER, *LAKE), REPORT, needs=("ingest",)
+    ),
+    "train throughput": Command(
+        ("train", "throughput", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "1"), REPORT, needs=("ingest",)
+    ),
+    "train duration": Command(
+        ("train", "duration", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "1"), REPORT, needs=("ingest",)
+    ),
+    "evaluate throughput": Command(
+        ("evaluate", "throughput", "--input", VENUS / "cluster_throughput.csv.gz", "--no-rivals",
+         "--lead", "g5"),
+        FORECAST,
+        rows="rows",
+        check=lambda document, _: models_of(
+            document, "ebm", "lucid_published", "last_value", "rolling_median_12"
+        ),
+    ),
+    "evaluate duration": Command(
+        ("evaluate", "duration", "--format", "swf", "--input", SWF_LOG, "--train-days", "61", "--no-rivals"),
+        ESTIMATE,
+        rows="rows",
+        check=lambda document, _: models_of(document, "ebm", "ewma", "tsafrir", "helios_mix"),
+    ),
+    "evaluate packing": Command(("evaluate", "packing", *MEASURED), PAIR_RULE, rows="rows"),
+    "simulate": Command(
+        ("simulate", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--policy", "fifo", "lucid", "--no-plot",
+         "--out", "what-if"),
+        SUMMARY,
+        rows="",
+        check=schedules("what-if", "fifo lucid"),
+    ),
+    "simulate --rules lucid-artifact": Command(
+        ("simulate", "--format", "reference-csv", "--jobs", ROOT / "reference" / "lucid" / "week_jobs.csv.gz",
+         "--nodes", ROOT / "reference" / "lucid" / "week_nodes.csv", "--rules", "lucid-artifact",
+         "--policy", "qssf", "--no-plot", "--out", "artifact"),
+        SUMMARY,
+        rows="",
+        check=schedules("artifact", "qssf"),
+    ),
+    "simulate --rules pcs-artifact": Command(
+        ("simulate", "--format", "pcs-csv", "--jobs", PCS_TRACE, "--gpus", "64", "--rules", "pcs-artifact",
+         "--policy", "srsf", "pcs", "--predict", "--no-plot", "--out", "elastic"),
+        SUMMARY,
+        rows="",
+        check=schedules("elastic", "srsf pcs", "predicted_end_time_s fair_time_s"),
+    ),
+    "sweep": Command(
+        ("sweep", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--policy", "fifo", "sjf", "--seed", "0,1",
+         "--workers", "1", "--out", "sweep"),
+        "runs executed reused failed rows",
+        check=lambda document, folder: (folder / "sweep" / "results.csv").is_file(),
+    ),
+    "reproduce lucid": Command(
+        ("reproduce", "lucid", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--policy", "fifo", "--workers", "1",
+         "--out", "report"),
+        "tables",
+    ),
+    "release build": Command(
+        ("release", "build", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "1"),
+        RELEASE,
+        needs=("train packing", "train throughput", "train duration"),
+        check=lambda document, _: set(document["models"]) == {"packing", "throughput", "duration"},
+    ),
+    "release validate": Command(
+        ("release", "validate", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "1", "--out", "verdict",
+         "--rule", "margin_pct=1000", "--rule", "min_blocks=1"),
+        "approved sentence",
+        needs=("release build",),
+        code=(0, 2),
+    ),
+    "release list": Command(("release", "list"), RELEASE, rows="", needs=("release validate",)),
+    "release show": Command(
+        ("release", "show", "--alias", "challenger"), RELEASE, needs=("release validate",)
+    ),
+    "live rank": Command(
+        ("live", "rank", "--queue", "queue.csv"),
+        "job_id priority estimated_duration_s reason",
+        rows="jobs",
+        check=lambda document, _: document["release"] and len(document["jobs"]) == 2,
+    ),
+}  # fmt: skip
+
+
+class Shell:
+    """Runs `lucid` in one folder and remembers what it said."""
+
+    def __init__(self, folder: Path, tracking_uri: str) -> None:
+        self.folder = folder
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("LUCID_")
+        } | {
+            "LUCID_REFERENCE_DATA": str(ROOT),
+            "LUCID_TRACKING_URI": tracking_uri,
+            "LUCID_STATE_DIR": str(folder / "state"),
+        }
+        self.said: dict[str, subprocess.CompletedProcess[str]] = {}
+
+    def run(self, name: str) -> subprocess.CompletedProcess[str]:
+        """Run a command once, after those that it needs."""
+        if name not in self.said:
+            command = COMMANDS[name]
+            for before in command.needs:
+                assert self.run(before).returncode in COMMANDS[before].code, self.said[before].stderr
+            self.said[name] = subprocess.run(
+                [LUCID, *map(str, command.words), "--json"],
+                cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=DEADLINE_S,
+                check=False,
+            )  # fmt: skip
+        return self.said[name]
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory, own_mlflow_server: MlflowServer) -> Shell:
+    folder = tmp_path_factory.mktemp("shell")
+    (folder / "queue.csv").write_text(
+        "job_id,user,virtual_cluster,name,gpus,submit_time\n"
+        "late,u,vc,train,1,2017-10-05T00:09:00\nearly,u,vc,train,8,2017-10-05T00:01:00\n"
+    )
+    return Shell(folder, own_mlflow_server.uri)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_what_the_contract_promises(shell: Shell, name: str) -> None:
+    command = COMMANDS[name]
+    said = shell.run(name)
+    assert said.returncode in command.code, said.stderr
+    document = json.loads(said.stdout)  # one document, and nothing else
+    rows = document if not command.rows else document[command.rows]
+    for row in rows if command.rows is not None else [document]:
+        assert set(command.fields.split()) <= set(row), name
+    assert command.check(document, shell.folder)
