@@ -63,8 +63,10 @@ def test_a_version_that_holds_another_clusters_release_is_not_shown_as_this_ones
     foreign = registry.create_version(
         release_name("large"), found.source, found.run_id, tags, description="copied by hand"
     )
-    with pytest.raises(ReleaseRefusedError, match="is one of lucid-release-small"):
+    with pytest.raises(ReleaseRefusedError, match=r"release 2 of large was given on .*lucid-release-small"):
         publish_release(tracking_uri=shop.uri, cluster="large", version=foreign)
+    with pytest.raises(ReleaseRefusedError, match="is one of lucid-release-small"):
+        show_release(tracking_uri=shop.uri, cluster="large", version=foreign)
     listed = list_releases(tracking_uri=shop.uri)
     assert sorted((release.cluster, release.version) for release in listed) == [("large", 1), ("small", 1)]
 
