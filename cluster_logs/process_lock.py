@@ -22,7 +22,7 @@ class Acquirable(Protocol):
 
 
 class ProcessLock:
-    """A lock on a file (flock). The file stays; it names the holder's process id, for people.
+    """A lock on a file (flock). The file stays; while the lock is held it names the process, for people.
 
     `mode` is the file's: by default its user's alone.
     """
@@ -57,6 +57,8 @@ class ProcessLock:
         """Give the lock up; without it, do nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, 0)  # the number of a process that does not hold it says nothing
             os.close(handle)
 
     def __enter__(self) -> Self:
