@@ -28,8 +28,9 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "simulator"],
     params={
-        "cluster": form_fields.cluster(
-            "Its name in the lake; for a file, the name to keep the results under."
+        "cluster": form_fields.another_cluster(
+            "Cluster",
+            "Its name in the lake; for a file, the results' name. Empty: the lake's only one.",
         ),
         "policies": Param(
             ["fifo", "sjf", "qssf", "srtf", "tiresias", "lucid"],
@@ -90,9 +91,11 @@ with DAG(
         ),
         "job_types": Param(
             None,
-            enum=[None, "drawn", "log"],
+            type=OPTIONAL_TEXT,
+            pattern="^(drawn|log)$",
             title="Job types",
-            description="Drawn (the lake's default): what the log lacks is drawn from measured profiles.",
+            description="drawn: what the log lacks is drawn from measured profiles; log: it never shares its "
+            "GPUs. Empty: drawn for the lake, log for a file.",
         ),
         "rules": Param("default", type="string", title="Rules", description="The simulator's rule set."),
         "input_uri": form_fields.place("Log file", "Path or URI. Empty: the lake's jobs."),
@@ -138,7 +141,7 @@ with DAG(
     collect_sweep = CollectSweepOperator(
         task_id="collect_sweep",
         sweep_uri=plan_sweep.output["sweep_uri"],
-        cluster=dag.param("cluster"),
+        cluster=plan_sweep.output["cluster"],
         trigger_rule="all_done_min_one_success",  # lost workers are rows too; a failed plan has none
     )
 

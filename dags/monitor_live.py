@@ -18,6 +18,7 @@ from lucid_airflow import form_fields
 from lucid_airflow.assets import RETRAINING_REQUEST
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.monitor import MonitorReleaseOperator, RequestRetrainingOperator
+from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.settings import monitor_schedule
 
 with DAG(
@@ -29,7 +30,9 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "models"],
     params={
-        "cluster": form_fields.another_cluster("Cluster", "Empty: the champion's."),
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Empty: every one that has a champion, in a run of its own."
+        ),
         "window_days": Param(
             None,
             type=["number", "null"],
@@ -74,5 +77,7 @@ with DAG(
         retraining=monitor_release.output["retraining"],
         outlets=[RETRAINING_REQUEST],
     )
+    request_rest = RequestRestOperator(task_id="request_rest", after="monitor_release")
 
     monitor_release >> request_retraining
+    monitor_release >> request_rest

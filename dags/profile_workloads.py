@@ -45,7 +45,9 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "profiles"],
     params={
-        "cluster": form_fields.cluster("Its name in the lake. GPUs of one kind to a cluster."),
+        "cluster": form_fields.another_cluster(
+            "Cluster", "GPUs of one kind to a cluster. Empty: the lake's only one."
+        ),
         "devices": Param(
             gpu_devices(),
             type="array",
@@ -145,6 +147,7 @@ with DAG(
     plan_solos = PlanMeasurementsOperator(
         task_id="plan_solos", stage="solo", cluster=dag.param("cluster"), asked=asked
     )
+    cluster = plan_solos.output["cluster"]
     measure_solos = SubmitMeasurementsOperator.partial(
         task_id="measure_solos",
         where=dag.param("where"),
@@ -155,7 +158,7 @@ with DAG(
     plan_pairs = PlanMeasurementsOperator(
         task_id="plan_pairs",
         stage="pairs",
-        cluster=dag.param("cluster"),
+        cluster=cluster,
         asked=asked,
         wanted=dag.param("pairs"),
         order=dag.param("order"),
@@ -171,16 +174,16 @@ with DAG(
     ).expand_kwargs(plan_pairs.output)
     collect_measurements = CollectMeasurementsOperator(
         task_id="collect_measurements",
-        cluster=dag.param("cluster"),
+        cluster=cluster,
         asked=asked,
         trigger_rule="none_failed",
     )
     validate_profiles = ValidateTableOperator(
-        task_id="validate_profiles", table="profiles", clusters=[dag.param("cluster")]
+        task_id="validate_profiles", table="profiles", clusters=[cluster]
     )
     announce_measurements = AnnounceMeasurementsOperator(
         task_id="announce_measurements",
-        cluster=dag.param("cluster"),
+        cluster=cluster,
         hold_out_days=dag.param("hold_out_days"),
         as_of=dag.param("as_of"),
         outlets=[PROFILE_MEASUREMENTS],

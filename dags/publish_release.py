@@ -16,6 +16,7 @@ from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
 from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
 from lucid_airflow.operators.approval import RequestApprovalOperator
 from lucid_airflow.operators.release import CheckVerdictOperator, PublishReleaseOperator
+from lucid_airflow.operators.rest import RequestRestOperator
 
 with DAG(
     dag_id="publish_release",
@@ -59,5 +60,7 @@ with DAG(
         version=check_verdict.output["version"],
         outlets=[RELEASE_CHAMPION],
     )
+    request_rest = RequestRestOperator(task_id="request_rest", after="check_verdict")
 
     check_verdict >> request_approval >> publish_release
+    check_verdict >> request_rest

@@ -27,6 +27,7 @@ from lucid_airflow.assets import (
 )
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.release import BuildReleaseOperator
+from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveTrainingOperator, TrainModelOperator
 from lucid_airflow.settings import retrain_schedule
 
@@ -43,8 +44,12 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "models"],
     params={
-        "cluster": form_fields.another_cluster("Cluster", "Empty: the one that was announced."),
-        "hold_out_days": form_fields.hold_out_days("Empty: as announced.", default=None),
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Empty: the one that was announced, else the lake's only one."
+        ),
+        "hold_out_days": form_fields.hold_out_days(
+            "Empty: as announced, else as the cluster's release has.", default=None
+        ),
         "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
         "models": Param(
             None,
@@ -130,5 +135,7 @@ with DAG(
         outlets=[RELEASE_CHALLENGER],
         **inputs,
     )
+    request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 
     resolve_inputs >> [train_packing, train_throughput, train_duration] >> build_release
+    resolve_inputs >> request_rest

@@ -50,8 +50,9 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "simulator", "release"],
     params={
-        "cluster": form_fields.cluster(
-            "Its name in the lake. To build a release of a point, it must have one already."
+        "cluster": form_fields.another_cluster(
+            "Cluster",
+            "To build a release of a point, it must have one already. Empty: the lake's only one.",
         ),
         "preference": Param(
             ["JCT:avg", "Pred_err:avg"],
@@ -119,7 +120,8 @@ with DAG(
             description="Its jobs and GPUs alone. Empty: all as one pool.",
         ),
         "hold_out_days": form_fields.hold_out_days(
-            "The last days, which the gate judges on; nothing of them is read.", default=14
+            "The last days, which the gate judges on: not read. Empty: as the release was built.",
+            default=None,
         ),
         "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its end."),
         "seed": Param(0, type="integer", minimum=0, title="Seed", description="Of samples and optimiser."),
@@ -144,11 +146,12 @@ with DAG(
     )
     study_uri = plan_search.output["study_uri"]
     collect_front = CollectFrontOperator(
-        task_id="collect_front", study_uri=study_uri, cluster=dag.param("cluster")
+        task_id="collect_front", study_uri=study_uri, cluster=plan_search.output["cluster"]
     )
     request_choice = RequestChoiceOperator(
         task_id="request_choice",
-        subject="Which point of the front of {{ params.cluster }} becomes a release?",
+        subject="Which point of the front of {{ ti.xcom_pull('plan_search', key='cluster') }} "
+        "becomes a release?",
         body="{{ ti.xcom_pull('collect_front', key='summary') }}",
         study_uri=study_uri,
         pick=dag.param("pick"),
@@ -159,9 +162,9 @@ with DAG(
         study_uri=study_uri,
         front_id=request_choice.output["front_id"],
         run_id=collect_front.output["run_id"],
-        cluster=dag.param("cluster"),
+        cluster=plan_search.output["cluster"],
         lake_uri=plan_search.output["lake_uri"],
-        hold_out_days=dag.param("hold_out_days"),
+        hold_out_days=plan_search.output["hold_out_days"],
         as_of=dag.param("as_of"),
         jct_price_pct=dag.param("jct_price_pct"),
         outlets=[RELEASE_CHALLENGER],

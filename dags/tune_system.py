@@ -37,7 +37,9 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "simulator", "release"],
     params={
-        "cluster": form_fields.cluster("Its name in the lake. It must have a release to tune."),
+        "cluster": form_fields.another_cluster(
+            "Cluster", "It must have a release to tune. Empty: the lake's only one."
+        ),
         "rounds": Param(
             5,
             type="integer",
@@ -57,7 +59,8 @@ with DAG(
             description="What is to be lower; as in the gate.",
         ),
         "hold_out_days": form_fields.hold_out_days(
-            "The last days, which the gate judges on; nothing of them is read.", default=14
+            "The last days, which the gate judges on: not read. Empty: as the release was built.",
+            default=None,
         ),
         "search_days": Param(
             9, type="number", minimum=1, maximum=365, title="Search days", description="Before validation."

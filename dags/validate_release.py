@@ -19,6 +19,7 @@ from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.release import AnnounceVerdictOperator, ValidateReleaseOperator
+from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveInputsOperator
 
 with DAG(
@@ -30,12 +31,14 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "release"],
     params={
-        "cluster": form_fields.another_cluster("Cluster", "Empty: the one whose release was built."),
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Empty: the one whose release was built, else the only one."
+        ),
         "version": Param(
             None, type=["integer", "null"], minimum=1, title="Release", description="Empty: the challenger."
         ),
         "hold_out_days": form_fields.hold_out_days("Empty: as built.", default=None),
-        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
+        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced, else as built."),
         "rules": form_fields.what_if_rules(),
     },
 ) as dag:
@@ -59,5 +62,7 @@ with DAG(
     announce_verdict = AnnounceVerdictOperator(
         task_id="announce_verdict", judged=validate_release.output, outlets=[RELEASE_VERDICT]
     )
+    request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 
     resolve_inputs >> validate_release >> announce_verdict
+    resolve_inputs >> request_rest

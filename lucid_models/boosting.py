@@ -263,11 +263,14 @@ def fit_bags(
 
     `split` has shape (rows, bags): -1 where a bag validates on a row, 1 where it trains on it.
     """
+    import logging
     import warnings
 
     import joblib
     from interpret.glassbox import ExplainableBoostingRegressor
 
+    # It tells of every call into its library: hundreds of lines in a task's log, and none for a person.
+    logging.getLogger("interpret").setLevel(logging.WARNING)
     columns = np.ascontiguousarray(matrix, dtype=np.float64)
     if columns.size and np.nanmax(np.abs(columns), initial=0.0) > MAX_FEATURE:
         columns = np.clip(columns, -MAX_FEATURE, MAX_FEATURE)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.errors import NotFoundError
-from lucid_models.releases.clusters import open_registry
+from lucid_models.releases.aliases import CHAMPION
+from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from lucid_models.releases.manifest import DEFAULT_POLICY, release_name
 from lucid_models.releases.store import ALLOW_SIMULATED
@@ -37,6 +38,12 @@ def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> Re
         f"There is no release of cluster {cluster!r} {purpose} on {tracking_uri}.",
         remedy="Build one: `lucid release build`, or the DAG retrain_models.",
     )
+
+
+def clusters_with_champion(tracking_uri: str) -> list[str]:
+    """Return the clusters whose schedulers have a release to follow, by name."""
+    registry = open_registry(tracking_uri)
+    return [name for name in release_clusters(registry) if CHAMPION in registry.aliases(release_name(name))]
 
 
 def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:

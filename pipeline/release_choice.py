@@ -15,6 +15,7 @@ from lucid_models.releases.lifecycle import ReleaseInfo, build_release
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.current_release import find_current_release
 from pipeline.front_choice import amount
+from pipeline.held_out_days import record_held_out
 from pipeline.pareto.presented import Front, FrontPoint
 from pipeline.release_settings import allowing_simulated, pinned_settings
 from pipeline.windows import training_window_end
@@ -64,6 +65,7 @@ def build_picked_release(
         training_until=training_window_end(lake_uri, cluster, hold_out_days, as_of),
         datasets={SEARCH_DATASET: front.study},
     )
+    record_held_out(tracking_uri, release, hold_out_days)
     registry = Registry(tracking_uri)
     tags = {
         "picked_point": front_id,

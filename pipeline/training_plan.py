@@ -15,9 +15,7 @@ from lucid_models.releases.building import MODEL_NAMES
 from lucid_models.training_data import profile_dataset
 from pipeline.model_training import MODELS
 from pipeline.profile_store import read_profile_set
-from pipeline.windows import submission_span, training_window_end
-
-DEFAULT_HOLD_OUT_DAYS = 14
+from pipeline.windows import DEFAULT_HOLD_OUT_DAYS, submission_span, training_window_end
 
 
 @dataclass(frozen=True)

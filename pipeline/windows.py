@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 
+DEFAULT_HOLD_OUT_DAYS = 14
 LONGEST_HOLD_OUT_DAYS = 3_650
 
 
@@ -31,6 +32,24 @@ def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) 
             remedy="Choose a later time.",
         )
     return first, as_of
+
+
+def only_cluster(lake_uri: str) -> str:
+    """Return the one cluster that the lake has jobs of.
+
+    Raises NotFoundError when it has none, BadInputError when it has several.
+    """
+    clusters = Lake(lake_uri).clusters()
+    if not clusters:
+        raise NotFoundError(
+            f"The lake {lake_uri} has no jobs of any cluster.",
+            remedy="`lucid ingest`, or the DAG ingest_logs, fills it.",
+        )
+    if len(clusters) > 1:
+        raise BadInputError(
+            f"The lake {lake_uri} has several clusters: {', '.join(clusters)}.", remedy="Name one: --cluster."
+        )
+    return clusters[0]
 
 
 def _job_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
@@ -90,6 +109,6 @@ def training_window_end(
         raise BadInputError(
             f"Holding out {hold_out_days} days leaves nothing to learn from: {cluster!r} has jobs submitted "
             f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC.",
-            remedy="Hold out fewer days, or ingest more of the log.",
+            remedy="Hold out fewer days (--hold-out-days), or ingest more of the log.",
         )
     return until

@@ -114,6 +114,7 @@ def build(
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import build_release
+    from pipeline.held_out_days import record_held_out
     from pipeline.release_settings import allowing_simulated, pinned_settings
     from pipeline.windows import read_as_of, training_window_end
 
@@ -134,6 +135,7 @@ def build(
         ),
         training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
     )
+    record_held_out(tracking, release, hold_out_days)
     _present(release, as_json)
 
 
@@ -206,7 +208,10 @@ def validate(
     cluster: ReleaseClusterOption = None,
     lake: LakeOption = None,
     version: VersionOption = None,
-    hold_out_days: HoldOutOption = 14,
+    hold_out_days: Annotated[
+        int | None,
+        typer.Option(min=1, help="Last days of the log to replay; default: as the release was built."),
+    ] = None,
     as_of: AsOfOption = None,
     rule: Annotated[
         list[str] | None,
@@ -225,19 +230,22 @@ def validate(
 ) -> None:
     """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
     from lucid_models.releases.clusters import which_cluster
+    from pipeline.held_out_days import held_out_of
     from pipeline.release_settings import gate_settings
     from pipeline.validation.release_validation import validate_release
     from pipeline.windows import read_as_of
 
-    tracking = tracking_or_default(tracking_uri)
+    tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
+    judged = which_cluster(tracking, cluster)
+    held_out = held_out_of(tracking, judged, version, lake_uri, days=hold_out_days, as_of=read_as_of(as_of))
     with progress_reporter() as progress:
         validation = validate_release(
-            lake_uri=lake_or_default(lake),
-            cluster=which_cluster(tracking, cluster),
+            lake_uri=lake_uri,
+            cluster=judged,
             tracking_uri=tracking,
             version=version,
-            hold_out_days=hold_out_days,
-            as_of=read_as_of(as_of),
+            hold_out_days=held_out.days,
+            as_of=held_out.as_of,
             settings=gate_settings(_settings(rule or []), job_types),
             out_dir=out,
             progress=progress,

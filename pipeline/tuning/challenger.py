@@ -18,6 +18,7 @@ from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
 from pipeline.current_release import find_current_release
+from pipeline.held_out_days import record_held_out
 from pipeline.profile_store import read_profile_set
 from pipeline.release_settings import pinned_settings
 from pipeline.tuning.proposal import Proposal
@@ -116,6 +117,7 @@ def build_challenger(study: Study, proposal: Proposal, *, tracking_uri: str) -> 
         training_until=study.windows.until,
         datasets={SETTINGS_DATASET: study.sha256},
     )
+    record_held_out(tracking_uri, release, study.hold_out_days)
     registry = Registry(tracking_uri)
     for key, value in _tags(study, proposal).items():
         registry.set_version_tag(release.name, release.version, key, value)

@@ -23,7 +23,7 @@ def cluster(description: str, default: str = "synthetic-venus") -> Param:
 
 
 def another_cluster(title: str, description: str) -> Param:
-    """The name of a cluster that the run can do without."""
+    """The name of a cluster; may be left empty."""
     return Param(None, type=OPTIONAL_TEXT, pattern=CLUSTER_PATTERN, title=title, description=description)
 
 

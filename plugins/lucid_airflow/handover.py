@@ -6,18 +6,38 @@ from typing import Any
 
 from cluster_logs.errors import BadInputError
 
+HANDED_ON = "announced"  # in a run's conf: what the run before it has left
+REST_KEY = "rest"  # the XCom of what this run leaves
+REQUEST_REST = "request_rest"  # the task that hands it on
 
-def newest_event_extra(context: Any, asset: Any) -> dict[str, Any]:
-    """Return the extra of the newest event that started this run; empty for a run by hand or by the clock.
 
-    `asset`: the one whose events count, or several of them.
+def take_first(context: Any, announced: Sequence[Mapping[str, Any]], *identity: str) -> list[dict[str, Any]]:
+    """Return what was announced of the first thing, the newest last; the rest is left to the next run.
+
+    Airflow starts one run for all events that came before it, and one run is about one cluster, or about what
+    else `identity` names: `RequestRestOperator` hands on what is left, in its order.
     """
-    return (event_extras(context, asset) or [{}])[-1]
+    first = [announced[0].get(name) for name in identity] if announced else []
+    mine = [dict(each) for each in announced if [each.get(name) for name in identity] == first]
+    rest = [dict(each) for each in announced if [each.get(name) for name in identity] != first]
+    if "ti" in context:
+        context["ti"].xcom_push(key=REST_KEY, value=rest)
+    return mine
 
 
-def event_extras(context: Any, asset: Any) -> list[dict[str, Any]]:
-    """Return the extras of all events of these assets that started this run, the newest last."""
-    found = context["triggering_asset_events"]
+def announcements(context: Any, asset: Any) -> list[dict[str, Any]]:
+    """Return what this run was told, the newest last: by the run that handed on to it, else by the events of
+    these assets that started it (`asset`: one or several).
+    """
+    handed_on = (getattr(context["dag_run"], "conf", None) or {}).get(HANDED_ON)
+    if handed_on:
+        if not isinstance(handed_on, list) or not all(isinstance(each, dict) for each in handed_on):
+            raise BadInputError(
+                f"The run's conf has {HANDED_ON} = {handed_on!r}, not a list of objects.",
+                remedy="Leave it out.",
+            )
+        return [dict(each) for each in handed_on]
+    found = context.get("triggering_asset_events") or {}
     assets = asset if isinstance(asset, Sequence) else [asset]
     events = [event for each in assets for event in found.get(each) or []]
     return [dict(event.extra or {}) for event in sorted(events, key=lambda event: event.timestamp)]
@@ -39,17 +59,3 @@ def data_interval(context: Any) -> tuple[datetime | None, datetime | None]:
     if getattr(run, "run_type", None) == "manual" or not start or not end or start >= end:
         return None, None
     return start, end
-
-
-def required(values: Mapping[str, Any], name: str, *, asset_name: str) -> Any:
-    """Return a value that the event or the form must give.
-
-    Raises BadInputError that says where to fill it in.
-    """
-    value = values.get(name)
-    if value in (None, ""):
-        raise BadInputError(
-            f"No {name!r}: neither the form nor an event of asset {asset_name!r} names one.",
-            remedy=f"Trigger the DAG with the parameter {name!r}.",
-        )
-    return value

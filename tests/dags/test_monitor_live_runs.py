@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from lucid_models.releases.lifecycle import publish_release
-from tests.conftest import ReleaseShop, forget_monitoring, small_jobs
+from lucid_models.releases.lifecycle import build_release, publish_release
+from pipeline.held_out_days import record_held_out
+from tests.conftest import ReleaseShop, forget_monitoring, register_small_models, small_jobs
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -49,7 +50,11 @@ def events(name: str) -> list[dict[str, Any]]:
 
 def test_without_a_champion_there_is_nothing_to_watch(dag_bag: Any, lake: Path) -> None:
     run = dag_bag.dags["monitor_live"].test()
-    assert states(run) == {"monitor_release": "skipped", "request_retraining": "skipped"}
+    assert states(run) == {
+        "monitor_release": "skipped",
+        "request_retraining": "skipped",
+        "request_rest": "skipped",
+    }
     assert str(run.state) == "success"
 
 
@@ -58,9 +63,17 @@ def test_a_changed_cluster_requests_one_retraining(dag_bag: Any, lake: Path, sho
     before = len(events("retraining_request"))
     dag = dag_bag.dags["monitor_live"]
     quiet = dag.test(run_conf={"settings": {"unknown_share": 1, "psi_major": 90, "error_factor": 50}})
-    assert states(quiet) == {"monitor_release": "success", "request_retraining": "skipped"}
+    assert states(quiet) == {
+        "monitor_release": "success",
+        "request_retraining": "skipped",
+        "request_rest": "skipped",
+    }
     run = dag.test(run_conf={"settings": {}})
-    assert states(run) == {"monitor_release": "success", "request_retraining": "success"}
+    assert states(run) == {
+        "monitor_release": "success",
+        "request_retraining": "success",
+        "request_rest": "skipped",
+    }
     asked = events("retraining_request")[before:]
     assert len(asked) == 1
     assert asked[0]["cluster"] == "small"
@@ -70,7 +83,11 @@ def test_a_changed_cluster_requests_one_retraining(dag_bag: Any, lake: Path, sho
     assert "New users: 100% of the jobs." in asked[0]["reason"]
     assert (lake / "state" / "monitoring" / "index.html").is_file()
     again = dag.test(run_conf={"settings": {}})
-    assert states(again) == {"monitor_release": "success", "request_retraining": "skipped"}
+    assert states(again) == {
+        "monitor_release": "success",
+        "request_retraining": "skipped",
+        "request_rest": "skipped",
+    }
     assert len(events("retraining_request")) == before + 1
 
 
@@ -100,16 +117,22 @@ def test_what_was_requested_is_what_a_retraining_starts_from(lake: Path) -> None
     assert inputs["training_until"].startswith("2020-04-17")
 
 
-def test_the_clock_retrains_for_the_champion_s_cluster(lake: Path, shop: ReleaseShop) -> None:
+def test_the_clock_retrains_every_cluster_that_has_a_release(lake: Path, shop: ReleaseShop) -> None:
     from types import SimpleNamespace
 
-    from cluster_logs.errors import BadInputError
     from lucid_airflow.assets import JOB_TABLE
-    from lucid_airflow.operators.train import ResolveInputsOperator
+    from lucid_airflow.operators.train import ResolveTrainingOperator
 
-    context = {"triggering_asset_events": {}, "dag_run": SimpleNamespace(run_type="scheduled")}
-    operator = ResolveInputsOperator(task_id="resolve_inputs", asset=JOB_TABLE)
-    with pytest.raises(BadInputError, match="No 'cluster'"):
-        operator.run(context)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
-    assert operator.run(context)["cluster"] == "small"
+    pushed: dict[str, Any] = {}
+    context = {
+        "triggering_asset_events": {},
+        "dag_run": SimpleNamespace(run_type="scheduled", conf={}),
+        "ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value})),
+    }
+    Lake(str(lake / "lake")).write_jobs("other", small_jobs())
+    register_small_models(shop.uri, shop.files, "other")
+    for cluster in ("small", "other"):
+        record_held_out(shop.uri, build_release(tracking_uri=shop.uri, cluster=cluster), 1)
+    operator = ResolveTrainingOperator(task_id="resolve_inputs", asset=JOB_TABLE)
+    assert operator.run(context)["cluster"] == "other"
+    assert pushed["rest"] == [{"cluster": "small"}]

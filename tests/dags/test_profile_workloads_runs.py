@@ -177,6 +177,7 @@ def test_new_measurements_retrain_the_packing_model_alone(
         "train_throughput": ["skipped"],
         "train_duration": ["skipped"],
         "build_release": ["success"],
+        "request_rest": ["skipped"],
     }
     challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
     assert challenger.models["packing"]["version"] == before + 1

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.airflow_home import REPOSITORY
+from tests.dags.run_facts import note_of
 
 FORM = {"cluster": "small", "version": 7}
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -64,7 +65,10 @@ def test_an_approved_release_is_published_without_a_click_when_approval_is_off(
 ) -> None:
     monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "false")
     run = publish_dag().test(run_conf=FORM)
-    assert states(run) == dict.fromkeys(("check_verdict", "request_approval", "publish_release"), "success")
+    assert states(run) == {
+        **dict.fromkeys(("check_verdict", "request_approval", "publish_release"), "success"),
+        "request_rest": "skipped",
+    }
     assert registry["published"] == [("http://127.0.0.1:1", "small", 7)]
 
 
@@ -117,15 +121,8 @@ def test_a_refused_release_looks_refused_and_says_why(
     if setting is not None:
         monkeypatch.setenv("LUCID_REFUSED_RUNS", setting)
     run = dag_bag.dags["publish_release"].test(run_conf=FORM)
-    assert states(run) == {"check_verdict": state, "request_approval": follows, "publish_release": follows}
+    following = dict.fromkeys(("request_approval", "publish_release"), follows)
+    assert states(run) == {"check_verdict": state, **following, "request_rest": "skipped"}
     assert str(run.state) == of_run
     assert note_of(run) == "Release 7 is refused: mean JCT."
     assert registry["published"] == []
-
-
-def note_of(run: Any) -> str | None:
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        return session.get(DagRun, run.id).note

@@ -54,6 +54,7 @@ def test_a_verdict_by_the_installations_rules_is_announced_and_a_what_if_is_not(
         "resolve_inputs": "success",
         "validate_release": "success",
         "announce_verdict": announced,
+        "request_rest": "skipped",
     }
     (settings,) = validated
     assert settings.rules.margin_pct == margin_pct

@@ -98,6 +98,7 @@ def measure_and_retrain(config: StackConfig, cluster: str) -> None:
         "train_throughput": "skipped",
         "train_duration": "skipped",
         "build_release": "success",
+        "request_rest": "skipped",
     }
     challenger = show_release(tracking_uri=config.mlflow_url, cluster=cluster, version=built["version"])
     changed = {name for name, pin in challenger.models.items() if pin != champion.models[name]}

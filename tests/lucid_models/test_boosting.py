@@ -35,6 +35,13 @@ def same(one: BoostedModel, other: BoostedModel) -> bool:
     )
 
 
+def test_a_fit_says_nothing_in_a_log_that_takes_everything(caplog: pytest.LogCaptureFixture) -> None:
+    features, target, blocks = table(200)
+    with caplog.at_level("INFO"):
+        boost(features, target, NAMES, blocks, QUICK)
+    assert caplog.records == []
+
+
 # Large tables --------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """Who picks a point of a front: the form, a person in the UI, or nobody."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,11 +49,15 @@ def test_what_the_form_picks_asks_nobody(study: str) -> None:
     assert operator(study, pick="c2").execute({}) == {"front_id": "c2"}
 
 
-def test_a_point_that_the_front_does_not_have_fails_for_good(study: str) -> None:
+def test_a_point_that_the_front_does_not_have_fails_for_good(
+    study: str, caplog: pytest.LogCaptureFixture
+) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    with pytest.raises(AirflowFailException, match=r"'c99'.*c1, c2, c3"):
+    with pytest.raises(AirflowFailException, match="UnknownNameError"):
         operator(study, pick="c99").execute({})
+    (reason,) = [entry.message for entry in caplog.records if entry.levelname == "ERROR"]
+    assert re.search(r"'c99'.*c1, c2, c3", reason)
 
 
 def test_none_of_them_skips_what_follows(study: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from cluster_logs.errors import (
     ValidationFailedError,
 )
 from lucid_airflow.errors import as_airflow_errors, in_the_forms_words
-from lucid_airflow.handover import required
 
 
 @pytest.mark.parametrize(
@@ -69,9 +68,3 @@ def test_a_remedy_names_the_forms_field_beside_the_commands_option() -> None:
     once = 'Accept it with --nodes (in the form: "Nodes").'
     assert in_the_forms_words(once, {"dag": dag}) == once
     assert in_the_forms_words("Check --nodes.", None) == "Check --nodes."
-
-
-@pytest.mark.parametrize("value", [None, ""])
-def test_a_missing_input_says_where_to_fill_it_in(value) -> None:
-    with pytest.raises(BadInputError, match="parameter 'cluster'"):
-        required({"cluster": value}, "cluster", asset_name="job_table")

@@ -8,7 +8,7 @@ import pytest
 
 from lucid_airflow.assets import JOB_TABLE, PROFILE_MEASUREMENTS, RETRAINING_REQUEST
 from lucid_airflow.operators.train import ResolveTrainingOperator
-from pipeline import training_plan
+from pipeline import held_out_days, training_plan
 from pipeline.training_plan import TrainingPlan
 
 UNTIL = datetime(2020, 4, 10, tzinfo=UTC)
@@ -30,8 +30,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-def run(events: dict[Any, list[dict[str, Any]]], **form: Any) -> dict[str, Any]:
-    """Run the operator; the events came in the order of the mapping."""
+def run(
+    events: dict[Any, list[dict[str, Any]]], *, handed_on: list[dict[str, Any]] | None = None, **form: Any
+) -> dict[str, Any]:
+    """Run the operator; the events came in the order of the mapping. Returns its XComs."""
     clock = datetime(2020, 4, 20, tzinfo=UTC)
     found: dict[Any, list[Any]] = {}
     for asset, extras in events.items():
@@ -41,9 +43,13 @@ def run(events: dict[Any, list[dict[str, Any]]], **form: Any) -> dict[str, Any]:
     operator = ResolveTrainingOperator(
         task_id="resolve_inputs", asset=[JOB_TABLE, RETRAINING_REQUEST, PROFILE_MEASUREMENTS], **form
     )
-    context = {"triggering_asset_events": found, "dag_run": SimpleNamespace(run_type="asset_triggered")}
-    result: dict[str, Any] = operator.run(context)
-    return result
+    pushed: dict[str, Any] = {}
+    context = {
+        "triggering_asset_events": found,
+        "dag_run": SimpleNamespace(run_type="asset_triggered", conf={"announced": handed_on or []}),
+        "ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value})),
+    }
+    return {**operator.run(context), **pushed}
 
 
 def test_measurements_alone_ask_for_the_packing_model(asked: dict[str, Any]) -> None:
@@ -70,11 +76,18 @@ def test_the_form_counts_before_the_events(asked: dict[str, Any]) -> None:
     assert (asked["models"], asked["hold_out_days"]) == (["duration"], 3)
 
 
-def test_events_of_another_cluster_do_not_mix_in(asked: dict[str, Any]) -> None:
-    run({JOB_TABLE: [{**INGESTED, "cluster": "other"}], PROFILE_MEASUREMENTS: [MEASURED]})
+def test_of_several_clusters_the_first_is_served_and_the_rest_is_left(asked: dict[str, Any]) -> None:
+    other = {**INGESTED, "cluster": "other"}
+    left = run({PROFILE_MEASUREMENTS: [MEASURED], JOB_TABLE: [other, {**other, "hold_out_days": 2}]})["rest"]
     assert (asked["cluster"], asked["models"], asked["hold_out_days"]) == ("c", ["packing"], None)
+    assert left == [other, {**other, "hold_out_days": 2}]
+    assert run({}, handed_on=left)["rest"] == []
+    assert (asked["cluster"], asked["models"], asked["hold_out_days"]) == ("other", None, 2)
 
 
-def test_a_run_by_hand_trains_all(asked: dict[str, Any]) -> None:
+def test_a_run_by_hand_trains_all_with_the_days_of_the_present_release(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_out_days, "usual_held_out", lambda *asked: 6)
     run({}, cluster="c", lake_uri="lake")
-    assert asked["models"] is None
+    assert (asked["models"], asked["hold_out_days"]) == (None, 6)

@@ -6,7 +6,7 @@ from typing import Any
 from airflow.sdk import SkipMixin
 
 from lucid_airflow import settings
-from lucid_airflow.handover import announce
+from lucid_airflow.handover import REQUEST_REST, announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, MonitoringLink
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.run_notes import note_run
@@ -15,8 +15,9 @@ from lucid_airflow.run_notes import note_run
 class MonitorReleaseOperator(LucidOperator, SkipMixin):
     """Make one monitoring pass over the champion; what follows is skipped unless it asks for a retraining.
 
-    Without a champion there is nothing to watch: the task is skipped, for the schedule may be older than the
-    first release.
+    `cluster`: empty: every cluster that has a champion, one after another in runs of their own. Without a
+    champion there is nothing to watch: the task is skipped, for the schedule may be older than the first
+    release.
     """
 
     inherits_from_skipmixin = True
@@ -55,19 +56,18 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         """Watch; returns the decision, its reasons and what a retraining is told (None: not requested)."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from cluster_logs.errors import NotFoundError
-        from lucid_models.releases.clusters import which_cluster
-        from lucid_models.releases.lifecycle import show_release
+        from pipeline.current_release import clusters_with_champion
         from pipeline.update_engine.records import make_pass
         from pipeline.update_engine.rules import monitor_settings
         from pipeline.windows import read_as_of
 
         tracking_uri, lake_uri = settings.tracking_uri(), settings.lake_uri()
-        try:
-            cluster = which_cluster(tracking_uri, self.cluster)
-            show_release(tracking_uri=tracking_uri, cluster=cluster)
-        except NotFoundError:
-            raise AirflowSkipException("There is no champion yet: nothing to watch.") from None
+        live_clusters = clusters_with_champion(tracking_uri)
+        wanted = [self.cluster] if self.cluster else live_clusters
+        told = announcements(context, ()) or [{"cluster": name} for name in wanted if name in live_clusters]
+        if not told:
+            raise AirflowSkipException("There is no champion yet: nothing to watch.")
+        cluster = str(take_first(context, told, "cluster")[0]["cluster"])
         values = {**settings.monitor_settings(), **(self.monitor_settings or {})}
         if self.window_days is not None:
             values["window_days"] = self.window_days
@@ -111,7 +111,8 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         if not done.retraining.requested:
             for key, value in result.items():  # skip() ends the task before anything is returned
                 context["ti"].xcom_push(key=key, value=value)
-            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+            following = context["task"].get_direct_relatives(upstream=False)
+            self.skip(ti=context["ti"], tasks=[one for one in following if one.task_id != REQUEST_REST])
         return result
 
 

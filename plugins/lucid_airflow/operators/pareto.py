@@ -42,20 +42,28 @@ class PlanSearchOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Plan; returns the search's URI and the lake's."""
+        from pipeline.held_out_days import usual_held_out
         from pipeline.pareto.steps import plan_search
+        from pipeline.windows import DEFAULT_HOLD_OUT_DAYS, only_cluster
 
         lake_uri = self.lake_uri or settings.lake_uri()
+        cluster = self.cluster or only_cluster(lake_uri)
+        days = (
+            self.asked.get("hold_out_days")
+            or usual_held_out(settings.tracking_uri(), cluster, lake_uri)
+            or DEFAULT_HOLD_OUT_DAYS
+        )
         sizes = {"evaluations": int(self.rounds) * int(self.round_size), "round_size": int(self.round_size)}
         plan = plan_search(
             lake_uri=lake_uri,
-            cluster=self.cluster,
-            asked={**self.asked, **sizes},
+            cluster=cluster,
+            asked={**self.asked, **sizes, "hold_out_days": days},
             progress=self.log_progress(),
         )
         for remark in plan["remarks"]:
             self.log.warning("%s", remark)
         self.log.info("%(rounds)d rounds at %(study_uri)s", plan)
-        return {**plan, "lake_uri": lake_uri}
+        return {**plan, "lake_uri": lake_uri, "cluster": cluster, "hold_out_days": days}
 
 
 class AskSimulationsOperator(LucidOperator):

@@ -15,7 +15,7 @@ class PlanMeasurementsOperator(LucidOperator):
 
     `asked` is what the form says, as `pipeline.profiling.request.read_request` has it. Returns what
     `MeasureWorkloadsOperator` is mapped over: a batch a task. Nothing to do is an empty list: the mapped task
-    is skipped.
+    is skipped. The cluster (empty: the lake's only one) is an XCom of its own.
     """
 
     template_fields: Sequence[str] = ("cluster", "lake_uri", "asked", "wanted", "order", "most_pairs")
@@ -44,7 +44,10 @@ class PlanMeasurementsOperator(LucidOperator):
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Plan; returns the arguments of each mapped task."""
         from pipeline.profiling.steps import SOLO, plan_pair_stage, plan_solo_stage
+        from pipeline.windows import only_cluster
 
+        self.cluster = self.cluster or only_cluster(self.lake_uri or settings.lake_uri())
+        context["ti"].xcom_push(key="cluster", value=self.cluster)
         if not self.wanted:
             self.log.info("The form asks for no %s.", self.stage)
             return []

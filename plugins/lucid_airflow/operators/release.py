@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lucid_airflow import settings
-from lucid_airflow.handover import announce, newest_event_extra
+from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.run_notes import note_run
@@ -64,6 +64,7 @@ class BuildReleaseOperator(LucidOperator):
 
         from lucid_models.releases.lifecycle import build_release
         from pipeline.current_release import kept_policy
+        from pipeline.held_out_days import record_held_out
         from pipeline.release_settings import allowing_simulated
 
         kept_of = kept_policy(settings.tracking_uri(), self.cluster)
@@ -80,6 +81,7 @@ class BuildReleaseOperator(LucidOperator):
             choice=kept_of.choice,
             training_until=datetime.fromisoformat(self.training_until),
         )
+        record_held_out(settings.tracking_uri(), release, int(self.hold_out_days))
         self.mlflow_path = model_version_path(release.name, release.version)
         announce(
             context,
@@ -201,9 +203,10 @@ class CheckVerdictOperator(LucidOperator):
     """Go on only with an approved release that nothing else stands against; else say why, and end as skipped
     or failed (LUCID_REFUSED_RUNS).
 
-    `cluster` and `version`: empty: those of the event that started this run, else the only cluster that has a
-    release, and its challenger. The registry's word counts, not the event's: the event only says which. One
-    that was rolled back goes live again only when the form names it.
+    `cluster` and `version`: empty: those of the event that started this run (of several the first; the rest
+    is handed on), else the only cluster that has a release, and its challenger. The registry's word counts,
+    not the event's: the event only says which. One that was rolled back goes live again only when the form
+    names it.
     """
 
     template_fields: Sequence[str] = ("cluster", "version")
@@ -226,7 +229,8 @@ class CheckVerdictOperator(LucidOperator):
         from pipeline.release_gate import read_verdict
 
         tracking_uri = settings.tracking_uri()
-        announced = newest_event_extra(context, self.asset)
+        told = take_first(context, announcements(context, self.asset), "cluster", "version")
+        announced = told[-1] if told else {}
         cluster = which_cluster(tracking_uri, self.cluster or announced.get("cluster"))
         version = self.version or (announced.get("version") if announced.get("cluster") == cluster else None)
         result = read_verdict(

@@ -12,7 +12,7 @@ class PlanSweepOperator(LucidOperator):
     """Freeze a log's jobs in the lake and divide the runs among tasks.
 
     Returns what `SimulateRunsOperator` is mapped over: one sweep_uri and run_ids (of runs that are not done
-    yet) a task. The sweep's URI and the number of runs are XComs of their own.
+    yet) a task. The cluster, the sweep's URI and the number of runs are XComs of their own.
     """
 
     template_fields: Sequence[str] = (
@@ -91,10 +91,13 @@ class PlanSweepOperator(LucidOperator):
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Plan; returns the arguments of each mapped task."""
         from pipeline.sweeps.evaluation import plan_evaluation
+        from pipeline.windows import only_cluster
 
+        lake_uri = self.lake_uri or settings.lake_uri()
+        cluster = self.cluster or only_cluster(lake_uri)
         plan = plan_evaluation(
-            lake_uri=self.lake_uri or settings.lake_uri(),
-            cluster=self.cluster,
+            lake_uri=lake_uri,
+            cluster=cluster,
             asked={
                 "policies": self.policies,
                 "settings": self.policy_settings,
@@ -124,6 +127,7 @@ class PlanSweepOperator(LucidOperator):
         )
         for remark in plan["remarks"]:
             self.log.warning("%s", remark)
+        context["ti"].xcom_push(key="cluster", value=cluster)
         for key in ("sweep_uri", "runs", "reused"):
             context["ti"].xcom_push(key=key, value=plan[key])
         # With nothing left to run there is one task without runs: a map over nothing skips the collection.

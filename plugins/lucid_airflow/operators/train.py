@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lucid_airflow import settings
-from lucid_airflow.handover import announce, event_extras, newest_event_extra, required
+from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
 
 
 class ResolveInputsOperator(LucidOperator):
-    """Find out what this run is about: the form's values, else those of the event that started it.
+    """Find out which release is to be judged: by the form, else by the event that started the run.
 
-    `asset`: whose events count, one or several. A run by the clock has no event: it is about the only
-    cluster that has a release.
+    `asset`: whose events count, one or several; of several releases the first, the rest is handed on. Where
+    nothing says so, it is the challenger of the only cluster that has one, judged on the days that it was
+    built to be judged on.
 
     Returns cluster, lake_uri, hold_out_days, as_of (ISO time or None: where the log is taken to end),
     training_until (ISO time: the held-out window begins there) and version, each as an XCom of its own.
@@ -41,43 +42,49 @@ class ResolveInputsOperator(LucidOperator):
         self.version = version
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Merge form and event."""
+        """Merge form and event; ask the release for what neither says."""
+        from lucid_models.releases.clusters import which_cluster
+        from pipeline.held_out_days import held_out_of
         from pipeline.windows import read_as_of, training_window_end
 
-        values = self.merge_values(context, newest_event_extra(context, self.asset))
-        hold_out_days = int(values["hold_out_days"] or 14)
-        as_of = read_as_of(values["as_of"])
-        until = training_window_end(values["lake_uri"], values["cluster"], hold_out_days, as_of)
+        told = take_first(context, announcements(context, self.asset), "cluster", "version")
+        values = self.merge_values(told[-1] if told else {})
+        tracking_uri, lake_uri = settings.tracking_uri(), values["lake_uri"]
+        cluster = which_cluster(tracking_uri, values["cluster"])
+        held_out = held_out_of(
+            tracking_uri,
+            cluster,
+            int(values["version"]) if values["version"] else None,
+            lake_uri,
+            days=int(values["hold_out_days"]) if values["hold_out_days"] else None,
+            as_of=read_as_of(values["as_of"]),
+        )
+        until = training_window_end(lake_uri, cluster, held_out.days, held_out.as_of)
         inputs = {
-            "cluster": values["cluster"],
-            "lake_uri": values["lake_uri"],
-            "hold_out_days": hold_out_days,
-            "as_of": as_of.isoformat() if as_of else None,
+            "cluster": cluster,
+            "lake_uri": lake_uri,
+            "hold_out_days": held_out.days,
+            "as_of": held_out.as_of.isoformat() if held_out.as_of else None,
             "training_until": until.isoformat(),
             "version": values["version"],
         }
         self.log.info("This run is about %s", inputs)
         return inputs
 
-    def merge_values(self, context: Any, announced: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the form says, else the event; the cluster and the lake are always there.
-
-        Raises BadInputError when nobody names a cluster.
-        """
+    def merge_values(self, announced: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the form says, else the event, else nothing; the lake is always there."""
         names = ("cluster", "lake_uri", "hold_out_days", "as_of", "version")
         given = {name: value for name in names if (value := getattr(self, name)) not in (None, "")}
         values = {**dict.fromkeys(names), **announced, **given}
-        if context["dag_run"].run_type == "scheduled" and not values["cluster"]:
-            values["cluster"] = _only_cluster()
-        assets = self.asset if isinstance(self.asset, Sequence) else [self.asset]
-        events_of = " or ".join(asset.name for asset in assets)
-        values["cluster"] = str(required(values, "cluster", asset_name=events_of))
-        values["lake_uri"] = str(values["lake_uri"] or settings.lake_uri())
-        return values
+        return {**values, "lake_uri": str(values["lake_uri"] or settings.lake_uri())}
 
 
 class ResolveTrainingOperator(ResolveInputsOperator):
-    """Find out what a retraining is about: as its parent, and which models are trained.
+    """Find out what a retraining is about: a cluster, its log's days, and which models are trained.
+
+    Of several clusters that were announced the first, the rest is handed on; a run by the clock is about
+    every cluster that has a release. Where nothing says so, it is the only cluster of the lake, with as many
+    days held out as its present release has.
 
     `models`: which to train (None: those that the events name; all of them unless every event names some).
     `allow_simulated_profiles`: the form's or an event's word.
@@ -98,33 +105,35 @@ class ResolveTrainingOperator(ResolveInputsOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and events, and plan the training."""
+        from pipeline.held_out_days import usual_held_out
         from pipeline.training_plan import plan_training
-        from pipeline.windows import read_as_of
+        from pipeline.windows import only_cluster, read_as_of
 
-        extras = event_extras(context, self.asset)
-        cluster = self.cluster or (extras[-1].get("cluster") if extras else None)
-        same = [extra for extra in extras if extra.get("cluster") == cluster]
-        if len(same) < len(extras):
-            others = {repr(extra.get("cluster")) for extra in extras if extra not in same}
-            self.log.warning("Events of %s started this run too: retrain them by hand.", sorted(others))
+        told = take_first(context, self._announced(context), "cluster")
         announced: dict[str, Any] = {}
-        for extra in same:
+        for extra in told:
             announced |= {name: value for name, value in extra.items() if value is not None}
-        values = self.merge_values(context, announced)
+        values = self.merge_values(announced)
+        tracking_uri, lake_uri = settings.tracking_uri(), values["lake_uri"]
+        cluster = str(values["cluster"] or only_cluster(lake_uri))
         as_of = read_as_of(values["as_of"])
+        models = self.models or _models_of(told)
+        days = values["hold_out_days"]
+        if not days and models is None:
+            days = usual_held_out(tracking_uri, cluster, lake_uri)
         plan = plan_training(
-            lake_uri=values["lake_uri"],
-            cluster=values["cluster"],
-            tracking_uri=settings.tracking_uri(),
-            models=self.models or _models_of(same),
-            hold_out_days=int(values["hold_out_days"]) if values["hold_out_days"] else None,
+            lake_uri=lake_uri,
+            cluster=cluster,
+            tracking_uri=tracking_uri,
+            models=models,
+            hold_out_days=int(days) if days else None,
             as_of=as_of,
         )
         for remark in plan.remarks:
             self.log.info("%s", remark)
         inputs = {
-            "cluster": values["cluster"],
-            "lake_uri": values["lake_uri"],
+            "cluster": cluster,
+            "lake_uri": lake_uri,
             "hold_out_days": plan.hold_out_days,
             "as_of": as_of.isoformat() if as_of else None,
             "training_until": plan.training_until.isoformat(),
@@ -137,22 +146,20 @@ class ResolveTrainingOperator(ResolveInputsOperator):
         self.log.info("This run is about %s", inputs)
         return inputs
 
+    def _announced(self, context: Any) -> list[dict[str, Any]]:
+        announced = announcements(context, self.asset)
+        if announced or self.cluster or context["dag_run"].run_type != "scheduled":
+            return announced
+        from lucid_models.releases.clusters import open_registry, release_clusters
+
+        return [{"cluster": cluster} for cluster in release_clusters(open_registry(settings.tracking_uri()))]
+
 
 def _models_of(extras: Sequence[Mapping[str, Any]]) -> list[str] | None:
     """Which models events ask for; None (all) when there is no event, or one that names none."""
     if not extras or not all(extra.get("models") for extra in extras):
         return None
     return sorted({str(model) for extra in extras for model in extra["models"]})
-
-
-def _only_cluster() -> str | None:
-    from cluster_logs.errors import NotFoundError
-    from lucid_models.releases.clusters import which_cluster
-
-    try:
-        return which_cluster(settings.tracking_uri(), None)
-    except NotFoundError:
-        return None
 
 
 class TrainModelOperator(LucidOperator):

@@ -24,14 +24,18 @@ class PlanTuningOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Plan; returns the study's URI, the lake's, and the release that is tuned."""
+        from pipeline.held_out_days import usual_held_out
         from pipeline.tuning.steps import plan_tuning
+        from pipeline.windows import only_cluster
 
-        lake_uri = self.lake_uri or settings.lake_uri()
+        lake_uri, tracking_uri = self.lake_uri or settings.lake_uri(), settings.tracking_uri()
+        cluster = self.cluster or only_cluster(lake_uri)
+        days = self.asked.get("hold_out_days") or usual_held_out(tracking_uri, cluster, lake_uri)
         plan = plan_tuning(
             lake_uri=lake_uri,
-            cluster=self.cluster,
-            tracking_uri=settings.tracking_uri(),
-            asked=self.asked,
+            cluster=cluster,
+            tracking_uri=tracking_uri,
+            asked={**self.asked, "hold_out_days": days},
             progress=self.log_progress(),
         )
         for remark in plan["remarks"]:

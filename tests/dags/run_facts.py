@@ -1,0 +1,32 @@
+"""What became of a run, as Airflow's database knows it."""
+
+from typing import Any
+
+
+def states_of(run: Any) -> dict[str, set[str]]:
+    """Task -> the states of its instances."""
+    found: dict[str, set[str]] = {}
+    for task in run.get_task_instances():
+        found.setdefault(task.task_id, set()).add(str(task.state))
+    return found
+
+
+def note_of(run: Any) -> str:
+    """The run's note; empty without one."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return session.get(DagRun, run.id).note or ""
+
+
+def conf_of_rest(run: Any) -> dict[str, Any] | None:
+    """What the run that this one handed on to is told; None when it handed on nothing."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        wanted = select(DagRun).where(DagRun.dag_id == run.dag_id, DagRun.run_id == f"rest__{run.run_id}")
+        rest = session.scalars(wanted).one_or_none()
+        return None if rest is None else dict(rest.conf)

@@ -1,0 +1,128 @@
+"""Every DAG with the form as it opens: on an empty installation and on one with a cluster and its release."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ReleaseShop
+from tests.dags.run_facts import conf_of_rest, note_of, states_of
+from tests.dags.test_forms import DAGS
+
+pytestmark = pytest.mark.usefixtures("metadata_database")
+
+NO_JOBS, NO_RELEASE = "has no jobs of any cluster", "No cluster has a release"
+# What an empty installation answers; None: it works without anything (the chain's test runs it).
+ON_NOTHING = {
+    "evaluate_policies": NO_JOBS,
+    "ingest_logs": None,
+    "monitor_live": "",  # nothing to watch yet: skipped
+    "profile_workloads": NO_JOBS,
+    "publish_release": NO_RELEASE,
+    "retrain_models": NO_JOBS,
+    "rollback_release": NO_RELEASE,
+    "search_pareto_front": NO_JOBS,
+    "tune_system": NO_JOBS,
+    "validate_release": NO_RELEASE,
+}
+# Fields without which the form does not start a run at all, and says so.
+REQUIRED = {"rollback_release": {"reason": "a test"}}
+# How much is done, for a test's patience; what it is about is left as the form has it.
+SIZES: dict[str, dict[str, Any]] = {
+    "profile_workloads": {"workloads": "ResNet50/ImageNet/64/*,PPO", "most_pairs": 1},
+    "search_pareto_front": {
+        "rounds": 1,
+        "round_size": 3,
+        "jobs_per_sample": 60,
+        "samples": 1,
+        "held_out_samples": 1,
+        "preference": ["JCT:avg", "unfairness:avg"],
+        "pick": "c1",
+    },
+    "tune_system": {
+        "rounds": 0,
+        "search_days": 4,
+        "validation_days": 3,
+        "blocks": 2,
+        "search": {"profiling_limit_s": [60, 600], "sharing": ["none"]},
+    },
+}
+
+
+def run_form(dag_bag: Any, dag_id: str) -> Any:
+    dag = dag_bag.dags[dag_id]
+    return dag.test(run_conf={**REQUIRED.get(dag_id, {}), **SIZES.get(dag_id, {})})
+
+
+def test_every_dag_is_tried() -> None:
+    assert sorted(ON_NOTHING) == DAGS
+
+
+@pytest.mark.parametrize("dag_id", [dag_id for dag_id in DAGS if ON_NOTHING.get(dag_id) is not None])
+def test_an_empty_installation_says_at_once_what_is_missing(
+    dag_bag: Any, dag_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop
+) -> None:
+    monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
+    run = run_form(dag_bag, dag_id)
+    first = dag_bag.dags[dag_id].roots[0].task_id
+    assert states_of(run)[first] == ({"failed"} if ON_NOTHING[dag_id] else {"skipped"})
+    assert ON_NOTHING[dag_id] in note_of(run)
+    assert "None" not in note_of(run)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
+    """Trainings that hand over the models of the shop: what they learn is tested elsewhere."""
+    from lucid_models.releases.building import MODEL_NAMES
+    from pipeline import model_training
+
+    def train_model(*, model: str, **asked: Any) -> dict[str, Any]:
+        assert asked["training_until"].startswith("2020-04-10")
+        name = MODEL_NAMES[model]
+        return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}}
+
+    monkeypatch.setattr(model_training, "train_model", train_model)
+
+
+def test_forms_as_they_open_work_where_there_is_a_cluster(
+    dag_bag: Any,
+    small_lake: Path,
+    shop: ReleaseShop,
+    trained: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing names the cluster or its days: there is one, and its release was built with a day held out."""
+    from lucid_models.releases.lifecycle import build_release, show_release
+    from pipeline.held_out_days import record_held_out
+
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
+    versions = dict.fromkeys(("packing", "throughput", "duration"), 1)
+    built = build_release(tracking_uri=shop.uri, cluster="small", versions=versions, settings={"gss": 2})
+    record_held_out(shop.uri, built, 1)
+
+    for dag_id in ("retrain_models", "validate_release"):
+        run = run_form(dag_bag, dag_id)
+        states = states_of(run)
+        assert set().union(*states.values()) <= {"success", "skipped"}, (dag_id, states, note_of(run))
+        assert conf_of_rest(run) is None
+        assert states[dag_bag.dags[dag_id].roots[0].task_id] == {"success"}
+        if dag_id == "validate_release":
+            assert "of small is" in note_of(run)
+    assert show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").cluster == "small"
+
+
+def test_two_clusters_in_one_run_are_both_served(dag_bag: Any, small_lake: Path, trained: None) -> None:
+    """Two ingests end while no run is there yet: Airflow starts one for both."""
+    told = [{"cluster": name, "hold_out_days": 1} for name in ("elsewhere", "small", "elsewhere", "third")]
+    run = dag_bag.dags["retrain_models"].test(run_conf={"announced": told})
+    assert states_of(run)["resolve_inputs"] == {"failed"}  # the lake has nothing of it
+    assert "'elsewhere'" in note_of(run)
+    assert states_of(run)["request_rest"] == {"success"}
+    rest = conf_of_rest(run)
+    assert rest == {"announced": [told[1], told[3]]}
+    run = dag_bag.dags["retrain_models"].test(run_conf=rest)
+    assert states_of(run)["build_release"] == {"success"}
+    assert conf_of_rest(run) == {"announced": [told[3]]}
