@@ -58,6 +58,7 @@ with DAG(
         task_id="publish_release",
         cluster=check_verdict.output["cluster"],
         version=check_verdict.output["version"],
+        named=check_verdict.output["named"],
         outlets=[RELEASE_CHAMPION],
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="check_verdict")

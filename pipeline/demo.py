@@ -47,7 +47,7 @@ class Outcome:
 # The end of Philly's most loaded week: of all weeks that end at midnight (UTC) and have four weeks of log
 # before them to learn from, the one in which queuing is the largest share of the completion time when the
 # whole log is replayed first in, first out. That is all that an order of the queue can change, and what the
-# gate asks of a window. Chosen by that replay alone, whatever the gate then finds.
+# gate asks of a window.
 PHILLY_AS_OF = "2017-12-13"
 
 

@@ -219,11 +219,13 @@ def publish_release(
     tracking_uri: str,
     cluster: str,
     version: int | None = None,
+    named: bool = True,
 ) -> ReleaseInfo:
     """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
     that it replaces.
 
-    Publishing the champion again changes nothing.
+    Publishing the champion again changes nothing. `named`: a person named this very version; otherwise one
+    that was rolled back stays so.
 
     Raises NotFoundError when there is no such release, and the first of its `publication_obstacles`.
     """
@@ -232,7 +234,7 @@ def publish_release(
         release = find_by_alias(registry, cluster, CHALLENGER)
     else:
         release = registry.version(name, version)
-    for obstacle in publication_obstacles(registry, release, named=version is not None):
+    for obstacle in publication_obstacles(registry, release, named=named and version is not None):
         raise obstacle
     settle(registry, name)
     before = registry.aliases(name).get(CHAMPION)

@@ -37,7 +37,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             self.cluster, self.version = cluster, version
             self.moved = f"champion of {cluster}: none -> {version}"
 
-    def publish_release(*, tracking_uri: str, cluster: str, version: int) -> Published:
+    def publish_release(*, tracking_uri: str, cluster: str, version: int, named: bool) -> Published:
+        assert named  # by the form: what was rolled back meanwhile may go live again
         record["published"].append((tracking_uri, cluster, version))
         return Published(cluster, version)
 

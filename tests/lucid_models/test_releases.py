@@ -160,6 +160,8 @@ def test_rollback_goes_back_and_forth(shop: Any) -> None:
     assert rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second).version == first
     with pytest.raises(ReleaseRefusedError, match="rolled back"):
         publish_release(tracking_uri=shop.uri, cluster="small")
+    with pytest.raises(ReleaseRefusedError, match="rolled back"):  # while a person was asked
+        publish_release(tracking_uri=shop.uri, cluster="small", version=second, named=False)
     assert publish_release(tracking_uri=shop.uri, cluster="small", version=second).version == second
     assert rollback_release(tracking_uri=shop.uri, cluster="small").version == first
 

@@ -220,7 +220,7 @@ class CheckVerdictOperator(LucidOperator):
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Look the verdict up; returns cluster, version, approved and the reason."""
+        """Look the verdict up; returns cluster, version, whether the form named it, approved, the reason."""
         from airflow.sdk.exceptions import AirflowSkipException
 
         from cluster_logs.errors import ReleaseRefusedError
@@ -239,6 +239,7 @@ class CheckVerdictOperator(LucidOperator):
             version=int(version) if version else None,
             named=bool(self.version),
         )
+        result["named"] = bool(self.version)
         self.mlflow_path = model_version_path(release_name(cluster), result["version"])
         if not result["approved"]:
             for key, value in result.items():  # what ends without success returns nothing
@@ -251,15 +252,19 @@ class CheckVerdictOperator(LucidOperator):
 
 
 class PublishReleaseOperator(LucidOperator):
-    """Move a cluster's `champion` to an approved release. Publishing the champion again changes nothing."""
+    """Move a cluster's `champion` to an approved release. Publishing the champion again changes nothing.
 
-    template_fields: Sequence[str] = ("cluster", "version")
+    Unless the form `named` it, a release that was rolled back while a person was asked stays so.
+    """
+
+    template_fields: Sequence[str] = ("cluster", "version", "named")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, cluster: Any, version: Any, **kwargs: Any) -> None:
+    def __init__(self, *, cluster: Any, version: Any, named: Any = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.cluster = cluster
         self.version = version
+        self.named = named
         self.mlflow_path: str | None = None
 
     def run(self, context: Any) -> dict[str, Any]:
@@ -267,7 +272,10 @@ class PublishReleaseOperator(LucidOperator):
         from lucid_models.releases.lifecycle import publish_release
 
         release = publish_release(
-            tracking_uri=settings.tracking_uri(), cluster=self.cluster, version=int(self.version)
+            tracking_uri=settings.tracking_uri(),
+            cluster=self.cluster,
+            version=int(self.version),
+            named=bool(self.named),
         )
         self.mlflow_path = model_version_path(release.name, release.version)
         note_run(context, str(release.moved))
