@@ -178,12 +178,12 @@ def damage_pointer(state: Path) -> None:
 
 
 def damage_model(state: Path) -> None:
-    (path,) = (state / "releases").glob("releases/*/duration.json")
+    (path,) = (state / "releases" / NAME).glob("releases/*/duration.json")
     path.write_bytes(path.read_bytes()[:-100])
 
 
 def damage_manifest(state: Path) -> None:
-    (path,) = (state / "releases").glob("releases/*/manifest.json")
+    (path,) = (state / "releases" / NAME).glob("releases/*/manifest.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 99}))
 
 
