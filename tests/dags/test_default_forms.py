@@ -81,7 +81,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
     def train_model(*, model: str, **asked: Any) -> dict[str, Any]:
         assert asked["training_until"].startswith("2020-04-10")
         name = MODEL_NAMES[model]
-        return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}}
+        return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}, "remarks": []}
 
     monkeypatch.setattr(model_training, "train_model", train_model)
 

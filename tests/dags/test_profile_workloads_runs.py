@@ -201,12 +201,12 @@ def test_simulated_measurements_never_reach_schedulers_of_a_real_cluster(
         run_conf={"cluster": "real", "models": ["packing"], "hold_out_days": None, "as_of": None}
     )
     assert str(run.state) == "success"
-    challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
+    challenger = show_release(tracking_uri=shop.uri, cluster="real", alias="challenger")
     assert (challenger.cluster, challenger.provenance["simulated_profiles"]) == ("real", True)
     verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
-    record_verdict(tracking_uri=shop.uri, cluster="small", version=challenger.version, verdict=verdict)
+    record_verdict(tracking_uri=shop.uri, cluster="real", version=challenger.version, verdict=verdict)
     with pytest.raises(ReleaseRefusedError, match="simulated profiles, but cluster 'real' is a real one"):
-        publish_release(tracking_uri=shop.uri, cluster="small", version=challenger.version)
+        publish_release(tracking_uri=shop.uri, cluster="real", version=challenger.version)
 
 
 def test_measuring_waits_for_a_slot_of_its_devices(dag_bag: Any) -> None:
