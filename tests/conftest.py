@@ -247,7 +247,7 @@ def small_throughput(bins: int = 144 * 10, seed: int = 0) -> pd.DataFrame:
             "submitted_jobs": counts,
             "submitted_gpu_jobs": counts,
             "submitted_gpus": 2 * counts,
-            "origin": "published",
+            "origin": "derived",
         }
     )
 

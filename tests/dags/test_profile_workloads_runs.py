@@ -169,7 +169,7 @@ def test_new_measurements_retrain_the_packing_model_alone(
 
     (event,) = events_of(dag_bag.dags["profile_workloads"].test(run_conf=form(repeats=4)))
     asked = {key: value for key, value in event[1].items() if key != "lake_uri"}
-    before = len(Registry(shop.uri).versions("lucid-packing"))
+    before = {known.version for known in Registry(shop.uri).versions("lucid-packing")}
     run = dag_bag.dags["retrain_models"].test(run_conf=asked)
     assert states(run) == {
         "resolve_inputs": ["success"],
@@ -180,7 +180,7 @@ def test_new_measurements_retrain_the_packing_model_alone(
         "request_rest": ["skipped"],
     }
     challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
-    assert challenger.models["packing"]["version"] == before + 1
+    assert challenger.models["packing"]["version"] not in before
     assert challenger.models["throughput"]["version"] == 2  # the newest of the shop
     assert challenger.models["duration"]["version"] == 2
     assert challenger.provenance == {"simulated_profiles": True, "synthetic_logs": True}
