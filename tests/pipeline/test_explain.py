@@ -80,7 +80,7 @@ def test_a_packing_score_is_a_way_through_the_tree(ask) -> None:
     ("arguments", "says"),
     [
         (("--model", "weather"), "duration, packing, throughput"),
-        (("--model", "duration"), "no release with the alias 'champion'"),
+        (("--model", "duration"), "No cluster has a release"),
         (("--model", "duration", "--version", 9), "9"),
         (("--model", "duration", "--version", 1, "--job", "j1"), "--cluster"),
         (("--model", "duration", "--version", 1, "--cluster", "small", "--job", "x"), "no job 'x'"),

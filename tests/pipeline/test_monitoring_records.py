@@ -87,7 +87,7 @@ def test_a_pass_leaves_a_run_and_pages(champion: ReleaseShop, tmp_path: Path) ->
 
 
 def test_who_cannot_be_watched(shop: ReleaseShop, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="champion"):
+    with pytest.raises(NotFoundError, match="No cluster has a release"):
         one_pass(shop, tmp_path, 5)
     publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     with pytest.raises(NotFoundError, match=r"Cluster other has no release.*clusters with releases: small"):
