@@ -90,8 +90,8 @@ class BadRowLimit:
             f"{self.uri}, read as {self.source_format}: {bad:,} of {seen} cannot be used "
             f"({100 * bad / judged:.3g} %, {100 * self.max_share:.3g} % allowed). {_in_words(reasons)}"
             f"{'' if example is None else _shown(example)} Nothing was written.",
-            remedy=f"Check that the format is {self.source_format!r}; if it is, accept the loss with "
-            '--max-bad-share 1 (in the form: "Most bad rows").',
+            remedy=f"Check that the format is {self.source_format!r}; if it is, accept the loss "
+            'when it is read into the lake: `lucid ingest --max-bad-share 1` (in the form: "Most bad rows").',
             judged=judged,
             quarantined=bad,
             reasons=reasons,
