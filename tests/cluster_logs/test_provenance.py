@@ -1,7 +1,6 @@
 """Where a cluster's rows come from: real and synthetic ones never mix, and a cluster can be removed."""
 
 import json
-import signal
 from pathlib import Path
 
 import pandas as pd
@@ -156,7 +155,7 @@ def test_a_removal_that_is_broken_off_is_refused_and_goes_on(
     def broken_off(self: Lake, cluster: str, table: str) -> None:
         changing(self, cluster, table)
         if table == "throughput":
-            signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(Lake, "changing", broken_off)

@@ -49,7 +49,7 @@ def metrics_of(*rows: dict[str, object]) -> pd.DataFrame:
     if not rows:
         return to_frame(JOB_METRICS_SCHEMA.empty_table())
     lake = Lake("memory://known-profiles")
-    table = lake._own(pd.DataFrame(rows), "c", "metrics")
+    table = lake._files.own(pd.DataFrame(rows), "c", "metrics")
     return to_frame(table)
 
 
