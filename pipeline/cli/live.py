@@ -1,13 +1,17 @@
 """`lucid live`: what a scheduler would do with the published release."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster_logs.errors import NotFoundError
 from pipeline.cli import live_answers, live_kueue, live_restore, live_slurm
 from pipeline.cli.options import TrackingOption, existing_file
 from pipeline.cli.output import JsonFlag, plain, print_table, show
+
+if TYPE_CHECKING:
+    from live_scheduler.release import Release
 
 app = typer.Typer(help="Use a release beside a live scheduler.", no_args_is_help=True)
 live_slurm.register(app)
@@ -46,22 +50,12 @@ def rank(
     as_json: JsonFlag = False,
 ) -> None:
     """Order a queue by the release; with none to be had, by the stated heuristic, and say so."""
-    from live_scheduler.client import ReleaseClient
-    from live_scheduler.followed_cluster import followed_cluster
     from live_scheduler.ranking import rank_queue, read_queue
     from live_scheduler.release import LiveRelease
     from pipeline import settings
 
     jobs = read_queue(existing_file(queue, "--queue"))
-    server, kept = tracking_uri or settings.server_uri(), settings.state_dir() / "client"
-    client = ReleaseClient(
-        server,
-        release,
-        kept,
-        cluster=cluster or followed_cluster(server, release, [kept]),
-        unapproved=unapproved,
-    )
-    current = client.poll()
+    current = _followed(tracking_uri or settings.server_uri(), release, cluster, unapproved=unapproved)
     if metrics is not None and isinstance(current, LiveRelease):
         from cluster_logs.lake import Lake
         from lucid_models.known_profiles import queue_with_known_profiles
@@ -72,3 +66,18 @@ def rank(
     show(
         document, as_json=as_json, people=lambda: print_table(ranked, title=f"Queue by {current.describe()}")
     )
+
+
+def _followed(server: str, alias: str, cluster: str | None, *, unapproved: bool) -> "Release":
+    """The release of a cluster (None: the only one that has one), or the fallback where there is none."""
+    from live_scheduler.client import ReleaseClient
+    from live_scheduler.followed_cluster import followed_cluster
+    from live_scheduler.release import FallbackRelease
+    from pipeline import settings
+
+    kept = settings.state_dir() / "client"
+    try:
+        cluster = cluster or followed_cluster(server, alias, [kept])
+    except NotFoundError as error:
+        return FallbackRelease(str(error))
+    return ReleaseClient(server, alias, kept, cluster=cluster, unapproved=unapproved).poll()

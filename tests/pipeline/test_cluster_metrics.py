@@ -231,7 +231,7 @@ def test_what_is_missing_is_said(lucid: Any, lake: Lake) -> None:
     assert "--prometheus URL" in refused()
     assert "--start and --end" in refused("--prometheus", "http://127.0.0.1:9")
     assert "--gpu-map" in refused("--file", "x", "--scontrol", "y")
-    assert "cannot be read" in refused("--file", "nowhere.om")
+    assert "There is no file nowhere.om" in refused("--file", "nowhere.om")
     said = lucid("metrics", "show", "--cluster", "c", "--lake", lake.uri, "--json")
     assert said.json["jobs_measured_while_running"] == 0
     assert said.json["origins"] == []
