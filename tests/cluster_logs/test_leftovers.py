@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.leftovers import held, is_gone, own_process, scratch_folder, sweep
+from cluster_logs.leftovers import held, scratch_folder, sweep
+from cluster_logs.process_identity import is_gone, own_process
 from cluster_logs.storage import TEMPORARY_PREFIX, locate, sweep_unfinished, write_atomically
 from lucid_models.registry import PROCESS_TAG, Registry
 
 WORKS = """
 import sys, time
-from cluster_logs.leftovers import own_process, scratch_folder
+from cluster_logs.leftovers import scratch_folder
+from cluster_logs.process_identity import own_process
 from cluster_logs.storage import locate, write_atomically
 def write(sink):
     sink.write(b"half")
