@@ -29,6 +29,7 @@ PHILLY = ROOT / "data" / "philly"
 VENUS = ROOT / "data" / "venus"
 PACKING = ROOT / "data" / "packing"
 PCS_TRACE = ROOT / "data" / "pcs" / "trace_0e4a51.csv.gz"
+SWF_LOG = ROOT / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
 
 REPORT = "model version metrics baselines"
 SUMMARY = (
@@ -40,6 +41,7 @@ SCHEDULE = (
     "preemptions"
 )
 FORECAST = "series lead model mae fit_s predict_ms"
+ESTIMATE = "model kendall_tau spearman mae_log10 r2_mean_head coverage_p90 fit_s"
 SINGLES, PAIRS = PACKING / "single_jobs_rtx3090.csv", PACKING / "colocated_pairs_rtx3090.csv"
 MEASURED = ("--singles", SINGLES, "--pairs", PAIRS)
 DAYS = ("--start", "2017-10-01", "--end", "2017-10-06")
@@ -124,6 +126,19 @@ COMMANDS = {
         check=lambda document, _: models_of(
             document, "ebm", "lucid_published", "last_value", "rolling_median_12"
         ),
+    ),
+    "evaluate duration": Command(
+        ("evaluate", "duration", "--format", "swf", "--input", SWF_LOG, "--train-days", "7", "--no-rivals"),
+        ESTIMATE,
+        rows="rows",
+        check=lambda document, _: models_of(document, "ebm", "ewma", "tsafrir"),
+    ),
+    "pareto search": Command(
+        ("pareto", "search", "--format", "pcs-csv", "--jobs", PCS_TRACE, "--gpus", "64", "--evaluations", "4",
+         "--round-size", "4", "--jobs-per-sample", "50", "--samples", "1", "--held-out-samples", "1",
+         "--workers", "1", "--out", "front"),
+        "study preference evaluations simulations executed front",
+        check=lambda document, folder: document["front"] and (folder / "front" / "front.html").is_file(),
     ),
     "simulate": Command(
         ("simulate", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--policy", "fifo", "lucid", "--no-plot",
