@@ -13,6 +13,7 @@ from cluster_logs.errors import ReleaseRefusedError
 from cluster_logs.lake import Lake
 from cluster_logs.throughput import derive_throughput
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, label_configurations
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
@@ -123,11 +124,26 @@ def test_a_score_that_does_not_exist_is_refused(world: World, tmp_path: Path) ->
     assert "sharing_scores_usable" in failed(verdict)
 
 
-def test_a_release_that_is_slower_than_its_budget_is_refused(world: World, tmp_path: Path) -> None:
+def test_a_release_that_is_slower_than_its_budget_is_refused(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[float, bytes]] = []
+    estimate = QueueScorer.estimate
+
+    def recorded(queue: QueueScorer, at_s: float) -> Any:
+        estimates = estimate(queue, at_s)
+        asked.append((at_s, estimates.tobytes()))
+        return estimates
+
+    monkeypatch.setattr(QueueScorer, "estimate", recorded)
+    learned_until_s = world.release.duration.scorer.state.now_s
     rules = GateRules(resamples=400, decision_jobs=256, decision_latency_limit_ms=0.001)
     verdict = validate(world, tmp_path, settings=replace(QUICK, rules=rules))
     assert failed(verdict) == ["decision_latency_ms"]
     assert not verdict.approved
+    decisions = asked[-8:]
+    assert len({at_s for at_s, _ in decisions}) == len({each for _, each in decisions}) == 8, "each is anew"
+    assert world.release.duration.scorer.state.now_s == learned_until_s
 
 
 def test_without_throughput_in_the_lake_no_forecast_takes_part_and_that_is_said(
