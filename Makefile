@@ -17,11 +17,11 @@ SLURM_DIR ?= .lucid/slurm
 
 install: .venv/installed
 
-.venv/installed: requirements.lock requirements-uv.lock pyproject.toml
+.venv/installed: requirements.lock requirements-uv.lock pyproject.toml experiments/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	$(BIN)/uv pip sync --quiet --require-hashes requirements.lock
-	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./experiments
 	@touch $@
 
 # The tests train every workload of the zoo once if PyTorch is there. This adds PyTorch's build for the CPU, which pip
@@ -31,13 +31,13 @@ install-zoo: install  ## Add PyTorch for the CPU and what exports to ONNX
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-zoo.lock
 
 demo: install  ## Run the whole pipeline end to end and leave the UIs up
-	$(BIN)/python -m pipeline.demo
+	$(BIN)/python -m lucid_cli.demo
 
 up: install  ## Start Airflow and MLflow on loopback
-	$(BIN)/python -m pipeline.local_stack up
+	$(BIN)/python -m local_stack up
 
 down:  ## Stop what `make up` or `make demo` started
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m pipeline.local_stack down; fi
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m local_stack down; fi
 
 slurm-up: install  ## Start a small Slurm of one's own with fake GPUs, to try things on
 	@$(BIN)/python -m tests.slurm.standing_slurm up $(SLURM_DIR)
@@ -71,7 +71,7 @@ golden: install  ## Write the golden results anew; look at the diff before you c
 	$(BIN)/python tests/golden/bless.py
 
 reproduction: install  ## Write docs/reproduction anew: the paper's evaluation on each trace (minutes)
-	$(BIN)/python -m pipeline.reproduction.documents
+	$(BIN)/python -m experiments.reproduction.documents
 
 PCS := $(LUCID_REFERENCE_DATA)/data/pcs
 predictability: install  ## Write docs/predictability.md anew: PCS' evaluation on its traces (half an hour)

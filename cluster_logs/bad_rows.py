@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.errors import BadInputError, BadRow, TooManyBadRowsError
 from cluster_logs.quarantine import OUTSIDE_WINDOW, REASONS, SKIP_RULES, Accounting
+from foundation.errors import BadInputError, BadRow, TooManyBadRowsError
 
 # A share of a handful of rows says little: fewer rows than this must all be bad.
 FEW_ROWS = 100

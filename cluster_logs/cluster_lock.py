@@ -24,7 +24,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from cluster_logs.process_lock import ProcessLock, holder, is_held
+from foundation.process_lock import ProcessLock, holder, is_held
 
 LEASE_S = 60.0
 RENEW_EVERY_S = 10.0

@@ -2,7 +2,7 @@
 
 import re
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

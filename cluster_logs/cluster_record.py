@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 FORMAT = 1
 # The synthetic generator names its rows' source `NAME.synthetic`.

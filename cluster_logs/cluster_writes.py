@@ -19,10 +19,10 @@ import pyarrow.fs as pafs
 
 from cluster_logs.cluster_lock import ClusterLock, lock_for
 from cluster_logs.cluster_record import ClusterRecord, LogOrigin, UnfinishedWrite, parse_record
-from cluster_logs.errors import BadInputError, ClusterBusyError, HalfWrittenError
-from cluster_logs.process_lock import acquire_within
-from cluster_logs.progress import Progress, silent
-from cluster_logs.storage import write_atomically
+from foundation.errors import BadInputError, ClusterBusyError, HalfWrittenError
+from foundation.process_lock import acquire_within
+from foundation.progress import Progress, silent
+from foundation.storage import write_atomically
 
 RECORDS = "clusters"
 # How long a writer waits for another, and a reader for a writer, unless they are told otherwise.

@@ -25,12 +25,9 @@ from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.duplicates import KEPT, judge_duplicates
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
-from cluster_logs.leftovers import scratch_folder
 from cluster_logs.merging import JOB_ORDER
-from cluster_logs.progress import Progress, silent
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, refused_spool
 from cluster_logs.readers.base import ReadChunk, Reader, ReadOptions, read_chunks, read_raw_rows
@@ -40,8 +37,11 @@ from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.spool import DaySpool, PartSpool
-from cluster_logs.storage import sweep_unfinished
 from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
+from foundation.errors import BadInputError
+from foundation.leftovers import scratch_folder
+from foundation.progress import Progress, silent
+from foundation.storage import sweep_unfinished
 
 # The one format whose rows say themselves which file they come from.
 LAKE_FORMAT = "lake"

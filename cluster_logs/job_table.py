@@ -11,9 +11,9 @@ from typing import Any, cast
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_states import FINISHED_STATES as FINISHED_STATES
 from cluster_logs.job_states import JobState as JobState
+from foundation.errors import BadInputError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

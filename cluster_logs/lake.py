@@ -8,7 +8,7 @@
     ROOT/clusters/cluster=C/record.json                        where the rows come from, what is being written
 
 Writing merges: the same rows twice leave every file as it was, byte for byte. Each file is replaced in one
-move (`cluster_logs.storage`). A cluster has one writer at a time, and readers refuse tables that a writer
+move (`foundation.storage`). A cluster has one writer at a time, and readers refuse tables that a writer
 began to change and did not end (`cluster_logs.cluster_writes`). Rows of a real log and of a synthetic one
 never mix in a cluster.
 """
@@ -26,14 +26,14 @@ import pyarrow.compute as pc
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.cluster_writes import WRITER_WAITS_S, WriteSession
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake_files import PART, SCHEMAS, LakeFiles, by_day
 from cluster_logs.merging import group_by_key, merge_jobs, merge_throughput
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, merge_metrics
-from cluster_logs.progress import Progress, silent
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable
-from cluster_logs.storage import list_files
+from foundation.errors import BadInputError, NotFoundError
+from foundation.progress import Progress, silent
+from foundation.storage import list_files
 
 
 def _instant(when: datetime) -> datetime:

@@ -21,7 +21,7 @@ from cluster_logs.job_table import (
     conform,
 )
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA
-from cluster_logs.storage import list_files, locate, write_atomically
+from foundation.storage import list_files, locate, write_atomically
 
 SCHEMAS = {
     "jobs": JOB_SCHEMA,

@@ -11,8 +11,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.slurm_mark import MarkKey
+from foundation.errors import BadInputError, NotFoundError
 
 MARK_KEY_FILE = "mark.key"
 FORMAT = 1

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 
 # Reasons for quarantine: the row says something that cannot be true or cannot be read. Someone should look
 # at it.

@@ -20,7 +20,7 @@ from cluster_logs.job_table import QUARANTINE_SCHEMA
 from cluster_logs.lake_files import LakeFiles
 from cluster_logs.quarantine import MAX_RAW_BYTES, MAX_VALUE_BYTES, cut_evidence
 from cluster_logs.spool import PartSpool
-from cluster_logs.storage import list_files
+from foundation.storage import list_files
 
 ROWS_A_PART = 16_384
 FLUSH_BYTES = 8 * 1024 * 1024

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_writes import RECORDS
-from cluster_logs.errors import NotFoundError
 from cluster_logs.lake import Lake
 from cluster_logs.lake_files import SCHEMAS
-from cluster_logs.progress import Progress, silent
-from cluster_logs.storage import list_files, locate
+from foundation.errors import NotFoundError
+from foundation.progress import Progress, silent
+from foundation.storage import list_files, locate
 
 # Rows are counted where a folder holds nothing but one table.
 _COUNTED = tuple(SCHEMAS)

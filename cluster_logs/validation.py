@@ -11,13 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from cluster_logs.errors import NotFoundError, UnknownNameError, ValidationFailedError
 from cluster_logs.expectations.catalogue import find_suite
 from cluster_logs.expectations.job_suites import CAPACITY_COLUMN
 from cluster_logs.expectations.running import CheckResult, run_suite
 from cluster_logs.expectations.suite import Severity, Suite
 from cluster_logs.lake import Lake
-from cluster_logs.storage import locate
+from foundation.errors import NotFoundError, UnknownNameError, ValidationFailedError
+from foundation.storage import locate
 
 # What the lake's tables are known by, the columns that identify a row, and the column of its time.
 _KEYS = {"jobs": ["job_id", "submit_time"], "throughput": ["bin_start"]}

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cluster_logs.private_files import private_folder
+from foundation.private_files import private_folder
 
 
 def append_lines(path: Path, lines: Iterable[str], *, for_good: bool = True) -> int:

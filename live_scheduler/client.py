@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
+from foundation.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
 from live_scheduler.release import FallbackRelease, LiveRelease, Release
 from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore

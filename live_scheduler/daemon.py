@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from cluster_logs.errors import LucidError, ServiceUnavailableError
+from foundation.errors import LucidError, ServiceUnavailableError
 from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, SetPriority
 from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.release_server import ReleaseServer
 from live_scheduler.release_store import ReleaseStore
 from lucid_models.releases.layout import old_layout, the_only

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
-from cluster_logs.regular_files import read_regular
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.regular_files import read_regular
 
 
 class Mode(StrEnum):

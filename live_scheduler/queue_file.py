@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.regular_files import open_regular, read_regular
+from foundation.errors import BadInputError
+from foundation.regular_files import open_regular, read_regular
 
 Job = dict[str, Any]
 

@@ -6,7 +6,7 @@
     GET /get-artifact                                the verdict on it, which lies in the gate's run
 
 MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, are sent when set, over TLS
-or within this machine. All answers are bounded (`cluster_logs.bounded_http`): whatever answers, a poll ends.
+or within this machine. All answers are bounded (`foundation.bounded_http`): whatever answers, a poll ends.
 """
 
 import os
@@ -15,14 +15,14 @@ from typing import Any
 
 import httpx
 
-from cluster_logs.bounded_http import (
+from foundation.bounded_http import (
     AnswerLimits,
     AnswerTooLargeError,
     BoundedClient,
     json_of,
     refuse_readable_secret,
 )
-from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
 from lucid_models.releases.approval import VerdictTags
 from lucid_models.releases.layout import MIGRATED_TAG
 from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX

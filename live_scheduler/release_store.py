@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import ReleaseRefusedError
-from cluster_logs.leftovers import held, sweep
-from cluster_logs.private_files import private_folder
-from cluster_logs.regular_files import read_regular
+from foundation.errors import ReleaseRefusedError
+from foundation.leftovers import held, sweep
+from foundation.private_files import private_folder
+from foundation.regular_files import read_regular
 from live_scheduler.release import LiveRelease
 from live_scheduler.verified_release import verify_release
 from lucid_models.releases.approval import APPROVED, VerdictTags, identify

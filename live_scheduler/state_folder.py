@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cluster_logs.private_files import private_folder
+from foundation.private_files import private_folder
 
 
 def state_folder(state_dir: Path, cluster: str) -> Path:

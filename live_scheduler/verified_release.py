@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 
-from cluster_logs.errors import ReleaseRefusedError
+from foundation.errors import ReleaseRefusedError
 from live_scheduler.release import LiveRelease
 from lucid_models.releases.approval import (
     MAX_VERDICT_BYTES,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.bin_finder import BinFinder, bin_of
 from lucid_models.model_format import CorruptModelError, Fields, finite_list
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.bin_finder import BinFinder
 from lucid_models.boosting_checks import check_scores, check_table, diverged

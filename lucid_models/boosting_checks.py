@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 MAX_TARGET = 1e15
 # A prediction of a training row lies within the targets, widened by so many times their width.

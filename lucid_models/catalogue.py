@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel

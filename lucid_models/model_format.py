@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import LucidError
-from cluster_logs.regular_files import open_regular, read_regular
+from foundation.errors import LucidError
+from foundation.regular_files import open_regular, read_regular
 
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from cluster_logs.bounded_http import refuse_readable_secret, without_proxies
-from cluster_logs.errors import LucidError, NotFoundError, ServiceUnavailableError
-from cluster_logs.leftovers import scratch_folder
-from cluster_logs.private_files import private_database
-from cluster_logs.process_identity import is_gone, own_process
+from foundation.bounded_http import refuse_readable_secret, without_proxies
+from foundation.errors import LucidError, NotFoundError, ServiceUnavailableError
+from foundation.leftovers import scratch_folder
+from foundation.private_files import private_database
+from foundation.process_identity import is_gone, own_process
 from lucid_models.code_version import CodeVersion, code_version
 from lucid_models.serving_frames import INPUT_COLUMNS, OUTPUT_COLUMNS, Columns
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.scoring import DurationScorer, PackingScorer, Scorer, UtilisationScorer
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.scorer import SERIES

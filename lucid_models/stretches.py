@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.throughput import LONGEST_SILENCE_S
+from foundation.errors import BadInputError
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress, silent
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
 from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.evaluation.packing import evaluate_packing

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, time, timedelta
 import pandas as pd
 
 from cluster_logs.cluster_record import LogOrigin
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError
 from lucid_models.duration.model import MIN_JOBS
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.registry import LoggedDataset

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.model_format import Fields, finite_list
 
 MAX_NODES = 100_000

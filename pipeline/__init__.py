@@ -1,1 +1,4 @@
-"""The steps that join the packages, and the command line over them."""
+"""The steps of the model factory, one folder a step.
+
+Ingest, profiling, training, validation, release, monitoring, search, replay.
+"""

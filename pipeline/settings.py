@@ -1,16 +1,13 @@
 """Where things are, unless an option says otherwise: the environment's word, else `.lucid/`."""
 
 import os
-from pathlib import Path
 
-from cluster_logs.private_files import private_database, private_folder
+from foundation.private_files import private_database, private_folder
+from local_stack.stack_config import running_tracking_uri, state_dir
+
+__all__ = ["lake_uri", "server_uri", "state_dir", "tracking_uri"]
 
 DEFAULT_SERVER = "http://127.0.0.1:5000"
-
-
-def state_dir() -> Path:
-    """Return the folder of everything that a local stack keeps (LUCID_STATE_DIR, default `.lucid`)."""
-    return Path(os.environ.get("LUCID_STATE_DIR", ".lucid")).absolute()
 
 
 def lake_uri() -> str:
@@ -36,6 +33,4 @@ def _server_uri() -> str | None:
     named = os.environ.get("LUCID_TRACKING_URI")
     if named:
         return named
-    from pipeline.local_stack import running_tracking_uri
-
     return running_tracking_uri(state_dir())

@@ -10,9 +10,9 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 
-from cluster_logs.errors import LucidError
-from cluster_logs.progress import reporting
-from cluster_logs.screen_text import on_screen
+from foundation.errors import LucidError
+from foundation.progress import reporting
+from foundation.screen_text import on_screen
 from profiler_jobs.commands import (
     Asked,
     compare_tables,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress, Work, silent
+from foundation.errors import BadInputError
+from foundation.progress import Progress, Work, silent
 from profiler_jobs.devices.device import OutOfMemory, ProfilingDevice, RunFailure, RunOutcome
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.csv_files import write_csv
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
-from cluster_logs.progress import Progress, clock_time, silent
+from foundation.csv_files import write_csv
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from foundation.progress import Progress, clock_time, silent
 from profiler_jobs.comparison import Comparison, check_self_pairs, compare_profiles
 from profiler_jobs.devices.device import DeviceKind, ProfilingDevice
 from profiler_jobs.devices.opening import SIMULATED, open_device

@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from cluster_logs.errors import BadInputError, LucidError
+from foundation.errors import BadInputError, LucidError
 from profiler_jobs.devices.nvidia import NvidiaTelemetry, open_nvidia
 from profiler_jobs.devices.nvidia_samples import Sample
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.storage import locate, write_atomically
+from foundation.errors import BadInputError
+from foundation.storage import locate, write_atomically
 from profiler_jobs.devices.device import DeviceDescription
 from profiler_jobs.method import Method
 

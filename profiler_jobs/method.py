@@ -7,7 +7,7 @@ every repeat is normalised by its own neighbours, and what does not repeat is re
 
 from dataclasses import dataclass
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from profiler_jobs.devices.device import Window
 from profiler_jobs.profile_table import SPEED_SUSPICIOUS
 from profiler_jobs.tasks import MeasurementTask

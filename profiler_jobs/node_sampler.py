@@ -28,9 +28,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
 from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, SAMPLE_SCHEMA
-from cluster_logs.storage import locate, write_atomically
+from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
+from foundation.storage import locate, write_atomically
 from profiler_jobs.devices.nvidia_library import NvidiaCard, all_cards, library
 from profiler_jobs.devices.nvidia_polls import utilisation
 from profiler_jobs.devices.nvidia_processes import slurm_job

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.storage import locate, write_atomically
+from foundation.errors import BadInputError, NotFoundError
+from foundation.storage import locate, write_atomically
 from profiler_jobs.method import Method
 from profiler_jobs.plan import Plan, PlannedTask
 from profiler_jobs.tasks import parse_task

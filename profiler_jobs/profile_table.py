@@ -17,9 +17,9 @@ from typing import Any, Literal
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.csv_files import as_text, write_csv
-from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.input_roots import admitted, check_opened
+from foundation.csv_files import as_text, write_csv
+from foundation.errors import BadInputError, NotFoundError
+from foundation.input_roots import admitted, check_opened
 
 PROFILE_SCHEMA = pa.schema(
     [

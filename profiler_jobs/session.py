@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.fs as pafs
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress, silent
-from cluster_logs.storage import locate
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
+from foundation.storage import locate
 from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks
 from profiler_jobs.devices.device import ProfilingDevice
 from profiler_jobs.measurement_table import (

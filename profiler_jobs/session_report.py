@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cluster_logs.progress import clock_time
+from foundation.progress import clock_time
 
 _SHOWN = 8  # names in a line
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.measurement_table import FAILED, OUT_OF_MEMORY
 from profiler_jobs.method import Method

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from profiler_jobs.workloads import JobType, find_job_type
 
 SEPARATOR = " + "

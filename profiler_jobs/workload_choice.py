@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from profiler_jobs.workloads import JobType, list_job_types
 
 EVERYTHING, TABLE_1 = "all", "table1"

@@ -4,7 +4,6 @@ Table 1 of Lucid is shared with the synthetic cluster, so that a synthetic job n
 measured; beside it stand workloads of today (`RECENT`).
 """
 
-from cluster_logs.errors import UnknownNameError
 from cluster_logs.synthetic.workload_zoo import (
     RECENT,
     ZOO,
@@ -13,6 +12,7 @@ from cluster_logs.synthetic.workload_zoo import (
     list_job_types,
     step_time_ms,
 )
+from foundation.errors import UnknownNameError
 
 __all__ = [
     "RECENT",

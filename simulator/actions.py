@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from simulator.placement import Placement
 from simulator.snapshot import JobView, NodePool
 

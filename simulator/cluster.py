@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.workload import Job

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.workload import JobProfile
 
 if TYPE_CHECKING:

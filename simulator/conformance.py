@@ -16,7 +16,7 @@ from random import Random
 
 import pandas as pd
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.colocation import ColocationModel

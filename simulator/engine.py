@@ -12,8 +12,8 @@ from operator import attrgetter, itemgetter
 from time import process_time
 from typing import Any
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress, silent
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
 from simulator.action_taker import ActionTaker
 from simulator.actions import PolicyError, Start
 from simulator.agenda import Agenda

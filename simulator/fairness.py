@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 if TYPE_CHECKING:
     import pandas as pd

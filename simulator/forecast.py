@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 
 class Throughput(NamedTuple):

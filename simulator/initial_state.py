@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.event_kinds import EventKind
 from simulator.node_books import Repair
 from simulator.placement import FreeGpus, Placement, Remainder

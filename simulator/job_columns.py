@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_states import JobState
+from foundation.errors import BadInputError
 
 if TYPE_CHECKING:
     import pandas as pd

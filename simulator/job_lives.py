@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from heapq import heappush
 from math import ceil
 
-from cluster_logs.progress import Progress
+from foundation.progress import Progress
 from simulator.actions import PolicyError
 from simulator.agenda import Agenda
 from simulator.colocation import ColocationModel

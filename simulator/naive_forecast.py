@@ -6,7 +6,7 @@ Causal: a bin's values are made of the submissions before it began.
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.forecast import ThroughputForecast
 from simulator.workload import Workload
 

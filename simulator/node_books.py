@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.placement import FreeGpus, Remainder

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
 from simulator.workload import Workload

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.elastic.elastic_policy import SIZES, Sizes

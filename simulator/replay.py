@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress
+from foundation.errors import BadInputError
+from foundation.progress import Progress
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.colocation import BelievedPairs, ColocationModel

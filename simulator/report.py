@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster_logs.csv_files import write_csv
+from foundation.csv_files import write_csv
 from simulator.metrics import by_group
 from simulator.result import SimulationResult
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from simulator.placement import Remainder
 
 WITHOUT = "-without:"  # between an artifact's name and the faults to leave out, separated by commas

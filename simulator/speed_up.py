@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 
 class SpeedUp:

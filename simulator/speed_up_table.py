@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.speed_up import Elasticity, SpeedUp
 
 MEASURED_FILE = Path(__file__).with_name("measured_speed_ups.csv")

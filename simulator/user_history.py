@@ -16,7 +16,7 @@ from collections.abc import Hashable
 import numpy as np
 import pandas as pd
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.workload import Workload
 
 LAST_JOBS = 2

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from cluster_logs.errors import UnknownNameError
 from cluster_logs.expectations.job_suites import JOBS, THROUGHPUT
 from cluster_logs.expectations.model_suites import (
     DURATION_PREDICTIONS,
@@ -13,6 +12,7 @@ from cluster_logs.expectations.model_suites import (
     THROUGHPUT_PREDICTIONS,
 )
 from cluster_logs.expectations.suite import Suite
+from foundation.errors import UnknownNameError
 
 SUITES: Mapping[str, Suite] = {
     suite.name: suite

@@ -14,10 +14,10 @@ from typing import Any
 
 import pandas as pd
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.expectations.offline_pages import make_offline
 from cluster_logs.expectations.run_index import write_run_index
 from cluster_logs.expectations.suite import Check, Level, Severity, Suite
+from foundation.errors import BadInputError
 
 FEW_FAILING_ROWS = "failing_rows_are_few"
 COLUMNS_ARE_THERE = "columns_are_there"

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
-from cluster_logs.input_files import open_input
 from cluster_logs.job_table import TIMESTAMP, conform
 from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, Refusals, is_mig, readable_uuid
 from cluster_logs.quarantine import Accounting
+from foundation.errors import BadInputError
+from foundation.input_files import open_input
 
 
 def _field(name: str, kind: pa.DataType, meaning: str, *, nullable: bool = False) -> pa.Field:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.job_table import TIMESTAMP
 from cluster_logs.metrics.gpu_samples import (
     FIRST_US,
@@ -31,6 +30,7 @@ from cluster_logs.metrics.gpu_samples import (
     readable_uuid,
 )
 from cluster_logs.quarantine import Accounting
+from foundation.errors import BadInputError, UnknownNameError
 
 
 @dataclass(frozen=True)

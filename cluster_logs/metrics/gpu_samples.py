@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
-from cluster_logs.input_files import open_input
 from cluster_logs.job_table import QUARANTINE_SCHEMA, TIMESTAMP, conform
 from cluster_logs.quarantine import Accounting
+from foundation.errors import BadInputError
+from foundation.input_files import open_input
 
 # Names repeat in every row: dictionaries keep ten million samples in memory.
 NAME = pa.dictionary(pa.int32(), pa.string())

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import TIMESTAMP
 from cluster_logs.merging import group_by_key
+from foundation.errors import BadInputError
 
 RUNNING = "running"  # measured while the job ran
 PREDICTED = "predicted"  # from the job's computation graph, before it ran

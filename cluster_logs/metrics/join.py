@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, LucidError
+from foundation.errors import BadInputError, LucidError
 
 DAY_US = 86_400_000_000
 _FOREVER = np.iinfo(np.int64).max // 4

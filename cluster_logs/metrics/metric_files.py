@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
-from cluster_logs.input_files import read_input
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import Refusals, SampleBatch, read_sample_table
 from cluster_logs.quarantine import Accounting
+from foundation.errors import BadInputError
+from foundation.input_files import read_input
 
 _LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
 _LINE = re.compile(

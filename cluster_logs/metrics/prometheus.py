@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from cluster_logs.bounded_http import AnswerLimits, AnswerTooLargeError, BoundedClient, refuse_readable_secret
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import SampleBatch, concat_batches
 from cluster_logs.metrics.metric_files import series_of_response
-from cluster_logs.progress import Progress, Work, silent
+from foundation.bounded_http import AnswerLimits, AnswerTooLargeError, BoundedClient, refuse_readable_secret
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from foundation.progress import Progress, Work, silent
 
 MOST_POINTS = 11_000  # a series and query, by the server's own limit
 TRIES = 4

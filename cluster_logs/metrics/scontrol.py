@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.metrics.allocations import AllocationBatch, check_allocations
 from cluster_logs.metrics.gpu_samples import Refusals
 from cluster_logs.quarantine import Accounting
+from foundation.errors import BadInputError
 
 _FIELD = re.compile(r"(?<!\S)([A-Za-z/:]+)=(\S*)")
 _INDEX = re.compile(r"[0-9]{1,4}")

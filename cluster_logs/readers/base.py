@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from cluster_logs.progress import Progress, silent
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.readers.values import IntArray
 from cluster_logs.slurm_mark import MarkKey
+from foundation.progress import Progress, silent
 
 TableName = Literal["jobs", "throughput", "nodes"]
 

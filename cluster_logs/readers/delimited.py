@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
 from cluster_logs.readers.base import ReadOptions
 from cluster_logs.readers.sieve import RawChunk, Refusal
 from cluster_logs.readers.text_source import TextSource
+from foundation.errors import BadInputError
 
 _QUOTED = re.compile(rb'"[^"]*"')
 _MAX_HEADER_BYTES = 65_536

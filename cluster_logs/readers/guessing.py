@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cluster_logs.errors import BadInputError, LucidError
 from cluster_logs.readers.base import Reader, ReadOptions, read_chunks
 from cluster_logs.readers.nodes_file import READER as NODES
 from cluster_logs.readers.registry import READERS
 from cluster_logs.readers.sacct import EVERY_CLUSTER
+from foundation.errors import BadInputError, LucidError
 
 SAMPLE_BYTES = 256 * 1024
 # Of the sample's rows so many must be good for the file to look like the format; another's columns give none.

@@ -13,15 +13,15 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.input_files import open_input
 from cluster_logs.job_table import JobState, conform
 from cluster_logs.lake import Lake
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, JobColumns, build_jobs
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
-from cluster_logs.storage import locate
+from foundation.errors import BadInputError, NotFoundError
+from foundation.input_files import open_input
+from foundation.storage import locate
 
 # On the way in every column may be absent or null, and a number that is to be whole may be none: the checks
 # refuse the row and say why.

@@ -13,13 +13,13 @@ import pandas as pd
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import to_frame
 from cluster_logs.readers.base import Context, ReadChunk, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.values import FloatArray, is_missing
+from foundation.errors import BadInputError
 
 MAX_NODES = 1_000_000
 

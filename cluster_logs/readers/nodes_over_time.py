@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import TIMESTAMP
 from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
@@ -23,6 +22,7 @@ from cluster_logs.readers.nodes_file import checked_counts, every_row
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME, load_zone
+from foundation.errors import BadInputError
 
 FROM_COLUMNS = ("from", "date")  # the first that is there
 

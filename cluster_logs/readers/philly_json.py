@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import JobColumns, build_jobs
@@ -28,6 +27,7 @@ from cluster_logs.readers.sieve import RawChunk, Refusal, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import parse_instants
+from foundation.errors import BadInputError
 
 JOBS_PER_CHUNK = 10_000
 MAX_JOB_CHARACTERS = 16 * 1024 * 1024

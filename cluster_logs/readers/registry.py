@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from cluster_logs.errors import UnknownNameError
 from cluster_logs.readers import (
     acme,
     alibaba_v2023,
@@ -17,6 +16,7 @@ from cluster_logs.readers import (
     swf,
 )
 from cluster_logs.readers.base import Reader
+from foundation.errors import UnknownNameError
 
 READERS: Mapping[str, Reader] = {
     reader.name: reader

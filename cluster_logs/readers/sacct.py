@@ -30,10 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
-from cluster_logs.errors import BadInputError
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
-from cluster_logs.progress import silent
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import JobColumns, build_jobs
@@ -50,6 +48,8 @@ from cluster_logs.slurm_words import (
     minutes_s,
     slurm_state,
 )
+from foundation.errors import BadInputError
+from foundation.progress import silent
 
 _LAYOUT = Layout(
     required=("jobidraw|jobid", "state", "submit", "start", "end", "alloctres|reqtres"),

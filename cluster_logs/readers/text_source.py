@@ -7,9 +7,9 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.input_files import open_input, shown
-from cluster_logs.progress import Progress, Work, silent
+from foundation.errors import BadInputError
+from foundation.input_files import open_input, shown
+from foundation.progress import Progress, Work, silent
 
 BLOCK_BYTES = 8 * 1024 * 1024
 # A block of short lines is divided: what is made of a line takes more memory than its bytes.

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import numpy.typing as npt
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 # Plausible times: from 1970 on, before 2100. Times outside are refused before they come here.
 FIRST_US = 0

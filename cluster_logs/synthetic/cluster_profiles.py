@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 
 GPUS_PER_NODE = 8
 DAY_S = 86_400.0

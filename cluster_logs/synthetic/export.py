@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cluster_logs.errors import UnknownNameError
 from cluster_logs.synthetic.generator import SyntheticCluster
+from foundation.errors import UnknownNameError
 
 _TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 _WITH_ZONE = _TIME_FORMAT + "+00:00"

@@ -8,7 +8,7 @@ that still fits it; a larger one takes idle nodes and puts its remainder on the 
 import heapq
 from collections.abc import Sequence
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 
 def start_times(

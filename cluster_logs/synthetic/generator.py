@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.cluster_record import SYNTHETIC_SUFFIX, LogOrigin
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_table import JOB_SCHEMA, NODES_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
-from cluster_logs.progress import Progress, silent
 from cluster_logs.synthetic.arrivals import Submissions, draw_submissions
 from cluster_logs.synthetic.cluster_profiles import GPUS_PER_NODE, find_profile
 from cluster_logs.synthetic.fifo_queue import start_times
 from cluster_logs.synthetic.measured_statistics import measure_statistics
 from cluster_logs.synthetic.population import IntArray, Population, build_population
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
 
 # A Wednesday, the first day of Helios' log.
 FIRST_DAY = datetime(2020, 4, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.deciding.live_pools import LivePools, ProfileSource, Profiling, with_profile_facts

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.live_settings import LiveSettings
 from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
 from simulator.elastic.elastic_policy import ElasticPolicy

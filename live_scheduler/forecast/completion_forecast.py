@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cluster_logs.errors import NotFoundError
+from foundation.errors import NotFoundError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.playing import Floats, PlayableCluster, Times, first_and_last

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
-from cluster_logs.errors import LucidError, ServiceUnavailableError
+from foundation.errors import LucidError, ServiceUnavailableError
 from live_scheduler.forecast.completion_forecast import CompletionForecast, forecast
 from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.forecast_messages import (

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.live_pools import with_profile_facts

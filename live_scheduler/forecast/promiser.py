@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.forecast.forecaster import Forecaster

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.hindsight.cluster_sizes import count_nodes
 from live_scheduler.hindsight.decision_log import FirstSight
 from live_scheduler.memory.journal import Happening, JobEvent

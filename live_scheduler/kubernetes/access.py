@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from cluster_logs.bounded_http import AnswerLimits, BoundedClient, json_of
-from cluster_logs.errors import LucidError, ServiceUnavailableError
+from foundation.bounded_http import AnswerLimits, BoundedClient, json_of
+from foundation.errors import LucidError, ServiceUnavailableError
 from live_scheduler.kubernetes.access import ClusterAccess
 
 Json = dict[str, Any]

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import quote
 
-from cluster_logs.errors import ServiceUnavailableError
 from cluster_logs.job_states import JobState
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import (
     Advise,
     Change,

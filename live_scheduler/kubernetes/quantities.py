@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 _FORM = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,2})|(n|u|m|k|Ki?|Mi?|Gi?|Ti?|Pi?|Ei?))?")
 _SUFFIXES: dict[str | None, Fraction] = {

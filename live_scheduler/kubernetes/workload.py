@@ -12,8 +12,8 @@ from functools import cached_property
 from math import ceil
 from typing import Any, NamedTuple
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_states import JobState
+from foundation.errors import BadInputError
 from live_scheduler.kubernetes.quantities import parse_quantity, whole
 
 # What this product writes on a workload: what it was given, what it had before, what its user is told.

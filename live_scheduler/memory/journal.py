@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.append_only import append_lines
 
 # Releases are trained weekly at the most seldom; a rollback goes back by a few of them.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob
 from live_scheduler.memory.journal import Happening, JobEvent
 from lucid_models.duration.queue_scorer import QueueScorer

@@ -18,9 +18,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from cluster_logs.private_files import private_folder
-from cluster_logs.process_lock import ProcessLock, holder
+from foundation.errors import BadInputError, ServiceUnavailableError
+from foundation.private_files import private_folder
+from foundation.process_lock import ProcessLock, holder
 from live_scheduler.adapter import Change, PriorityRange
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode

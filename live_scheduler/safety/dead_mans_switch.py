@@ -24,8 +24,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
-from cluster_logs.process_lock import ProcessLock, is_held
+from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
+from foundation.process_lock import ProcessLock, is_held
 from live_scheduler.adapter import ClusterAdapter
 from live_scheduler.live_settings import LiveSettings, Mode, settings_from
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from cluster_logs.process_lock import ProcessLock, holder
+from foundation.errors import BadInputError, ServiceUnavailableError
+from foundation.process_lock import ProcessLock, holder
 from live_scheduler.adapter import ClusterAdapter
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import (

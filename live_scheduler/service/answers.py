@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from cluster_logs.errors import NotFoundError, ServiceUnavailableError
+from foundation.errors import NotFoundError, ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.forecast.promise_quality import KeptPromise, PromiseErrors, by_policy_and_release

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from cluster_logs.bounded_http import AnswerLimits, BoundedClient, refuse_readable_secret
-from cluster_logs.errors import (
+from foundation.bounded_http import AnswerLimits, BoundedClient, refuse_readable_secret
+from foundation.errors import (
     BadInputError,
     LucidError,
     NotFoundError,

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.decision import Decision

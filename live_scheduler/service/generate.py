@@ -7,7 +7,7 @@ stale. Needs grpcio-tools, which developers have.
 import sys
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 ROOT = Path(__file__).parents[2]
 PROTO = "live_scheduler/service/scheduler.proto"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.deciding.decision import QueuePlace
 from live_scheduler.deciding.live_policies import live_policy

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from live_scheduler.service import answers, live_messages, schema
 from live_scheduler.service.job_account import explanation_of, first_sight_in_words
 from live_scheduler.service.source import LiveSource

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cluster_logs.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
+from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from live_scheduler.service.schema import Problem
 
 MEDIA_TYPE = "application/problem+json"

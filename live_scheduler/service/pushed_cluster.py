@@ -9,7 +9,7 @@ import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Change, PriorityRange, Refusal, SetPriority, WriteBack
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.daemon import Daemon

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 import grpc
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.service import scheduler_pb2_grpc, schema
 from live_scheduler.service.operations import Operations
 from live_scheduler.service.problems import problem_of

@@ -8,7 +8,7 @@ from threading import Event, Thread
 import uvicorn
 from starlette.types import ASGIApp
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.service.connections import guarded_protocol
 
 _log = logging.getLogger(__name__)

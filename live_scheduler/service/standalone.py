@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.process_lock import ProcessLock
+from foundation.errors import BadInputError
+from foundation.process_lock import ProcessLock
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.forecast.forecaster import Forecaster

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
-from cluster_logs.private_files import private_folder
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from foundation.private_files import private_folder
 
 TOKEN_FILE = "token"  # noqa: S105  (a file's name)
 ENDPOINT_FILE = "endpoint.json"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.decision_maker import DecisionMaker

@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from live_scheduler.service import schema
 from live_scheduler.service.metrics import CONTENT_TYPE, ServiceMetrics
 from live_scheduler.service.operations import Operations

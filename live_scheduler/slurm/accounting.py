@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.slurm_mark import MarkKey, texts_like_marks
 from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR
+from foundation.errors import BadInputError
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.adapter import Change, PriorityRange, Refusal, WriteBack
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.slurm import backfill, ended_jobs

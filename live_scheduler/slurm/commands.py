@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError, UnknownNameError
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError, UnknownNameError
 from live_scheduler.slurm.job_states import PHASE_OF_STATE, Phase, parse_state
 
 CALL_LIMIT_S = 60.0

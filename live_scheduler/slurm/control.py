@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.slurm_mark import SlurmMark, Stage, texts_like_marks
+from foundation.errors import BadInputError
 from live_scheduler.adapter import (
     Advise,
     Change,

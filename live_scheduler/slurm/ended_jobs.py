@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.job_states import JobState
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.slurm_words import gpus_of_tres, slurm_state
+from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
 from live_scheduler.slurm.commands import call

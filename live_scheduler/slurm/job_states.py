@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 
 
 class Phase(StrEnum):

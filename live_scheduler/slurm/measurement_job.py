@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from live_scheduler.slurm.commands import JobRequest, JobStatus
 from live_scheduler.slurm.job_states import Phase
 from profiler_jobs.measurement_table import FAILED, MEASURED, OUT_OF_MEMORY, read_measurements

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_logs.errors import ServiceUnavailableError
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.slurm_words import elapsed_s
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import LiveNode
 from live_scheduler.slurm.accounting import gpus_of_gres
 from live_scheduler.slurm.commands import call

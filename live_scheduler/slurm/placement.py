@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.host_lists import expand_hosts
+from foundation.errors import BadInputError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.accounting import gpus_of_gres
 from live_scheduler.slurm.commands import call

@@ -22,10 +22,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.slurm_words import elapsed_s, gpus_of_tres
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.job_comment import JobComment

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterator
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 
 # What `--delimiter` is to be: nobody can have guessed it.
 FIELD_END = f"\x1f{secrets.token_hex(8)}"

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.slurm.commands import no_answer, not_yet, plain_environment
 
 # Lines on their way at once.

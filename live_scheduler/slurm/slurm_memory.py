@@ -4,9 +4,9 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cluster_logs.errors import LucidError
 from cluster_logs.mark_key import MARK_KEY_FILE, make_mark_key
 from cluster_logs.slurm_mark import MarkKey
+from foundation.errors import LucidError
 from live_scheduler.slurm.overwritten import Overwritten
 
 logger = logging.getLogger("lucid.live")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.duration.job_keys import (
     UNNAMED,
     join_key,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.progress import Progress, silent
+from foundation.progress import Progress, silent
 from lucid_models.duration.features import DurationFeatureState
 
 _START, _END = 0, 1

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress, silent
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
 from lucid_models.duration.bucket_choice import choose_buckets

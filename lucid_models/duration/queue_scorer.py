@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.additive_scorer import Term
 from lucid_models.bin_finder import BinFinder
 from lucid_models.duration.features import DurationFeatureState

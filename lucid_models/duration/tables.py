@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.duration.features import FACTS, LEVELS, DurationFeatureState
 from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.job_replay import JobStream

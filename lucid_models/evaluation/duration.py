@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress, silent
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
 from lucid_models.duration import rival_estimates
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, epoch_seconds
 from lucid_models.duration.scorer import DurationScorer

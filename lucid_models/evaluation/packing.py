@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, UnknownNameError
-from cluster_logs.progress import Progress, silent
+from foundation.errors import BadInputError, UnknownNameError
+from foundation.progress import Progress, silent
 from lucid_models.evaluation import baselines
 from lucid_models.evaluation.packing_rivals import CONTENDERS, Contender, Judge, Known
 from lucid_models.packing.model import FEATURES, PackingSettings, feature_matrix, label_configurations

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import read_throughput_file
-from cluster_logs.progress import Progress, silent
-from cluster_logs.regular_files import read_regular
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
+from foundation.regular_files import read_regular
 from lucid_models.evaluation import authors_recipes, baselines, black_boxes
 from lucid_models.evaluation.measures import Floats, Row, compared, cpu_timed, predict_timed
 from lucid_models.throughput.features import WEEK_S

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import UnknownNameError
-from cluster_logs.progress import Progress, silent
+from foundation.errors import UnknownNameError
+from foundation.progress import Progress, silent
 from lucid_models.evaluation.black_boxes import available
 from lucid_models.evaluation.measures import Row, cpu_timed, predict_timed
 from lucid_models.utilisation.graph_features import GraphFeatures

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.catalogue import load_catalogue_entry
 
 _LIMITS: Mapping[str, tuple[str, ...]] = {

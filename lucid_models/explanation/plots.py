@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.amounts import human_duration, time_unit
 from lucid_models.explanation.axes import FeatureAxis, feature_axis, feature_words
 from lucid_models.explanation.figures import new_figure, save_figure

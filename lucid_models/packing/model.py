@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.model_format import Fields, make_document
 from lucid_models.packing.completion import complete_pairs
 from lucid_models.packing.pairwise import PairwiseScorer, read_pairwise, require_pairwise

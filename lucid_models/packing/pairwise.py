@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.model_format import Fields

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, fit_bags, scorer_of
 from lucid_models.packing.pairwise import NOBODY, PAIR_FEATURES, PairwiseScorer, pair_features

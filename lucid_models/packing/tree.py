@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.model_format import Fields
 from lucid_models.packing.reasons import packing_reason
 from lucid_models.tree_scorer import LEAF, TreeScorer

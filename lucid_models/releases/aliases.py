@@ -22,7 +22,7 @@ import json
 import uuid
 from dataclasses import dataclass
 
-from cluster_logs.errors import ReleaseRefusedError
+from foundation.errors import ReleaseRefusedError
 from lucid_models.registry import Registry
 
 CHAMPION = "champion"

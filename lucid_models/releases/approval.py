@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cluster_logs.errors import ReleaseRefusedError
+from foundation.errors import ReleaseRefusedError
 from lucid_models.releases.manifest import release_name
 
 APPROVED, REFUSED = "approved", "refused"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.leftovers import scratch_folder
+from foundation.errors import BadInputError, NotFoundError
+from foundation.leftovers import scratch_folder
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, ReleaseManifest
 

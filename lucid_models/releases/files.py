@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cluster_logs.errors import LucidError, ReleaseRefusedError
+from foundation.errors import LucidError, ReleaseRefusedError
 from lucid_models.model_format import MAX_FILE_BYTES, parse_model
 from lucid_models.releases.manifest import MODEL_KINDS, ReleaseManifest
 from lucid_models.scoring import (

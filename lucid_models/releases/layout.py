@@ -5,7 +5,7 @@ This module needs the standard library only: the light client says it too.
 
 from collections.abc import Sequence
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.releases.manifest import OLD_RELEASE_NAME
 
 MIGRATED_TAG = "migrated"  # of the old registered model: when its releases were copied

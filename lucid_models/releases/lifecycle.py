@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
-from cluster_logs.leftovers import scratch_folder
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from foundation.leftovers import scratch_folder
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.model_format import parse_model
 from lucid_models.packing.model import PackingAnalyzeModel

@@ -34,7 +34,7 @@ from datetime import datetime
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.errors import BadInputError, ReleaseRefusedError
+from foundation.errors import BadInputError, ReleaseRefusedError
 
 FORMAT_VERSION = 3
 # The one registered model of all clusters, until format version 2; `lucid release migrate` reads it.

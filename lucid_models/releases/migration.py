@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster_logs.errors import NotFoundError, ReleaseRefusedError
+from foundation.errors import NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, settle
 from lucid_models.releases.approval import APPROVED, VerdictTags

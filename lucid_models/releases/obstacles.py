@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cluster_logs.errors import LucidError, NotFoundError, ReleaseRefusedError
+from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.files import load_release_scorers
 from lucid_models.releases.store import check_not_rolled_back, check_provenance, check_verdict, read_release

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cluster_logs.errors import LucidError, NotFoundError, ReleaseRefusedError
+from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.approval import (
     APPROVED,

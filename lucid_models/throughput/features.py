@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.model_format import Fields, FormatVersionError
 
 # Raised whenever a feature is added, dropped or computed in another way.

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from lucid_models.model_format import CorruptModelError, Fields, make_document
 from lucid_models.throughput.scorer import SERIES, ThroughputScorer
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.throughput.features import DAY_S, LEVEL, WEEK_S, ThroughputFeatures

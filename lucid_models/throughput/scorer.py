@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
 from lucid_models.throughput.features import DAY_S, LEVEL, ThroughputFeatures

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 # No network that a GPU could train comes near; a larger number is a broken or a hostile file.
 LARGEST = 1e18

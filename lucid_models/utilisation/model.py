@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.margins import Margins, level_of_cost
 from lucid_models.utilisation.memory import MemoryModel, memory_terms

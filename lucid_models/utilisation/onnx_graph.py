@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from lucid_models.utilisation.graph_features import LARGEST, GraphFeatures
 
 # A protobuf message cannot be larger; weights of larger networks lie in files beside it, which nobody reads.

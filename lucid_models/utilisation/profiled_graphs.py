@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.step_model import Columns, columns_of
 

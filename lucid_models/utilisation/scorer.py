@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.model_format import Fields, make_document
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.margins import Margins

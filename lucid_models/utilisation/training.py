@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from cluster_logs.progress import Progress, silent
+from foundation.progress import Progress, silent
 from lucid_models.evaluation.utilisation import OURS, evaluate_utilisation
 from lucid_models.explanation.model_card import CardFacts
 from lucid_models.training_data import profile_dataset

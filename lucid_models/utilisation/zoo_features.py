@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
 
 TABLE = "zoo_features.csv"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster_logs.progress import Progress, silent
+from foundation.progress import Progress, silent
 
 
 @contextmanager

@@ -16,9 +16,9 @@ import pandas as pd
 import pyarrow.fs as pafs
 
 from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.storage import list_files, locate
-from pipeline.profile_store import (
+from foundation.errors import BadInputError, NotFoundError
+from foundation.storage import list_files, locate
+from pipeline.profiling.profile_store import (
     PROFILES,
     ProfileReport,
     read_profile_set,

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 
 if TYPE_CHECKING:  # a command line that only names them starts without NumPy
     from profiler_jobs.plan import PairRanking

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.devices.opening import kind_of_device
 from profiler_jobs.method import Method

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster_logs.errors import (
+from foundation.errors import (
     NotFoundError,
     ServiceUnavailableError,
 )
-from cluster_logs.progress import Progress, silent
+from foundation.progress import Progress, silent
 from pipeline.profiling.device_lock import only_user_of
 from pipeline.profiling.measurement_store import (
     adopt_leftovers,

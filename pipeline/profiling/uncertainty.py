@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.packing.pairwise import LOWEST_SPEED, pair_features
 from lucid_models.packing.pairwise_training import fit_mean_speed, read_pair_table
 from lucid_models.packing.tree import FEATURES, PackingSettings

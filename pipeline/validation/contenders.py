@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.deciding.sharing_beliefs import PairModel, believed_pairs
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s, user_name_s

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.throughput.model import binned_series
 from lucid_models.throughput.scorer import SERIES, ThroughputScorer
 from simulator.forecast import ThroughputForecast

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import ReleaseRefusedError
+from foundation.errors import ReleaseRefusedError
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.evaluation.baselines import majority_class
 from lucid_models.packing.model import label_configurations

@@ -20,16 +20,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from cluster_logs.lake import Lake
-from cluster_logs.leftovers import scratch_folder
-from cluster_logs.progress import Progress, silent
 from cluster_logs.validation import validate_table
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from foundation.leftovers import scratch_folder
+from foundation.progress import Progress, silent
+from foundation.run_manifest import frame_sha256, run_manifest
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
-from pipeline.front_choice import amount
-from pipeline.release_settings import GateSettings, gate_settings
-from pipeline.run_manifest import frame_sha256, run_manifest
+from pipeline.release.release_settings import GateSettings, gate_settings
+from pipeline.search.pareto.front_choice import amount
 from pipeline.validation.contenders import (
     Contender,
     LoadedRelease,

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import PROFILE, RUNNING
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.known_profiles import LOG, profiles_known_at, with_own_metrics
-from pipeline.cluster_events import lake_sizes
-from pipeline.profile_store import measured_or_simulated
-from pipeline.windows import submission_span
+from pipeline.profiling.profile_store import measured_or_simulated
+from pipeline.replay.cluster_events import lake_sizes
+from pipeline.training.windows import submission_span
 from profiler_jobs.profile_table import ProfileSet
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cluster_logs.disk_errors import disk_error
-from cluster_logs.errors import DiskError, LucidError, ServiceUnavailableError
+from foundation.disk_errors import disk_error
+from foundation.errors import DiskError, LucidError, ServiceUnavailableError
 from lucid_airflow.run_notes import note_run
 
 # What a command calls otherwise than a form; the rest differ by dashes, and by `_uri` where a file is named.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 HANDED_ON = "announced"  # in a run's conf: what the run before it has left
 REST_KEY = "rest"  # the XCom of what this run leaves

@@ -28,9 +28,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.environment import read_json_object, read_switch
-from cluster_logs.errors import BadInputError
-from cluster_logs.input_roots import InputRoots
+from foundation.environment import read_json_object, read_switch
+from foundation.errors import BadInputError
+from foundation.input_roots import InputRoots
 
 
 def lake_uri() -> str:

@@ -14,8 +14,8 @@ Job logs lie in `slurm/` below LUCID_STATE_DIR, unless the setting `log_dir` nam
 import os
 from typing import Any
 
-from cluster_logs.environment import read_json_object
-from cluster_logs.errors import BadInputError
+from foundation.environment import read_json_object
+from foundation.errors import BadInputError
 from lucid_airflow import settings
 
 

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Collection, Sequence
 
-from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from profiler_jobs.devices.device import DeviceDescription, DeviceKind, SharingMode, Telemetry
 from profiler_jobs.devices.nvidia_library import (
     EXCLUSIVE_PROCESS,

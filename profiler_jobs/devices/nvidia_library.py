@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cluster_logs.errors import NotFoundError, ServiceUnavailableError
+from foundation.errors import NotFoundError, ServiceUnavailableError
 
 _MIB = 1024.0 * 1024.0
 PROHIBITED, EXCLUSIVE_PROCESS = 2, 3  # NVML_COMPUTEMODE_...

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from profiler_jobs.devices.device import Telemetry
 from profiler_jobs.devices.nvidia_samples import (
     Sample,

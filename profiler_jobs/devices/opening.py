@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices.device import DeviceKind, ProfilingDevice
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.nvidia import open_nvidia

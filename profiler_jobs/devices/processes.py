@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from statistics import median
 from types import TracebackType
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices.device import (
     DeviceDescription,
     DeviceKind,

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import profiler_jobs
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from profiler_jobs.workers.worker import run_worker
 from profiler_jobs.workers.worker_protocol import Channel, ChannelClosedError, Message
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 # An interval is a stall when it is this many times the stretch's median, and longer than any time slice by
 # which processes share a device or a processor.

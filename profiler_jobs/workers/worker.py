@@ -10,7 +10,7 @@ import time
 import traceback
 from typing import Any
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from profiler_jobs.workers.step_timer import CudaTimer, HostTimer, StepTimer
 from profiler_jobs.workers.worker_protocol import Channel, ChannelClosedError, Message
 from profiler_jobs.workloads import find_job_type

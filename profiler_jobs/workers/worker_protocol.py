@@ -19,7 +19,7 @@ import select
 import socket
 from typing import Any
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 
 Message = dict[str, Any]
 

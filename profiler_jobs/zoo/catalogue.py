@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from profiler_jobs.workloads import RECENT, ZOO, JobType
 from profiler_jobs.zoo.training_step import Build
 

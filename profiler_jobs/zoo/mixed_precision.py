@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 
 @dataclass(frozen=True)

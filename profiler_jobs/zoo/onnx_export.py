@@ -22,7 +22,7 @@ import torch
 from onnx_ir.passes import Sequential, common
 from onnxscript import optimizer
 
-from cluster_logs.progress import Progress, Work, reporting, silent
+from foundation.progress import Progress, Work, reporting, silent
 from profiler_jobs.workloads import JobType, all_job_types
 from profiler_jobs.zoo.catalogue import load_build
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from simulator.workload import JobProfile
 
 TYPE_COLUMNS = ("model", "dataset", "batchsize", "amp")

@@ -10,9 +10,9 @@ from math import inf, isinf
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.errors import BadInputError, UnknownNameError
-from cluster_logs.input_roots import admitted, check_opened
-from cluster_logs.regular_files import open_regular
+from foundation.errors import BadInputError, UnknownNameError
+from foundation.input_roots import admitted, check_opened
+from foundation.regular_files import open_regular
 from simulator.elastic.rules.wfq import WfqConfig
 
 FORMAT_VERSION = 1

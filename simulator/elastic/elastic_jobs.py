@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Workload
 

@@ -11,7 +11,7 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any, Literal
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
 from simulator.elastic.active_job import ActiveJob, Crowd

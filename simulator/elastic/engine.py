@@ -10,8 +10,8 @@ from heapq import heapify, heappop, heappush
 from math import inf, isfinite
 from time import process_time
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.progress import Progress, silent
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
 from simulator.actions import PolicyError
 from simulator.elastic.active_job import ActiveJob, Crowd, to_microsecond
 from simulator.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool

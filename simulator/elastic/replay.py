@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster_logs.progress import Progress
+from foundation.progress import Progress
 from simulator.cluster import ClusterSpec
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import Pool

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.gate.bootstrap import PairedChange
 from simulator.gate.metrics import (
     EstimateCheck,

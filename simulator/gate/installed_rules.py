@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cluster_logs.environment import read_json_object
-from cluster_logs.errors import BadInputError
+from foundation.environment import read_json_object
+from foundation.errors import BadInputError
 from simulator.gate.rules import GateRules
 
 VARIABLE = "LUCID_GATE_RULES"

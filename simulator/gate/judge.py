@@ -23,7 +23,7 @@ says what follows.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.gate.bootstrap import RELIABLE_BLOCKS, PairedChange, block_numbers
 from simulator.gate.constraints import (
     PROVING_WINDOW,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.elastic.metrics import prediction_error_pct
 from simulator.metrics import bounded_slowdown
 

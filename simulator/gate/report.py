@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.csv_files import write_rows
+from foundation.csv_files import write_rows
 from simulator.gate.constraints import number
 from simulator.gate.metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
 from simulator.gate.verdict import Constraint, Verdict

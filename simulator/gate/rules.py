@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 
 # name -> the quantile of the job table's column, or None for the mean
 OBJECTIVES: dict[str, tuple[str, float | None]] = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 FORMAT_VERSION = 1
 LATENCY = "decision_latency_ms"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Action, Preempt, Start
 from simulator.job_queue import Entry, QueueWalk
 from simulator.placement import FreeGpus, Placement

@@ -10,7 +10,7 @@ submission. Gaps are backfilled by EASY (`simulator/mechanisms/backfill.py`), as
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
 from simulator.mechanisms.backfill import Backfill, Beliefs, Rank

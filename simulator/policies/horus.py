@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.cluster import ClusterSpec
 from simulator.mechanisms.gpu_sharers import GpuSharers

@@ -7,7 +7,7 @@ Its stages are modules of their own in `simulator.stages`: the non-intrusive pro
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Action
 from simulator.artifact_rules.earlier_stage import EarlierStage
 from simulator.cluster import ClusterSpec

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Start
 from simulator.policy import Policy, start_from_front, start_in_order
 from simulator.snapshot import JobView, NodePool, Snapshot

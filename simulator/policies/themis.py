@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.elastic.allocation import AllocationRule
 from simulator.elastic.elastic_policy import ElasticPolicy, ElasticSettings
 from simulator.elastic.rules import themis

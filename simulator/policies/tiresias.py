@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Action
 from simulator.mechanisms.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.policy import Policy

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.stages.binder import BinderSettings
 from simulator.stages.pair_rule import PairRuleSettings
 

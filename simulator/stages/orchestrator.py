@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Start
 from simulator.placement import FreeGpus
 from simulator.policy import RankByColumns

@@ -7,7 +7,7 @@ knows who the partner is.
 from dataclasses import dataclass
 from typing import Literal
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.colocation import BelievedPairs
 from simulator.snapshot import JobView
 from simulator.stages.settings import StageSettings

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Action, Loan, Preempt, Reclaim, Start
 from simulator.cluster import ClusterSpec
 from simulator.forecast import Throughput

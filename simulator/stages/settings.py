@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 
 
 @dataclass(frozen=True)

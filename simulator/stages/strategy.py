@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.forecast import Throughput, ThroughputForecast
 from simulator.snapshot import Snapshot
 from simulator.stages.settings import StageSettings

@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.cluster_changes import ClusterChange, NodeFailure
 from simulator.node_books import cpu_pool
 from simulator.placement import Placement

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from simulator.snapshot import RunState
 from simulator.watching.waiting import CAUSE_COLUMNS, CAUSE_NAMES, WaitCause
 

@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 from bench_simulator import commit, machine
 
+from experiments.pages import publish
+from experiments.policies.pcs_agreement import trace
 from simulator.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
 from simulator.elastic.configurations import PUBLISHED
 from simulator.elastic.engine import ElasticSimulation, play_forward
@@ -29,8 +31,6 @@ from simulator.elastic.rules.elastic_fifo import ElasticFifo
 from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
 from simulator.elastic.rules.themis import Themis
 from simulator.elastic.rules.wfq import WeightedFairQueuing
-from simulator.studies.pages import publish
-from simulator.studies.pcs_agreement import trace
 from simulator.workload import Workload
 
 POOL = Pool(64)

@@ -23,6 +23,7 @@ import numpy as np
 from bench_scoring import make_log
 from bench_simulator import commit, machine
 
+from experiments.pages import publish
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
@@ -31,7 +32,6 @@ from live_scheduler.memory.journal import Happening, JobEvent
 from live_scheduler.memory.online_state import OnlineState
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.scoring import DurationScorer, scorer_from_document
-from simulator.studies.pages import publish
 
 TRAINING_JOBS = 8_000
 VIRTUAL_CLUSTERS, NODES_EACH, GPUS = 9, 16, 8

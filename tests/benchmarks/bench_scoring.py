@@ -23,12 +23,12 @@ import numpy as np
 import pandas as pd
 from bench_simulator import commit, machine
 
+from experiments.pages import publish
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import scorer_of
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.scoring import DurationScorer, scorer_from_document
-from simulator.studies.pages import publish
 
 SEED = 20_200_401
 TRAINING_JOBS = 8_000

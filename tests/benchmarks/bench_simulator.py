@@ -17,7 +17,7 @@ from large_simulations import million_table, month_table
 from simulator_scaling import idle_table, queue_table
 from simulator_speed import speed_table
 
-from simulator.studies.pages import publish
+from experiments.pages import publish
 
 ROOT = Path(__file__).parents[2]
 PARTS: Mapping[str, tuple[str, Callable[[], list[str]]]] = {

@@ -21,8 +21,8 @@ import numpy as np
 from bench_simulator import commit, machine
 from training_table import FEATURES, NAMES, training_table
 
+from experiments.pages import publish
 from lucid_models.boosting import BoostingSettings, affordable, boost
-from simulator.studies.pages import publish
 
 ROWS = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 TEST_ROWS = 200_000

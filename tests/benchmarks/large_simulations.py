@@ -19,10 +19,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.synthetic.generator import synthesize
+from experiments.policies.agreement import Slice
 from simulator.cluster import ClusterSpec
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
-from simulator.studies.agreement import Slice
 from simulator.workload import Workload
 
 SATURN, MONTH_DAYS = "helios-saturn", 30

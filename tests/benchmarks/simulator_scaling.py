@@ -10,10 +10,10 @@ from simulator_speed import reference_slice
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from experiments.policies.agreement import Slice
 from simulator.cluster import ClusterSpec
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
-from simulator.studies.agreement import Slice
 from simulator.workload import Job, JobProfile, Workload
 
 IDLE_NODES = 400  # so that hardly any job waits, whether its week takes one week or ten

@@ -11,10 +11,10 @@ from fifo_loop import fifo_starts
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from experiments.policies.agreement import Slice, load_slice
 from simulator.conformance import sample_workload
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
-from simulator.studies.agreement import Slice, load_slice
 
 # Jobs per CPU second of the Lucid artifact's simulator on the same week, as published with the reference
 # schedules (reference/README.md): on 48 nodes, and of its Lucid on 64.

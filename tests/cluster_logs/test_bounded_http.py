@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from requests.utils import should_bypass_proxies
 
-from cluster_logs.bounded_http import AnswerLimits, BoundedClient, json_of, refuse_readable_secret
-from cluster_logs.errors import BadInputError, LucidError, ServiceUnavailableError
+from foundation.bounded_http import AnswerLimits, BoundedClient, json_of, refuse_readable_secret
+from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from lucid_models.registry import Registry
 from tests.hostile_server import HostileServer, hostile_server
 

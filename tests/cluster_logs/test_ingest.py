@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from cluster_logs import bad_rows, spool
-from cluster_logs.errors import BadInputError, BadRow, LucidError, TooManyBadRowsError
 from cluster_logs.ingest import IngestReport, ingest_log, read_jobs_file, read_throughput_file
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.text_source import TextSource
+from foundation.errors import BadInputError, BadRow, LucidError, TooManyBadRowsError
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.disk_errors import disk_error
-from cluster_logs.errors import LucidError
 from cluster_logs.ingest import read_jobs_file
-from cluster_logs.input_files import open_input, read_input
+from foundation.disk_errors import disk_error
+from foundation.errors import LucidError
+from foundation.input_files import open_input, read_input
 
 SAMPLE = (Path(__file__).parent / "data" / "helios.csv").read_bytes()
 
@@ -134,7 +134,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "pipeline.cli.main",
+        "lucid_cli.main",
         "ingest",
         "--format",
         "helios",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import BadInputError
-from cluster_logs.input_files import open_located
-from cluster_logs.input_roots import InputRoots, admitted, reading_only_from
 from cluster_logs.readers.text_source import TextSource
-from cluster_logs.storage import locate
+from foundation.errors import BadInputError
+from foundation.input_files import open_located
+from foundation.input_roots import InputRoots, admitted, reading_only_from
+from foundation.storage import locate
 from profiler_jobs.profile_table import read_solo_profiles
 from simulator.elastic.configurations import load_configuration
 

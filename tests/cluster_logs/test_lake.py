@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs import storage
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.job_table import JOB_SCHEMA, to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.merging import merge_jobs
 from cluster_logs.throughput import derive_throughput
+from foundation import storage
+from foundation.errors import BadInputError, NotFoundError
 
 DAY = pd.Timestamp("2020-04-01", tz="UTC")
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.leftovers import held, scratch_folder, sweep
-from cluster_logs.process_identity import is_gone, own_process
-from cluster_logs.storage import TEMPORARY_PREFIX, locate, sweep_unfinished, write_atomically
+from foundation.leftovers import held, scratch_folder, sweep
+from foundation.process_identity import is_gone, own_process
+from foundation.storage import TEMPORARY_PREFIX, locate, sweep_unfinished, write_atomically
 from lucid_models.registry import PROCESS_TAG, Registry
 
 WORKS = """
 import sys, time
-from cluster_logs.leftovers import scratch_folder
-from cluster_logs.process_identity import own_process
-from cluster_logs.storage import locate, write_atomically
+from foundation.leftovers import scratch_folder
+from foundation.process_identity import own_process
+from foundation.storage import locate, write_atomically
 def write(sink):
     sink.write(b"half")
     print(folder, own_process(), flush=True)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.metrics.allocations import ALLOCATION_SCHEMA, allocations_from_labels
 from cluster_logs.metrics.gpu_samples import SAMPLE_SCHEMA
 from cluster_logs.metrics.join import JoinSettings, join_samples
+from foundation.errors import BadInputError
 
 DAY_US = 86_400_000_000
 EPOCH = 1_600_041_600  # 2020-09-14 00:00 UTC

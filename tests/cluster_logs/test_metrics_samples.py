@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.allocations import read_allocations, read_gpu_map
@@ -18,6 +17,7 @@ from cluster_logs.metrics.gpu_samples import SampleBatch
 from cluster_logs.metrics.job_metrics import fold_days, last_known
 from cluster_logs.metrics.metric_files import read_samples_file
 from cluster_logs.metrics.scontrol import read_scontrol
+from foundation.errors import BadInputError, UnknownNameError
 
 A, B = (f"GPU-{n:08d}-0000-0000-0000-000000000000" for n in (1, 2))
 T0 = 1_709_283_600

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
+from foundation.errors import BadInputError
 
 
 def read(tmp_path, text, **options):

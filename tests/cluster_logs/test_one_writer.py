@@ -9,11 +9,11 @@ import pytest
 
 from cluster_logs import cluster_lock, cluster_writes
 from cluster_logs.cluster_lock import StoreLock
-from cluster_logs.errors import ClusterBusyError, HalfWrittenError
 from cluster_logs.ingest import ingest_log
 from cluster_logs.lake import Lake
-from cluster_logs.storage import locate
 from cluster_logs.validation import validate_lake
+from foundation.errors import ClusterBusyError, HalfWrittenError
+from foundation.storage import locate
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 DAYS, ROWS_A_DAY = 4, 25

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
 from simulator.workload import Workload
 

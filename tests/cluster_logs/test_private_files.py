@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.private_files import private_database, private_folder
+from foundation.private_files import private_database, private_folder
 from live_scheduler.append_only import append_lines
 from live_scheduler.service.state_files import token_of, write_endpoint
 from live_scheduler.state_folder import state_folder
+from local_stack.supervisor import write_private
 from lucid_models.registry import Registry
 from pipeline import settings
-from pipeline.supervisor import write_private
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from cluster_logs.progress import Work, clock_time, lines, reporting
+from foundation.progress import Work, clock_time, lines, reporting
 
 
 class Clock:

@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 
 from cluster_logs import removal
 from cluster_logs.cluster_record import LogOrigin
-from cluster_logs.errors import BadInputError, HalfWrittenError, NotFoundError
 from cluster_logs.ingest import ingest_log
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake
+from foundation.errors import BadInputError, HalfWrittenError, NotFoundError
+from lucid_cli.main import app
 from lucid_models.training_data import read_training_jobs, read_training_throughput
-from pipeline.cli.main import app
-from pipeline.ingestion import ingest_cluster
+from pipeline.ingest.ingestion import ingest_cluster
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 AT, END = "2020-04-01 08:00:00", "2020-04-01 09:00:00"

@@ -7,7 +7,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.ingest import IngestReport, ingest_log
 from cluster_logs.job_table import (
     JOB_SCHEMA,
@@ -21,6 +20,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.quarantine import REASONS, SKIP_RULES
 from cluster_logs.readers.registry import READERS, load_reader
 from cluster_logs.readers.text_source import TextSource
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 
 DATA = Path(__file__).parent / "data"
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.readers.guessing import likely_formats
 from cluster_logs.readers.registry import READERS
+from foundation.errors import BadInputError
 
 DATA = Path(__file__).parent / "data"
 # Two published clusters of one layout.

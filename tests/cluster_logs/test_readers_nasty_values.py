@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import LucidError
 from cluster_logs.readers.base import ReadOptions, read_chunks
 from cluster_logs.readers.registry import READERS
 from cluster_logs.readers.text_source import MAX_LINE_BYTES
+from foundation.errors import LucidError
 
 DATA = Path(__file__).parent / "data"
 OPTIONS = ReadOptions("venus")

@@ -5,11 +5,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import ingest_log, read_jobs_file, read_throughput_file
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.slurm_words import DEFAULT_FIELDS, SLURM_STATES, elapsed_s, gpus_of_tres, slurm_state
+from foundation.errors import BadInputError
 
 DATA = Path(__file__).parent / "data"
 

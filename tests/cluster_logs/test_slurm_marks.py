@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.ingest import IngestReport, ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import MARK_KEY_FILE, make_mark_key, read_mark_key
 from cluster_logs.slurm_mark import MarkKey, SlurmMark, Stage, texts_like_marks
 from cluster_logs.slurm_words import UNIT_SEPARATOR
-from pipeline.mark_keys import mark_key_of
+from foundation.errors import BadInputError, NotFoundError
+from pipeline.ingest.mark_keys import mark_key_of
 
 KEY = MarkKey("venus", b"a secret of tests")
 # The last ones are written by anybody, and by admins.

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.ingest import ingest_log
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA
 from cluster_logs.lake import Lake
@@ -19,6 +18,7 @@ from cluster_logs.synthetic.export import write_log
 from cluster_logs.synthetic.fifo_queue import start_times
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake
 from cluster_logs.synthetic.workload_zoo import list_job_types
+from foundation.errors import BadInputError, UnknownNameError
 
 
 @pytest.fixture(scope="module")

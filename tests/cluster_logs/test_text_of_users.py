@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.csv_files import as_cell, as_text, csv_text, write_csv, write_rows
-from cluster_logs.screen_text import ScreenFormatter, on_screen
-from pipeline.cli.output import print_facts, print_lines, print_table, say
+from foundation.csv_files import as_cell, as_text, csv_text, write_csv, write_rows
+from foundation.screen_text import ScreenFormatter, on_screen
+from lucid_cli.output import print_facts, print_lines, print_table, say
 
 STEERING = "\x1b[2J\x1b]0;title\x07\r\u202e\x9b31m"
 ANY_TEXT = st.text(alphabet=st.sampled_from("'=+-@\t\r\n,;\"0159.eEx\u3042\uff1d"), max_size=8)
@@ -50,7 +50,7 @@ def test_rows_and_tables_are_written_alike(tmp_path: Path) -> None:
 def test_all_csv_of_ours_is_written_by_one_module() -> None:
     """Synthetic logs are made of names of ours alone, and must be read by every reader as they are."""
     own = {
-        "cluster_logs/csv_files.py",
+        "foundation/csv_files.py",
         "cluster_logs/synthetic/export.py",
         "lucid_models/utilisation/zoo_features.py",
     }

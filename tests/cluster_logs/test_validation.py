@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import NotFoundError, UnknownNameError, ValidationFailedError
 from cluster_logs.expectations.catalogue import SUITES
 from cluster_logs.expectations.offline_pages import make_offline
 from cluster_logs.expectations.suite import Level
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake
 from cluster_logs.validation import validate_lake, validate_table
+from foundation.errors import NotFoundError, UnknownNameError, ValidationFailedError
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def metadata_database() -> None:
 @pytest.fixture
 def small_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> Path:
     """A lake with ten days of a cluster of five virtual clusters; where the tasks look for it."""
-    from pipeline.profile_store import write_profile_set
+    from pipeline.profiling.profile_store import write_profile_set
     from profiler_jobs.profile_table import ProfileSet
 
     root = tmp_path / "lake"

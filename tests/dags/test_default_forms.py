@@ -76,7 +76,7 @@ def test_an_empty_installation_says_at_once_what_is_missing(
 def trained(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
     """Trainings that hand over the models of the shop: what they learn is tested elsewhere."""
     from lucid_models.releases.building import MODEL_NAMES
-    from pipeline import model_training
+    from pipeline.training import model_training
 
     def train_model(*, model: str, **asked: Any) -> dict[str, Any]:
         assert asked["training_until"].startswith("2020-04-10")
@@ -96,7 +96,7 @@ def test_forms_as_they_open_work_where_there_is_a_cluster(
 ) -> None:
     """Nothing names the cluster or its days: there is one, and its release was built with a day held out."""
     from lucid_models.releases.lifecycle import build_release, show_release
-    from pipeline.held_out_days import record_held_out
+    from pipeline.validation.held_out_days import record_held_out
 
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     versions = dict.fromkeys(("packing", "throughput", "duration"), 1)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("metadata_database")
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_server: str) -> Path:
     """A lake with 300 jobs of one virtual cluster, its nodes and profiles; where the tasks look for it."""
-    from pipeline.profile_store import write_profile_set
+    from pipeline.profiling.profile_store import write_profile_set
     from profiler_jobs.profile_table import ProfileSet
 
     root = tmp_path / "lake"

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from lucid_models.releases.lifecycle import build_release, publish_release
-from pipeline.held_out_days import record_held_out
+from pipeline.validation.held_out_days import record_held_out
 from tests.conftest import ReleaseShop, forget_monitoring, register_small_models, small_jobs
 
 pytestmark = pytest.mark.usefixtures("metadata_database")

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import ReleaseRefusedError
 from cluster_logs.lake import Lake
-from pipeline.profile_store import read_profile_set
+from foundation.errors import ReleaseRefusedError
+from pipeline.profiling.profile_store import read_profile_set
 from profiler_jobs.devices import opening
 from profiler_jobs.devices.device import RunOutcome
 from profiler_jobs.devices.simulated import SimulatedGpu
@@ -146,7 +146,7 @@ def test_a_task_that_dies_is_tried_again_and_measures_what_is_left(
 
 
 def test_measured_profiles_refuse_the_simulated_device_before_anything_runs(dag_bag: Any, lake: Path) -> None:
-    from pipeline.profile_store import write_profile_set
+    from pipeline.profiling.profile_store import write_profile_set
     from profiler_jobs.profile_table import ProfileSet
     from tests.conftest import small_profiles
 
@@ -210,7 +210,7 @@ def test_simulated_measurements_never_reach_schedulers_of_a_real_cluster(
 
 
 def test_measuring_waits_for_a_slot_of_its_devices(dag_bag: Any) -> None:
-    from pipeline.stack_config import GPU_POOL
+    from local_stack.stack_config import GPU_POOL
 
     dag = dag_bag.dags["profile_workloads"]
     pools = {task.task_id: task.pool for task in dag.tasks}

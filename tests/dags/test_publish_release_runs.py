@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("metadata_database")
 def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The gate's word and the publications, in place of MLflow."""
     from lucid_models.releases import lifecycle as releases
-    from pipeline import release_gate
+    from pipeline.release import release_gate
 
     record: dict[str, Any] = {"published": [], "approved": True}
 

@@ -60,8 +60,8 @@ def test_a_point_that_the_form_picks_becomes_the_challenger(
     dag_bag: Any, lake: Path, shop: ReleaseShop, tmp_path: Path
 ) -> None:
     from lucid_models.releases.lifecycle import show_release
-    from pipeline.front_choice import choices_of
-    from pipeline.pareto.presented import read_front
+    from pipeline.search.pareto.front_choice import choices_of
+    from pipeline.search.pareto.presented import read_front
 
     champion = show_release(tracking_uri=shop.uri, cluster="small")
     run = dag_bag.dags["search_pareto_front"].test(run_conf=form(pick="c1"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from tests.conftest import ReleaseShop
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -74,9 +74,9 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     dag_bag: Any, lake: Path, shop: ReleaseShop
 ) -> None:
     from lucid_models.releases.lifecycle import load_release_models, publish_release, show_release
-    from pipeline.release_settings import pinned_settings
-    from pipeline.tuning.proposal import read_proposal
-    from pipeline.tuning.study import load_study
+    from pipeline.release.release_settings import pinned_settings
+    from pipeline.search.tuning.proposal import read_proposal
+    from pipeline.search.tuning.study import load_study
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
     publish_release(tracking_uri=shop.uri, cluster="small", version=base)
@@ -139,11 +139,11 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
     from dataclasses import replace
 
     from lucid_models.releases.lifecycle import load_release_models, show_release
-    from pipeline.release_settings import pinned_settings
-    from pipeline.tuning.challenger import build_challenger, current_release, plan_around
-    from pipeline.tuning.local import run_study
-    from pipeline.tuning.proposal import propose
-    from pipeline.tuning.study import TuningSpec
+    from pipeline.release.release_settings import pinned_settings
+    from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
+    from pipeline.search.tuning.local import run_study
+    from pipeline.search.tuning.proposal import propose
+    from pipeline.search.tuning.study import TuningSpec
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
     current = current_release(shop.uri, "small")
@@ -170,11 +170,11 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     lake: Path, shop: ReleaseShop
 ) -> None:
     from lucid_models.releases.lifecycle import publish_release, show_release
-    from pipeline.release_settings import pinned_settings
-    from pipeline.tuning.challenger import build_challenger, current_release, plan_around
-    from pipeline.tuning.local import run_study
-    from pipeline.tuning.proposal import propose
-    from pipeline.tuning.study import TuningSpec
+    from pipeline.release.release_settings import pinned_settings
+    from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
+    from pipeline.search.tuning.local import run_study
+    from pipeline.search.tuning.proposal import propose
+    from pipeline.search.tuning.study import TuningSpec
     from pipeline.validation.release_validation import validate_release
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
@@ -200,7 +200,7 @@ def test_settings_that_are_no_better_end_well_and_build_nothing(
     dag_bag: Any, lake: Path, shop: ReleaseShop
 ) -> None:
     from lucid_models.releases.lifecycle import list_releases
-    from pipeline.release_settings import pinned_settings
+    from pipeline.release.release_settings import pinned_settings
 
     shop.approved(1, settings=pinned_settings())
     fixed = {name: values[:1] for name, values in form()["search"].items()} | {"profiling_limit_s": [200]}

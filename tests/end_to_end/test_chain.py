@@ -13,12 +13,12 @@ import httpx
 import psutil
 import pytest
 
+from local_stack.airflow_client import AirflowClient
+from local_stack.stack import connect, down, status, up
+from local_stack.stack_config import StackConfig
+from lucid_cli.demo import CHAIN, POLL_S, demo_parameters, follow_chain
 from lucid_models.releases.lifecycle import show_release
 from lucid_models.releases.manifest import release_name
-from pipeline.airflow_client import AirflowClient
-from pipeline.demo import CHAIN, POLL_S, demo_parameters, follow_chain
-from pipeline.local_stack import connect, down, status, up
-from pipeline.stack_config import StackConfig
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(1800)]
 READING_S = 3.0  # that a person takes to answer

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import (
     Advise,
     Change,

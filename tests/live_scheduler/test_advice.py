@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Refusal
 from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.forecast.completion_forecast import FEWEST_SAMPLES, forecast
 from live_scheduler.forecast.forecast_inputs import ForecastInputs

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import PriorityRange, Refusal, SetPriority
 from live_scheduler.client import ClientStatus, ReleaseClient
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode

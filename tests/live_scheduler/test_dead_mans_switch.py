@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from cluster_logs.process_lock import ProcessLock, holder, is_held
+from foundation.errors import BadInputError, ServiceUnavailableError
+from foundation.process_lock import ProcessLock, holder, is_held
 from live_scheduler.adapter import Advise, SetPriority
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.control_lease import ControlLease
@@ -384,7 +384,7 @@ def test_a_lock_is_free_when_its_holder_is_gone(tmp_path: Path) -> None:
     path = tmp_path / DAEMON_LOCK
     code = (
         "import sys, time; from pathlib import Path;"
-        "from cluster_logs.process_lock import ProcessLock;"
+        "from foundation.process_lock import ProcessLock;"
         "lock = ProcessLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); time.sleep(600)"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE

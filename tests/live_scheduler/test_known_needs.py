@@ -10,8 +10,8 @@ from live_scheduler.deciding.known_needs import REFRESH_S, KnownNeeds, Measureme
 from lucid_models.known_profiles import LatestProfiles
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
 from lucid_models.scoring import PackingScorer, scorer_from_document
-from pipeline.live_needs import measurements
-from pipeline.profile_store import write_profile_set
+from pipeline.profiling.profile_store import write_profile_set
+from pipeline.release.live_needs import measurements
 from profiler_jobs.campaign import measure_simulated_profiles
 
 LIGHT, HEAVY = "PointNet/ShapeNet/64/0", "ResNet50/ImageNet/64/1"

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
+from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from live_scheduler.kubernetes.access import ClusterAccess, access_from_kubeconfig, access_in_pod, find_access
 from live_scheduler.kubernetes.api_client import ApiClient
 from live_scheduler.kubernetes.quantities import parse_quantity, whole

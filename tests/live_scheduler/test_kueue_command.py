@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.process_lock import holder
+from foundation.process_lock import holder
 from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
 from live_scheduler.state_folder import state_folder
@@ -83,7 +83,7 @@ def ticking(server: KueueServer) -> Iterator[None]:
 
 
 def lucid(*words: str) -> list[str]:
-    return [sys.executable, "-m", "pipeline.cli.main", "live", *words]
+    return [sys.executable, "-m", "lucid_cli.main", "live", *words]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from typer.core import TyperGroup as Group
 from typer.main import get_command
 
-from pipeline.cli.main import app
+from lucid_cli.main import app
 
 PAGES = [Path(f"docs/live_{name}.md") for name in ("slurm", "kubernetes", "answers")]
 TESTS = "\n".join(path.read_text(encoding="utf-8") for path in Path("tests").rglob("test_*.py"))

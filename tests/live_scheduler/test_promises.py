@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.queue_file import check_queue
 from live_scheduler.ranking import rank_queue, read_queue
 from live_scheduler.release import FallbackRelease

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.client import ReleaseClient
 from live_scheduler.ranking import rank_queue
 from live_scheduler.release import FallbackRelease, LiveRelease

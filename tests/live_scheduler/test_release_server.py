@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.bounded_http import AnswerLimits
-from cluster_logs.errors import BadInputError, ReleaseRefusedError, ServiceUnavailableError
+from foundation.bounded_http import AnswerLimits
+from foundation.errors import BadInputError, ReleaseRefusedError, ServiceUnavailableError
 from live_scheduler import release_server
 from live_scheduler.client import ReleaseClient
 from live_scheduler.release_server import ALIAS_LIMITS, ReleaseServer

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Advise, RestrictToNode, ReturnToDefault, SetPriority, StartAfter
 from live_scheduler.safety.restoring import BATCH, Restoration, changes_back, restore
 from live_scheduler.safety.touched import TOUCHED_FILE, Touch, TouchedJobs, Way

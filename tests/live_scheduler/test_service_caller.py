@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from live_scheduler.service.asking import ServiceCaller, open_caller
 from live_scheduler.service.live_messages import pushed_cluster
 from live_scheduler.service.state_files import ENDPOINT_FILE, read_endpoint

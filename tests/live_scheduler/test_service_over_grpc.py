@@ -58,7 +58,7 @@ class Served:
 
 def serve(home: Path, *options: str) -> Served:
     environment = os.environ | {"LUCID_STATE_DIR": str(home), "LUCID_TRACKING_URI": AWAY}
-    code = "from pipeline.cli.main import main; main()"
+    code = "from lucid_cli.main import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "live", "serve", "--cluster", "small", *options],
         env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True,

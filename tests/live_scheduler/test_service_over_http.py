@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.service import schema
 from live_scheduler.service.daemon_source import DaemonSource
 from live_scheduler.service.live_messages import pushed_cluster

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.service import generate, live_messages, scheduler_pb2, schema
 from live_scheduler.service.protobuf_messages import from_protobuf, protobuf_class, to_protobuf
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from experiments.live.settings_table import settings_table, tables
 from live_scheduler.live_settings import KueueSettings, LiveSettings
-from live_scheduler.settings_table import settings_table, tables
 
 
 @pytest.mark.parametrize(
     ("page", "table"), [("live_slurm", "settings"), ("live_kubernetes", "kueue settings")]
 )
 def test_the_pages_have_the_tables_of_the_code(page: str, table: str) -> None:
-    """After a change: `python -m live_scheduler.settings_table --write docs/PAGE.md`."""
+    """After a change: `python -m experiments.live.settings_table --write docs/PAGE.md`."""
     text = Path(f"docs/{page}.md").read_text(encoding="utf-8")
     assert f"<!-- {table}: begin -->\n{tables()[table]}\n<!-- {table}: end -->" in text
 

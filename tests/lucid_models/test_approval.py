@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.errors import BadInputError, ReleaseRefusedError
+from foundation.errors import BadInputError, ReleaseRefusedError
 from lucid_models.releases.approval import (
     APPROVED,
     REFUSED,

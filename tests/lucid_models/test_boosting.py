@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import (
     MANY_ROWS,

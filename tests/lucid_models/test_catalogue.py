@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from lucid_models.catalogue import CATALOGUE, load_catalogue_entry
 from lucid_models.explanation.model_card import CardFacts, build_model_card
 from lucid_models.explanation.plots import draw_explanations

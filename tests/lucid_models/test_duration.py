@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.duration.model import (
     WorkloadEstimateModel,
     choose_facts,

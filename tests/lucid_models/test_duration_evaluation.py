@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.duration.model import DurationSettings
 from lucid_models.evaluation.duration import HELIOS_LAMBDA, DurationComparison, compare_durations
 from lucid_models.evaluation.plots import coverage_by_estimate, draw_durations

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, LucidError
+from foundation.errors import BadInputError, LucidError
 from lucid_models.duration.features import (
     DurationFeatureSettings,
     DurationFeatureState,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.releases.manifest import (
     CorruptManifestError,
     ManifestVersionError,

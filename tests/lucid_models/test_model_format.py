@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from lucid_models.catalogue import CATALOGUE
 from lucid_models.model_format import (
     FORMAT_VERSION,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.monotone import constrain, monotone_scores

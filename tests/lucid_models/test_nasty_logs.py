@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import evaluate_throughput

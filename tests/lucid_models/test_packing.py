@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.packing_rivals import CONTENDERS, Judge, Known
 from lucid_models.packing.model import (

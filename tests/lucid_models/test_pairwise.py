@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.model_format import CorruptModelError

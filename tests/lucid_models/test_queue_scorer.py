@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.duration.scorer import DurationScorer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from live_scheduler.client import ReleaseClient
 from live_scheduler.followed_cluster import followed_cluster
 from live_scheduler.release import FallbackRelease, LiveRelease

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from live_scheduler.client import ReleaseClient
 from live_scheduler.followed_cluster import followed_cluster
 from live_scheduler.release import FallbackRelease, LiveRelease
+from lucid_cli.release import app
 from lucid_models.registry import Registry
 from lucid_models.releases.clusters import which_cluster
 from lucid_models.releases.lifecycle import (
@@ -24,7 +25,6 @@ from lucid_models.releases.lifecycle import (
 from lucid_models.releases.manifest import MANIFEST_FILE, OLD_RELEASE_NAME, release_name
 from lucid_models.releases.migration import migrate_releases
 from lucid_models.releases.store import read_release
-from pipeline.cli.release import app
 
 
 class KilledError(Exception):

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import (
     build_release,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation.throughput import evaluate_throughput, read_published
 from lucid_models.model_format import FormatVersionError

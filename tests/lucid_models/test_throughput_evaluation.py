@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation import authors_recipes
 from lucid_models.evaluation.throughput import (

@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from cluster_logs.lake import Lake
+
 # The fixtures' tables are functions of tests/conftest.py, handed over as a fixture because tests are no
 # package.
-from cluster_logs.errors import BadInputError, NotFoundError
-from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.model import PackingSettings

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.evaluation.utilisation import TARGETS, evaluate_utilisation
 from lucid_models.model_format import load_model, save_model
 from lucid_models.scoring import load_scorer

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.utilisation import onnx_graph
 from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
 from lucid_models.utilisation.onnx_graph import read_graph_features

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.cli.main import main
+from lucid_cli.main import main
 
 if TYPE_CHECKING:
     from tests.pipeline.small_cluster import World

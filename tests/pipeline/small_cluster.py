@@ -27,10 +27,10 @@ from lucid_models.releases.manifest import (
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput.scorer import SERIES
-from pipeline.profile_store import write_profile_set
-from pipeline.release_settings import GateSettings
+from pipeline.profiling.profile_store import write_profile_set
+from pipeline.release.release_settings import GateSettings
+from pipeline.training.windows import training_window_end
 from pipeline.validation.release_validation import Candidate, prove
-from pipeline.windows import training_window_end
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import ProfileSet
 from simulator.gate.rules import GateRules

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.errors import ServiceUnavailableError
-from pipeline import airflow_client
-from pipeline.airflow_client import AirflowClient
+from foundation.errors import ServiceUnavailableError
+from local_stack import airflow_client
+from local_stack.airflow_client import AirflowClient
 
 WANTED = {"slots": 2, "description": "GPUs", "include_deferred": False}
 

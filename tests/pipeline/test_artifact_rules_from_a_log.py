@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
-from pipeline.simulation import simulate_log
+from foundation.errors import BadInputError, UnknownNameError
+from pipeline.replay.simulation import simulate_log
 from simulator.artifact_rules.published_packing import (
     has_labels,
     read_labelled_profiles,

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli.main import app
+from lucid_cli.main import app
 from profiler_jobs.__main__ import main as bare
 from profiler_jobs.measurement_table import read_measurements
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.cli.variadic import names_of, repeat_options
+from lucid_cli.variadic import names_of, repeat_options
 from tests.pipeline.test_cli_contract import reference_csv
 
 

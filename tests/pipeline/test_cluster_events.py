@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
-from pipeline.cluster_events import lake_sizes, read_failures
+from foundation.errors import BadInputError, NotFoundError
+from pipeline.replay.cluster_events import lake_sizes, read_failures
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.cluster_sizes import changing_cluster

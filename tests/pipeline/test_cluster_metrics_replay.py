@@ -11,7 +11,7 @@ import pytest
 from cluster_logs.lake import Lake
 from live_scheduler.deciding.sharing_beliefs import PredictedPairs
 from lucid_models.training_data import read_training_jobs
-from pipeline.profile_store import write_profile_set
+from pipeline.profiling.profile_store import write_profile_set
 from pipeline.validation.contenders import sharing_scores
 from pipeline.validation.replay_inputs import HeldOutWindow, ReplayInputs, read_inputs
 from profiler_jobs.profile_table import ProfileSet

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.host_lists import MOST_HOSTS, expand_hosts
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_file import read_nodes_file
-from pipeline.cli.main import app
-from pipeline.cluster_size import NodesNeededError
-from pipeline.ingestion import ingest_cluster
+from foundation.errors import BadInputError
+from lucid_cli.main import app
+from pipeline.ingest.cluster_size import NodesNeededError
+from pipeline.ingest.ingestion import ingest_cluster
 
 HELIOS = "job_id,user,vc,gpu_num,state,submit_time,start_time,end_time\n"
 AT = "2020-04-01 "

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from cluster_logs.ingest import read_jobs_file
-from pipeline.demo import PHILLY_AS_OF, demo_parameters
-from pipeline.simulation import simulate_log
+from lucid_cli.demo import PHILLY_AS_OF, demo_parameters
+from pipeline.replay.simulation import simulate_log
 
 REFERENCE = os.environ.get("LUCID_REFERENCE_DATA", "")
 WEEK, HISTORY = pd.Timedelta(days=7), pd.Timedelta(days=28)

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from lucid_models.duration.model import job_mappings
-from pipeline.explanations import scorer_as_of
+from pipeline.training.explanations import scorer_as_of
 
 
 @pytest.fixture(scope="module")

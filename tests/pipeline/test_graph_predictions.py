@@ -9,14 +9,15 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import PREDICTED, RUNNING
+from experiments.profiling.graph_predictions_study import TrueSpeeds, believed, unseen_predictions
+from foundation.errors import BadInputError, NotFoundError
+from lucid_cli.main import app
 from lucid_models.known_profiles import profiles_known_at
 from lucid_models.utilisation.scorer import FIGURES, TERMS
 from lucid_models.utilisation.zoo_features import read_zoo_features
-from pipeline.cli.main import app
-from pipeline.graph_predictions import (
+from pipeline.profiling.graph_predictions import (
     GraphPredictor,
     describe_prediction,
     fit_predictor,
@@ -24,7 +25,6 @@ from pipeline.graph_predictions import (
     read_jobs_file,
     registered_predictor,
 )
-from pipeline.graph_predictions_study import TrueSpeeds, believed, unseen_predictions
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import write_profiles
 from simulator.cluster import ClusterSpec

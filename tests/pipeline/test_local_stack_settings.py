@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
-from pipeline import local_stack
-from pipeline.airflow_client import AirflowClient
-from pipeline.stack_config import (
+from foundation.errors import BadInputError, ServiceUnavailableError
+from local_stack import stack as local_stack
+from local_stack.airflow_client import AirflowClient
+from local_stack.stack_config import (
     REPOSITORY,
     StackConfig,
     admin_password,
     gpu_slots,
+    running_stack,
+    running_tracking_uri,
     stack_environment,
     stack_processes,
 )
@@ -147,8 +149,8 @@ def test_two_folders_share_nothing(tmp_path: Path) -> None:
 
 
 def test_no_stack_runs_in_an_empty_folder(tmp_path: Path, capsys) -> None:
-    assert local_stack.running_stack(tmp_path) is None
-    assert local_stack.running_tracking_uri(tmp_path) is None
+    assert running_stack(tmp_path) is None
+    assert running_tracking_uri(tmp_path) is None
     assert local_stack.main(["status", "--state-dir", str(tmp_path)]) == 3
     assert local_stack.main(["down", "--state-dir", str(tmp_path)]) == 0
     assert "no stack was running" in capsys.readouterr().out

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from experiments.model_quality.page import COMMAND, FILES, ModelQuality, measure
+from experiments.model_quality.tables import MODELS, tables
+from experiments.model_quality.utilisation import UtilisationQuality
+from experiments.pages import written
 from lucid_models.evaluation.duration import DurationComparison
 from lucid_models.evaluation.throughput import ThroughputComparison
 from lucid_models.evaluation.utilisation import TARGETS
-from pipeline.quality.page import COMMAND, FILES, ModelQuality, measure
-from pipeline.quality.tables import MODELS, tables
-from pipeline.quality.utilisation import UtilisationQuality
-from simulator.studies.pages import written
 
 PAGE = Path(__file__).parents[2] / "docs" / "model_quality.md"
 
@@ -131,7 +131,7 @@ def test_every_number_of_a_table_is_one_that_was_measured(quality: ModelQuality)
 
 
 def test_missing_data_is_named(tmp_path: Path) -> None:
-    from cluster_logs.errors import NotFoundError
+    from foundation.errors import NotFoundError
 
     with pytest.raises(NotFoundError, match=re.escape(FILES[0])):
         measure(tmp_path)

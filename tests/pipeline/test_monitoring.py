@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.drift import LEAST_ROWS
-from pipeline.update_engine.monitor import MonitorReport, monitor_release, write_monitor_report
-from pipeline.update_engine.page import monitoring_page
-from pipeline.update_engine.records import metric_part, metrics_of
-from pipeline.update_engine.rules import Level, MonitorSettings, monitor_settings
+from pipeline.monitoring.monitor import MonitorReport, monitor_release, write_monitor_report
+from pipeline.monitoring.page import monitoring_page
+from pipeline.monitoring.records import metric_part, metrics_of
+from pipeline.monitoring.rules import Level, MonitorSettings, monitor_settings
 from tests.pipeline.watched_cluster import (
     CLUSTER,
     END,

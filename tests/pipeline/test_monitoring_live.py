@@ -23,10 +23,10 @@ from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Happening, JobEvent, Journal
 from live_scheduler.service.hosting import LiveService
-from pipeline.update_engine.live_promises import gate_promises
-from pipeline.update_engine.monitor import MonitorReport, monitor_release, write_monitor_report
-from pipeline.update_engine.records import metrics_of
-from pipeline.update_engine.rules import Level, MonitorSettings
+from pipeline.monitoring.live_promises import gate_promises
+from pipeline.monitoring.monitor import MonitorReport, monitor_release, write_monitor_report
+from pipeline.monitoring.records import metrics_of
+from pipeline.monitoring.rules import Level, MonitorSettings
 from tests.pipeline.watched_cluster import CLUSTER, TRAINED_UNTIL, WatchedCluster, as_of, watched_cluster
 
 Beliefs = Callable[[np.ndarray, np.ndarray], np.ndarray]  # estimates, true run times -> what was believed

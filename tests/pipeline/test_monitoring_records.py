@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
-from pipeline.update_engine.records import EXPERIMENT, MonitoringPass, make_pass
+from pipeline.monitoring.records import EXPERIMENT, MonitoringPass, make_pass
 from tests.conftest import ReleaseShop, forget_monitoring, small_jobs, small_throughput
 
 TRAINED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)

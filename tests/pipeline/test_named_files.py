@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.errors import LucidError
 from cluster_logs.metrics.allocations import read_allocations, read_gpu_map
 from cluster_logs.metrics.metric_files import read_samples_file
 from cluster_logs.readers.nodes_file import read_nodes_file
+from foundation.errors import LucidError
 from live_scheduler.live_settings import read_live_settings
 from live_scheduler.queue_file import read_queue
 from lucid_models.evaluation.throughput import read_published
 from lucid_models.model_format import load_model, sha256_of
-from pipeline.pareto.compare import read_configurations
-from pipeline.sweeps.spec import SweepSpec
+from pipeline.search.pareto.compare import read_configurations
+from pipeline.search.sweeps.spec import SweepSpec
 from profiler_jobs.profile_table import read_solo_profiles
 from simulator.elastic.configurations import load_configuration
 

@@ -15,17 +15,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.registry import Registry
-from pipeline.pareto import steps
-from pipeline.pareto.inputs import Collected, collect_from_log
-from pipeline.pareto.local import run_search
-from pipeline.pareto.preferences import FIFO_CONFIG, PcsController
-from pipeline.pareto.presented import present, read_front
-from pipeline.pareto.rounds import candidates_of, held_out_samples, search_samples
-from pipeline.pareto.search import parameters_between
-from pipeline.pareto.study import SearchSpec, Study, load_study, plan_study
+from pipeline.search.pareto import steps
+from pipeline.search.pareto.inputs import Collected, collect_from_log
+from pipeline.search.pareto.local import run_search
+from pipeline.search.pareto.preferences import FIFO_CONFIG, PcsController
+from pipeline.search.pareto.presented import present, read_front
+from pipeline.search.pareto.rounds import candidates_of, held_out_samples, search_samples
+from pipeline.search.pareto.search import parameters_between
+from pipeline.search.pareto.study import SearchSpec, Study, load_study, plan_study
 from simulator.elastic.configurations import load_configuration
 from simulator.elastic.pareto.front import covers
 from simulator.elastic.pareto.size_classes import SearchBounds, WfqParameters
@@ -141,8 +141,8 @@ def test_the_same_front_whatever_the_number_of_workers(
 
 RUN = """
 import sys
-from pipeline.pareto.local import run_search
-from pipeline.pareto.study import load_study
+from pipeline.search.pareto.local import run_search
+from pipeline.search.pareto.study import load_study
 run_search(load_study(sys.argv[1]))
 """
 

@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lucid_models.packing.pairwise_training import fit_pairwise
-from lucid_models.packing.tree import PackingSettings
-from pipeline.profiling.pictures import draw_profiles
-from pipeline.profiling.sampling_page import RUN_BUDGET_S, draw_curves, runs_table
-from pipeline.profiling.sampling_study import (
+from experiments.profiling.sampling_page import RUN_BUDGET_S, draw_curves, runs_table
+from experiments.profiling.sampling_study import (
     EVERYTHING,
     MeasuredPairs,
     compare_orders,
@@ -19,6 +16,9 @@ from pipeline.profiling.sampling_study import (
     random_order,
     replay,
 )
+from lucid_models.packing.pairwise_training import fit_pairwise
+from lucid_models.packing.tree import PackingSettings
+from pipeline.profiling.pictures import draw_profiles
 from pipeline.profiling.uncertainty import FIRST_PAIRS, Uncertainty
 from profiler_jobs.campaign import measure_profiles
 from profiler_jobs.devices.simulated import SimulatedGpu

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError, UnknownNameError
-from pipeline.profile_store import ingest_profiles, read_profile_set, write_profile_set
+from foundation.errors import BadInputError, ServiceUnavailableError, UnknownNameError
 from pipeline.profiling import steps
 from pipeline.profiling.measurement_store import measurements_uri
+from pipeline.profiling.profile_store import ingest_profiles, read_profile_set, write_profile_set
 from pipeline.profiling.request import read_request
 from pipeline.profiling.steps import (
     collect_measurements,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import (
     ReleaseInfo,
@@ -17,9 +17,9 @@ from lucid_models.releases.lifecycle import (
     record_verdict,
     show_release,
 )
-from pipeline.current_release import kept_policy
-from pipeline.pareto.presented import Front, FrontPoint
-from pipeline.release_choice import build_picked_release, choice_of, gate_objective
+from pipeline.release.current_release import kept_policy
+from pipeline.search.pareto.presented import Front, FrontPoint
+from pipeline.search.pareto.release_choice import build_picked_release, choice_of, gate_objective
 from simulator.elastic.pareto.objectives import Objective
 from simulator.elastic.pareto.size_classes import WfqParameters
 from simulator.elastic.rules.wfq import WfqConfig
@@ -136,7 +136,7 @@ def test_a_picked_point_becomes_the_challenger_around_the_champions_models(
 def test_the_command_line_picks_too(lake_uri: str, shop: ReleaseShop, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from pipeline.cli.release import app
+    from lucid_cli.release import app
 
     study = tmp_path / "study"
     study.mkdir()
@@ -177,7 +177,7 @@ def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, shop: Re
 def test_there_is_nothing_of_lucids_to_tune_where_another_policy_runs(
     lake_uri: str, shop: ReleaseShop
 ) -> None:
-    from pipeline.tuning.challenger import current_release
+    from pipeline.search.tuning.challenger import current_release
 
     build_release(tracking_uri=shop.uri, cluster="small", policy="pcs")
     with pytest.raises(BadInputError, match="runs pcs, not Lucid"):

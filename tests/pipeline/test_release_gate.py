@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import (
     build_release,
@@ -13,7 +13,7 @@ from lucid_models.releases.lifecycle import (
     rollback_release,
     show_release,
 )
-from pipeline.release_gate import read_verdict
+from pipeline.release.release_gate import read_verdict
 from tests.conftest import ReleaseShop
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.release_settings import pinned_settings
+from pipeline.release.release_settings import pinned_settings
 from simulator.gate.verdict import Verdict
 from tests.pipeline.small_cluster import QUICK, Release, World, validate
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import ReleaseRefusedError
 from cluster_logs.lake import Lake
 from cluster_logs.throughput import derive_throughput
+from foundation.errors import ReleaseRefusedError
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, label_configurations

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
-from pipeline.release_settings import gate_settings, pinned_settings
+from foundation.errors import BadInputError, UnknownNameError
+from pipeline.release.release_settings import gate_settings, pinned_settings
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 

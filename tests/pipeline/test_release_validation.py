@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.releases.manifest import Training
-from pipeline.release_settings import GateSettings
+from pipeline.release.release_settings import GateSettings
 from simulator.gate.verdict import LATENCY, Verdict
 from tests.pipeline.small_cluster import (
     CLUSTER,

@@ -8,23 +8,23 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.progress import silent
-from lucid_models.packing.model import PackingSettings
-from pipeline.reproduction import published
-from pipeline.reproduction.ablations import missing_settings
-from pipeline.reproduction.documents import write_documents, write_index
-from pipeline.reproduction.evaluation import evaluate
-from pipeline.reproduction.overall import table_4
-from pipeline.reproduction.report import to_html, to_markdown, write_page, write_report
-from pipeline.reproduction.runs import execute
-from pipeline.reproduction.sharing import (
+from experiments.reproduction import published
+from experiments.reproduction.ablations import missing_settings
+from experiments.reproduction.documents import write_documents, write_index
+from experiments.reproduction.evaluation import evaluate
+from experiments.reproduction.overall import table_4
+from experiments.reproduction.report import to_html, to_markdown, write_page, write_report
+from experiments.reproduction.runs import execute
+from experiments.reproduction.sharing import (
     MIXES,
     SharingScores,
     drawn_profiles,
     is_heavy,
     read_measurements,
 )
-from pipeline.reproduction.trace import read_trace, synthesize_trace
+from experiments.reproduction.trace import read_trace, synthesize_trace
+from foundation.progress import silent
+from lucid_models.packing.model import PackingSettings
 from simulator.job_family import job_templates
 
 SECTIONS = {

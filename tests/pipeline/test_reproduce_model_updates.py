@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.reproduction.model_updates import TRAINING_DAYS, left_out
+from experiments.reproduction.trace import synthesize_trace
+from experiments.updates.update_intervals import DAY_S, History, Lesson, learn, lessons
 from lucid_models.duration.model import epoch_seconds
-from pipeline.reproduction.model_updates import TRAINING_DAYS, left_out
-from pipeline.reproduction.trace import synthesize_trace
-from pipeline.update_engine.update_intervals import DAY_S, History, Lesson, learn, lessons
 
 
 def test_each_fit_is_made_once_and_reaches_as_far_as_the_longest_interval_needs():

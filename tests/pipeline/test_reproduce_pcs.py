@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.reproduction.pcs import published
-from pipeline.reproduction.pcs.fronts import chosen
-from pipeline.reproduction.pcs.replays import RIVALS, read_trace, replay
+from experiments.reproduction.pcs import published
+from experiments.reproduction.pcs.fronts import chosen
+from experiments.reproduction.pcs.replays import RIVALS, read_trace, replay
 from simulator.elastic.rules.wfq import WfqConfig
 
 SECTIONS = ("fig7_policies", "fig3_fronts", "fig5_percentiles", "unfairness", "fig9_costs", "replays")

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.local_stack import down
-from pipeline.supervisor import (
+from local_stack.stack import down
+from local_stack.supervisor import (
     STATUS_FILE,
     ProcessSpec,
     read_json,
@@ -63,7 +63,7 @@ def stack(tmp_path: Path) -> Iterator[Callable[[list[ProcessSpec]], subprocess.P
         write_processes(run_dir, specs)
         with (tmp_path / "supervisor.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.supervisor", str(run_dir)],
+                [sys.executable, "-m", "local_stack.supervisor", str(run_dir)],
                 env={**os.environ, "LUCID_STACK": str(tmp_path)},
                 stdout=log,
                 stderr=log,

@@ -15,16 +15,16 @@ import pandas as pd
 import pyarrow.fs as pafs
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
 from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
-from pipeline.cluster_events import one_pool
-from pipeline.sweeps.inputs import SweepInputs, load_inputs, store_inputs
-from pipeline.sweeps.run import Replayer, execute_run, noisy_estimates_s, scaled_sizes
-from pipeline.sweeps.spec import SweepSpec
-from pipeline.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
-from pipeline.sweeps.workers import SweepProgress, run_pending
-from simulator.studies.sweep import SweepRun, expand
+from foundation.errors import BadInputError, UnknownNameError
+from pipeline.replay.cluster_events import one_pool
+from pipeline.search.sweeps.inputs import SweepInputs, load_inputs, store_inputs
+from pipeline.search.sweeps.run import Replayer, execute_run, noisy_estimates_s, scaled_sizes
+from pipeline.search.sweeps.runs import SweepRun, expand
+from pipeline.search.sweeps.spec import SweepSpec
+from pipeline.search.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
+from pipeline.search.sweeps.workers import SweepProgress, run_pending
 from simulator.workload import Job, Workload
 from tests.conftest import small_jobs, small_profiles
 from tests.pipeline.test_cli_contract import reference_csv
@@ -137,7 +137,7 @@ def test_a_killed_sweep_goes_on_and_gives_the_same_table(lucid, tmp_path):
     reference_csv(tmp_path / "log.csv", jobs=400)  # long enough to be killed in the middle
     (tmp_path / "nodes.csv").write_text("virtual_cluster,nodes\nvc0,3\nvc1,4\n")
     varied = ("--policy", "fifo", "srtf", "--seed", "0:30", "--estimate-noise", "1")
-    command = [sys.executable, "-m", "pipeline.cli.main"]
+    command = [sys.executable, "-m", "lucid_cli.main"]
     interrupted = sweep_arguments(tmp_path, "killed", *varied, "--workers", 2, "--json")
     process = subprocess.Popen(
         [*command, *interrupted], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -292,7 +292,7 @@ def test_a_sweep_in_an_object_store(inputs):
     assert not pending(again)
     report = collect_sweep(again)
     report.raise_for_failure()
-    from cluster_logs.storage import locate
+    from foundation.storage import locate
 
     fs, folder = locate("memory://sweeps/one")
     assert fs.get_file_info(f"{folder}/results.parquet").type == pafs.FileType.File

@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import UnknownNameError
 from cluster_logs.lake import Lake
+from foundation.errors import UnknownNameError
 from lucid_models.registry import Registry
 from lucid_models.training_data import profile_dataset
-from pipeline.profile_store import read_profile_set, write_profile_set
-from pipeline.training_plan import TrainingPlan, plan_training
+from pipeline.profiling.profile_store import read_profile_set, write_profile_set
+from pipeline.training.training_plan import TrainingPlan, plan_training
 from profiler_jobs.profile_table import ProfileSet
 from tests.conftest import ReleaseShop, small_jobs, small_profiles
 

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
 from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
-from pipeline.profile_store import write_profile_set
-from pipeline.tuning.local import run_study
-from pipeline.tuning.proposal import propose, read_proposal
-from pipeline.tuning.report import write_report
-from pipeline.tuning.rounds import ask_round, best_trial, evaluate_trials, trials_of
-from pipeline.tuning.search import importances, next_trials
-from pipeline.tuning.space import SearchSpace, search_space, thresholds_rise
-from pipeline.tuning.study import Study, TuningSpec, load_study, plan_study
+from pipeline.profiling.profile_store import write_profile_set
+from pipeline.search.tuning.local import run_study
+from pipeline.search.tuning.proposal import propose, read_proposal
+from pipeline.search.tuning.report import write_report
+from pipeline.search.tuning.rounds import ask_round, best_trial, evaluate_trials, trials_of
+from pipeline.search.tuning.search import importances, next_trials
+from pipeline.search.tuning.space import SearchSpace, search_space, thresholds_rise
+from pipeline.search.tuning.study import Study, TuningSpec, load_study, plan_study
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.conftest import small_profiles
@@ -82,9 +82,9 @@ def files(study: Study, folder: str) -> dict[str, Any]:
 
 RUN = """
 import sys
-from pipeline.profile_store import write_profile_set
-from pipeline.tuning.local import run_study
-from pipeline.tuning.study import load_study
+from pipeline.profiling.profile_store import write_profile_set
+from pipeline.search.tuning.local import run_study
+from pipeline.search.tuning.study import load_study
 run_study(load_study(sys.argv[1]), trials=3)
 """
 

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
-from pipeline.update_engine.update_replay import (
+from experiments.updates.update_replay import (
     ORACLE,
     Replay,
     check_intervals,
     replay_throughput_updates,
     replay_updates,
 )
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from tests.conftest import small_throughput
 from tests.pipeline.watched_cluster import DURATION, THROUGHPUT

@@ -20,7 +20,7 @@ from lucid_models.evaluation.measures import duration_metrics
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput.scorer import SERIES
-from pipeline.update_engine.monitor import WatchedRelease
+from pipeline.monitoring.monitor import WatchedRelease
 
 CLUSTER = "watched"
 TRAINED_DAYS, TAIL_DAYS, LIVE_DAYS = 21, 5, 7

@@ -3,7 +3,7 @@
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from cluster_logs.errors import (
+from foundation.errors import (
     BadInputError,
     NotFoundError,
     ReleaseRefusedError,

@@ -1,6 +1,6 @@
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from lucid_airflow import settings
 from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink, model_version_path
 

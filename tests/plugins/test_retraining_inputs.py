@@ -8,8 +8,9 @@ import pytest
 
 from lucid_airflow.assets import JOB_TABLE, PROFILE_MEASUREMENTS, RETRAINING_REQUEST
 from lucid_airflow.operators.train import ResolveTrainingOperator
-from pipeline import held_out_days, training_plan
-from pipeline.training_plan import TrainingPlan
+from pipeline.training import training_plan
+from pipeline.training.training_plan import TrainingPlan
+from pipeline.validation import held_out_days
 
 UNTIL = datetime(2020, 4, 10, tzinfo=UTC)
 MEASURED = {"cluster": "c", "lake_uri": "lake", "models": ["packing"], "hold_out_days": None, "as_of": None}

@@ -96,7 +96,7 @@ def test_the_bare_machine_needs_none_of_our_other_libraries(tmp_path: Path) -> N
 def test_without_a_gpu_the_simulated_device_stands_in_and_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cluster_logs.errors import ServiceUnavailableError
+    from foundation.errors import ServiceUnavailableError
     from profiler_jobs import commands
 
     def opened(name: str) -> SimulatedGpu:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from profiler_jobs.campaign import CampaignReport, measure_profiles, outcome_rows, run_campaign
 from profiler_jobs.devices.device import (
     DeviceKind,

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster_logs.errors import ServiceUnavailableError
 from cluster_logs.metrics.gpu_samples import read_sample_table
+from foundation.errors import ServiceUnavailableError
 from profiler_jobs.node_sampler import ROW_SCHEMA, WAITING_MOST, Row, RowFiles
 from tests.profiler_jobs.fake_nvml.fake_driver import CARD, compile_driver, driver_environment
 

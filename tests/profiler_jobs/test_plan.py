@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from profiler_jobs.campaign import measure_profiles, run_campaign, settled_tasks
 from profiler_jobs.devices.device import RunFailure, RunOutcome, Window
 from profiler_jobs.devices.simulated import SimulatedGpu

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices import processes
 from profiler_jobs.devices.device import DeviceKind, OutOfMemory, RunFailure, Window
 from profiler_jobs.devices.host_cpu import HostCpu

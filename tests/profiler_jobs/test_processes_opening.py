@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices import opening
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.devices.opening import open_device

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from profiler_jobs.workers.windows import STALL_MIN_S, Stretch, overlap
 
 steps_s = st.floats(1e-3, 5.0)

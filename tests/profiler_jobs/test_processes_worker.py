@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from profiler_jobs.workers import step_timer
 from profiler_jobs.workers.step_timer import STEPS_IN_FLIGHT, CudaTimer
 from profiler_jobs.workers.worker import CudaUnusableError, check_gpu, first_line, is_out_of_memory

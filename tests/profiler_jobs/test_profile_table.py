@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import (
     PAIR_SCHEMA,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from profiler_jobs.campaign import measure_profiles, measure_simulated_profiles
 from profiler_jobs.devices.device import OutOfMemory, ProfilingDevice, Window
 from profiler_jobs.devices.simulated import SimulatedGpu, contend

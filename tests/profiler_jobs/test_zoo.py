@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from profiler_jobs.workloads import RECENT, ZOO, JobType
 from profiler_jobs.zoo.catalogue import load_build
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from profiler_jobs.workloads import (
     RECENT,
     ZOO,

@@ -5,7 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, LucidError, UnknownNameError
+from experiments.pages import written
+from experiments.policies.fidelity import faults_described
+from foundation.errors import BadInputError, LucidError, UnknownNameError
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds, under_rules
 from simulator.cluster import ClusterSpec
 from simulator.conformance import check_policy
@@ -20,8 +22,6 @@ from simulator.rules import (
     LUCID_SIMULATOR,
     load_rules,
 )
-from simulator.studies.fidelity import faults_described
-from simulator.studies.pages import written
 from simulator.workload import Job, JobProfile, Workload
 
 ONE_NODE = ClusterSpec({"a": 1}, 8)

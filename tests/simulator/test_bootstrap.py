@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.gate.bootstrap import block_numbers, paired_mean_change, paired_quantile_change
 
 waits = st.lists(st.floats(0, 1e6, allow_nan=False), min_size=2, max_size=60)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Loan, Preempt, Reclaim
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
 from cluster_logs.ingest import read_jobs_file
+from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for

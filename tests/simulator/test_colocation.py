@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Colocate, Start
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs, UtilisationModel

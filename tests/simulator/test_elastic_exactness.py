@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.elastic.active_job import ActiveJob, Crowd
 from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.engine import ElasticSimulation

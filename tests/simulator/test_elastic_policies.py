@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Preempt, Resize
 from simulator.cluster import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_policy, check_work, sample_changes, sample_workload

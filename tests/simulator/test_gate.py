@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.gate.judge import judge
 from simulator.gate.metrics import EstimateCheck, MeasuredWindow, check_estimates, delivered_gpu_h
 from simulator.gate.rules import GateRules

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel
 from simulator.conformance import SHAPES, AuditedSimulation, sample_changes, sample_workload

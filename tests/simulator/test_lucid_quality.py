@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from cluster_logs.synthetic.generator import synthesize
+from experiments.policies.agreement import load_slice
+from experiments.policies.lucid_ideas import IDEAS, ideas_table
+from experiments.policies.policy_comparison import SLICES
 from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
-from simulator.studies.agreement import load_slice
-from simulator.studies.lucid_ideas import IDEAS, ideas_table
-from simulator.studies.policy_comparison import SLICES
 from simulator.workload import Workload
 
 reference = pytest.mark.reference

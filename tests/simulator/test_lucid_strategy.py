@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.forecast import ThroughputForecast
 from simulator.naive_forecast import naive_forecast
 from simulator.placement import FreeGpus

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.conformance import sample_workload
 from simulator.fairness import jain_index, progress_rates
 from simulator.metrics import bounded_slowdown, by_group, schedule_summary, starved

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.elastic.allocation import Pool
 from simulator.elastic.pareto.evaluate import evaluate
 from simulator.elastic.pareto.front import covers, front_positions, hypervolume

@@ -7,11 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
-from simulator.elastic.allocation import Pool
-from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.rules.themis import Themis
-from simulator.studies.pcs_agreement import (
+from experiments.policies.pcs_agreement import (
     CONTENDERS,
     GPUS,
     NORMAL,
@@ -22,6 +18,10 @@ from simulator.studies.pcs_agreement import (
     replay,
     trace,
 )
+from foundation.errors import BadInputError
+from simulator.elastic.allocation import Pool
+from simulator.elastic.engine import ElasticSimulation
+from simulator.elastic.rules.themis import Themis
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 

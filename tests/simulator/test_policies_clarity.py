@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import BadInputError
+from experiments.policies.philly_slices import PhillySlices, SliceSpec
+from foundation.errors import BadInputError
 from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.conformance import audited, check_policy, sample_workload
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.studies.philly_slices import PhillySlices, SliceSpec
 from simulator.workload import Job, JobProfile, Workload
 
 LIGHT = JobProfile(20.0, 10.0, 2_000.0, job_type="light")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Preempt, Start
 from simulator.conformance import ConformanceError, check_policy, sample_workload
 from simulator.engine import PolicyError

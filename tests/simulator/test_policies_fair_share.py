@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_policy, sample_changes, sample_workload
 from simulator.mechanisms.decayed_usage import DecayedUsage

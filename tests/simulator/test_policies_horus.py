@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.actions import Colocate, Preempt
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.policies.policy_comparison import COLUMNS, SLICES, VARIANTS, Replays, Variant
 from simulator.policies.registry import BUILT_IN
-from simulator.studies.policy_comparison import COLUMNS, SLICES, VARIANTS, Replays, Variant
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
 DATA = os.environ.get("LUCID_REFERENCE_DATA")

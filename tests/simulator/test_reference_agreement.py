@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from simulator.rules import LUCID_SIMULATOR
-from simulator.studies.agreement import compare_schedules, load_slice, read_schedule
-from simulator.studies.fidelity import (
+from experiments.pages import written
+from experiments.policies.agreement import compare_schedules, load_slice, read_schedule
+from experiments.policies.fidelity import (
     CASES,
     Case,
     agreement_table,
@@ -18,7 +18,7 @@ from simulator.studies.fidelity import (
     main,
     reference_slice,
 )
-from simulator.studies.pages import written
+from simulator.rules import LUCID_SIMULATOR
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.elastic.pareto.size_classes import (
     InfeasibleError,
     WfqParameters,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, UnknownNameError
-from simulator.studies.sweep import SweepRun, expand, run_id, tidy_table, values_of, variants
-from simulator.studies.sweep_figures import draw_sweep
+from foundation.errors import BadInputError, UnknownNameError
+from pipeline.search.sweeps.figures import draw_sweep
+from pipeline.search.sweeps.runs import SweepRun, expand, run_id, tidy_table, values_of, variants
 
 
 def test_every_combination_is_run_once_in_order():

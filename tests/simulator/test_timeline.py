@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload

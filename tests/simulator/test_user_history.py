@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.conformance import sample_workload
 from simulator.user_history import NOTHING_KNOWN_S, user_history_estimates
 from simulator.workload import Job, Workload

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.job_family import name_family
 from simulator.replay import simulate

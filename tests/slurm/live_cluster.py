@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cluster_logs.process_lock import holder, is_held
+from foundation.process_lock import holder, is_held
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Moment, read_heartbeat
 from live_scheduler.slurm.control import PRIORITIES
@@ -41,7 +41,7 @@ def set_time():
 
 
 time.time = set_time
-if "pipeline.cli.main" in sys.orig_argv and "slurm" in sys.orig_argv:
+if "lucid_cli.main" in sys.orig_argv and "slurm" in sys.orig_argv:
     from live_scheduler.memory.online_state import OnlineState
 
     estimates = OnlineState.estimates
@@ -267,7 +267,7 @@ class LiveCluster:
 
     def lucid(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run the program to its end."""
-        command = [sys.executable, "-m", "pipeline.cli.main", *words]
+        command = [sys.executable, "-m", "lucid_cli.main", *words]
         return subprocess.run(
             command,
             env=self.environment() | more,
@@ -286,7 +286,7 @@ class LiveCluster:
         return self._start("watch")
 
     def _start(self, verb: str, *options: str) -> LiveProcess:
-        command = [sys.executable, "-m", "pipeline.cli.main", "live", verb, f"--cluster={NAME}", *options]
+        command = [sys.executable, "-m", "lucid_cli.main", "live", verb, f"--cluster={NAME}", *options]
         log = self.folder / "logs" / f"{len(self._daemons)}.log"
         with log.open("wb") as stream:
             process = subprocess.Popen(

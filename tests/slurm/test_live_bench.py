@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, LucidError, NotFoundError
 from cluster_logs.ingest import read_jobs_file
+from foundation.errors import BadInputError, LucidError, NotFoundError
 from lucid_models.releases.lifecycle import publish_release
 from tests.benchmarks.live.bench import Bench, in_days, parser, plan_of
 from tests.benchmarks.live.foretell import foretell

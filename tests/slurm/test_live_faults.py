@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.process_lock import holder
+from foundation.process_lock import holder
 from live_scheduler.memory.journal import Journal
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat

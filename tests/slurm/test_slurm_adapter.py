@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cluster_logs.errors import ServiceUnavailableError
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import (
     Advise,
     MoveTo,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import ServiceUnavailableError
 from cluster_logs.ingest import read_jobs_file
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import (
     Advise,
     Change,

@@ -12,7 +12,7 @@ import pytest
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.slurm.private_slurm import PrivateSlurm
 
-LUCID = [sys.executable, "-c", "from pipeline.cli.main import main; main()"]
+LUCID = [sys.executable, "-c", "from lucid_cli.main import main; main()"]
 TOLD = r"told \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: ends \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 SETTINGS = 'cluster = "small"\nmode = "advise"\nadvise_interval_s = 1.0\npass_interval_s = 0.5\n'
 

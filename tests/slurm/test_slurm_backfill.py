@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.process_lock import is_held
+from foundation.process_lock import is_held
 from live_scheduler.adapter import SetPriority
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.control_lease import ControlLease

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError, ServiceUnavailableError, UnknownNameError
+from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError, UnknownNameError
 from live_scheduler.slurm.commands import (
     JobRequest,
     JobStatus,

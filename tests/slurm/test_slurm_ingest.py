@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import make_mark_key
 from cluster_logs.slurm_mark import SlurmMark, Stage
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.slurm.accounting import gpus_of_gres
-from pipeline.ingestion import ingest_cluster
+from pipeline.ingest.ingestion import ingest_cluster
 from tests.slurm.accounted_slurm import sbatch, told, wait_until
 from tests.slurm.private_slurm import PrivateSlurm
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.slurm.inquiry import Inquiry
 
 

@@ -15,7 +15,7 @@ from live_scheduler.service.schema import Status
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.slurm.private_slurm import PrivateSlurm
 
-LUCID = [sys.executable, "-c", "from pipeline.cli.main import main; main()"]
+LUCID = [sys.executable, "-c", "from lucid_cli.main import main; main()"]
 
 
 @dataclass

@@ -50,7 +50,7 @@ class Operator:
 
     def lucid(self, *words: str, refused: bool = False) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-m", "pipeline.cli.main", *words, "--json"],
+            [sys.executable, "-m", "lucid_cli.main", *words, "--json"],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -71,7 +71,7 @@ class Operator:
         )
         with (self.folder / "daemon.log").open("w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.cli.main", "live", "slurm", "--settings", str(settings)],
+                [sys.executable, "-m", "lucid_cli.main", "live", "slurm", "--settings", str(settings)],
                 cwd=self.folder,
                 env=self.environment,
                 stdout=log,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cluster_logs.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from live_scheduler.slurm.commands import JobStatus, cancel, job_status, living_jobs
 from live_scheduler.slurm.job_states import Phase
 from live_scheduler.slurm.measurement_job import (

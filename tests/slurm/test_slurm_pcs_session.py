@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.errors import LucidError
+from foundation.errors import LucidError
 from live_scheduler.forecast.promises import PROMISES_FILE, Promise, read_promises
 from live_scheduler.service.asking import ServiceCaller, open_caller
 from live_scheduler.service.schema import PredictionErrors, Status

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
 from cluster_logs.slurm_mark import MarkKey, SlurmMark, Stage
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm import queue_reading
 from live_scheduler.slurm.job_comment import JobComment

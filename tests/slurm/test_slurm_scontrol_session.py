@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster_logs.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.adapter import Refusal, SetPriority
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.control import PRIORITIES, Control

@@ -4,8 +4,8 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from cluster_logs.input_roots import reading_only_from
-from cluster_logs.progress import Progress, lines
+from foundation.input_roots import reading_only_from
+from foundation.progress import Progress, lines
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
 

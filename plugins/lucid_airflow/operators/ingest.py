@@ -44,7 +44,7 @@ class ReadAccountingOperator(LucidOperator):
         """Read; a Slurm that does not answer is asked again by a retry, and nothing was written."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from pipeline.ingestion import SLURM, read_accounting
+        from pipeline.ingest.ingestion import SLURM, read_accounting
 
         if self.source_format != SLURM:
             raise AirflowSkipException(f"The source is {self.source_format!r}, not a live Slurm.")
@@ -123,7 +123,7 @@ class IngestLogsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
-        from pipeline.ingestion import ingest_cluster
+        from pipeline.ingest.ingestion import ingest_cluster
 
         start, end = map(_iso, data_interval(context))
         report = ingest_cluster(
@@ -177,7 +177,7 @@ class IngestThroughputOperator(LucidOperator):
             raise AirflowSkipException(
                 "No throughput file is named: throughput is counted from the job table."
             )
-        from pipeline.ingestion import ingest_throughput
+        from pipeline.ingest.ingestion import ingest_throughput
 
         return ingest_throughput(
             input_uri=self.input_uri,
@@ -215,7 +215,7 @@ class IngestProfilesOperator(LucidOperator):
         """Store the two tables."""
         from dataclasses import asdict
 
-        from pipeline.profile_store import ingest_profiles
+        from pipeline.profiling.profile_store import ingest_profiles
 
         report = ingest_profiles(
             lake_uri=self.lake_uri or settings.lake_uri(),

@@ -49,10 +49,10 @@ class IngestMetricsOperator(LucidOperator):
         """Ingest; returns the accounting."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from cluster_logs.errors import NotFoundError
-        from pipeline.cluster_metrics import ingest_recorded
-        from pipeline.plain_values import plain
-        from pipeline.windows import read_time
+        from foundation.errors import NotFoundError
+        from foundation.plain_values import plain
+        from pipeline.ingest.cluster_metrics import ingest_recorded
+        from pipeline.training.windows import read_time
 
         prometheus_url = settings.prometheus_url()
         if not prometheus_url and not self.metrics_uri:

@@ -56,10 +56,10 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
         """Watch; returns the decision, its reasons and what a retraining is told (None: not requested)."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from pipeline.current_release import clusters_with_champion
-        from pipeline.update_engine.records import make_pass
-        from pipeline.update_engine.rules import monitor_settings
-        from pipeline.windows import read_as_of
+        from pipeline.monitoring.records import make_pass
+        from pipeline.monitoring.rules import monitor_settings
+        from pipeline.release.current_release import clusters_with_champion
+        from pipeline.training.windows import read_as_of
 
         tracking_uri, lake_uri = settings.tracking_uri(), settings.lake_uri()
         live_clusters = clusters_with_champion(tracking_uri)

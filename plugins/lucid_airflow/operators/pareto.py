@@ -42,9 +42,9 @@ class PlanSearchOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Plan; returns the search's URI and the lake's."""
-        from pipeline.held_out_days import usual_held_out
-        from pipeline.pareto.steps import plan_search
-        from pipeline.windows import DEFAULT_HOLD_OUT_DAYS, only_cluster
+        from pipeline.search.pareto.steps import plan_search
+        from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, only_cluster
+        from pipeline.validation.held_out_days import usual_held_out
 
         lake_uri = self.lake_uri or settings.lake_uri()
         cluster = self.cluster or only_cluster(lake_uri)
@@ -96,7 +96,7 @@ class AskSimulationsOperator(LucidOperator):
         """Ask; what was asked for before is the same again, without what is known."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from pipeline.pareto import steps
+        from pipeline.search.pareto import steps
 
         if self.stage == "round" and self.round_number >= int(self.rounds):
             raise AirflowSkipException(f"The search has {self.rounds} rounds.")
@@ -121,7 +121,7 @@ class EvaluateConfigurationsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, int]:
         """Simulate; returns how many were run."""
-        from pipeline.pareto.steps import evaluate_batch
+        from pipeline.search.pareto.steps import evaluate_batch
 
         return evaluate_batch(
             study_uri=self.study_uri, evaluations=self.evaluations, progress=self.log_progress()
@@ -143,9 +143,9 @@ class CollectFrontOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Collect; returns the front's rows, the run in MLflow, and Markdown for who picks."""
-        from pipeline.front_choice import front_markdown, keep_page
-        from pipeline.pareto.presented import read_front
-        from pipeline.pareto.steps import finish_search
+        from pipeline.search.pareto.front_choice import front_markdown, keep_page
+        from pipeline.search.pareto.presented import read_front
+        from pipeline.search.pareto.steps import finish_search
 
         found = finish_search(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
         self.mlflow_path = found["mlflow_path"]
@@ -182,7 +182,7 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
         with as_airflow_errors(context):
             labels = self._offer()
             if self.pick:
-                from pipeline.pareto.presented import read_front
+                from pipeline.search.pareto.presented import read_front
 
                 point = read_front(self.study_uri).point(str(self.pick))
                 self.log.info("The form picked %s.", point.front_id)
@@ -204,8 +204,8 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
         return {"front_id": labels[chosen], "picked_by": dict(user) if user else None}
 
     def _offer(self) -> Mapping[str, str]:
-        from pipeline.front_choice import choices_of
-        from pipeline.pareto.presented import read_front
+        from pipeline.search.pareto.front_choice import choices_of
+        from pipeline.search.pareto.presented import read_front
 
         labels = choices_of(read_front(self.study_uri))
         self.options = [*labels, NONE]
@@ -253,9 +253,9 @@ class BuildPickedReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Build; returns the release's name and version, and what it was chosen for."""
-        from pipeline.pareto.presented import read_front
-        from pipeline.release_choice import build_picked_release, describe_choice
-        from pipeline.windows import read_as_of
+        from pipeline.search.pareto.presented import read_front
+        from pipeline.search.pareto.release_choice import build_picked_release, describe_choice
+        from pipeline.training.windows import read_as_of
 
         release = build_picked_release(
             front=read_front(self.study_uri),

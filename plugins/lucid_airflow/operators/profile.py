@@ -44,7 +44,7 @@ class PlanMeasurementsOperator(LucidOperator):
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Plan; returns the arguments of each mapped task."""
         from pipeline.profiling.steps import SOLO, plan_pair_stage, plan_solo_stage
-        from pipeline.windows import only_cluster
+        from pipeline.training.windows import only_cluster
 
         self.cluster = self.cluster or only_cluster(self.lake_uri or settings.lake_uri())
         context["ti"].xcom_push(key="cluster", value=self.cluster)

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
-from cluster_logs.errors import UnknownNameError
+from foundation.errors import UnknownNameError
 from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.operators.profile import MeasureWorkloadsOperator
 from lucid_airflow.slurm_settings import slurm_site

@@ -63,9 +63,9 @@ class BuildReleaseOperator(LucidOperator):
         from datetime import datetime
 
         from lucid_models.releases.lifecycle import build_release
-        from pipeline.current_release import kept_policy
-        from pipeline.held_out_days import record_held_out
-        from pipeline.release_settings import allowing_simulated
+        from pipeline.release.current_release import kept_policy
+        from pipeline.release.release_settings import allowing_simulated
+        from pipeline.validation.held_out_days import record_held_out
 
         kept_of = kept_policy(settings.tracking_uri(), self.cluster)
         if kept_of.choice is not None:
@@ -129,10 +129,10 @@ class ValidateReleaseOperator(LucidOperator):
         """Validate; returns whether the gate approved, and its sentence."""
         from lucid_models.releases.lifecycle import show_release
         from lucid_models.releases.manifest import release_name
-        from pipeline.release_gate import summarise_verdict
-        from pipeline.release_settings import gate_settings
+        from pipeline.release.release_gate import summarise_verdict
+        from pipeline.release.release_settings import gate_settings
+        from pipeline.training.windows import read_as_of
         from pipeline.validation.release_validation import validate_release
-        from pipeline.windows import read_as_of
 
         tracking_uri = settings.tracking_uri()
         version = self.version
@@ -223,10 +223,10 @@ class CheckVerdictOperator(LucidOperator):
         """Look the verdict up; returns cluster, version, whether the form named it, approved, the reason."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from cluster_logs.errors import ReleaseRefusedError
+        from foundation.errors import ReleaseRefusedError
         from lucid_models.releases.clusters import which_cluster
         from lucid_models.releases.manifest import release_name
-        from pipeline.release_gate import read_verdict
+        from pipeline.release.release_gate import read_verdict
 
         tracking_uri = settings.tracking_uri()
         told = take_first(context, announcements(context, self.asset), "cluster", "version")

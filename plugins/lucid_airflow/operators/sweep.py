@@ -90,8 +90,8 @@ class PlanSweepOperator(LucidOperator):
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Plan; returns the arguments of each mapped task."""
-        from pipeline.sweeps.evaluation import plan_evaluation
-        from pipeline.windows import only_cluster
+        from pipeline.search.sweeps.evaluation import plan_evaluation
+        from pipeline.training.windows import only_cluster
 
         lake_uri = self.lake_uri or settings.lake_uri()
         cluster = self.cluster or only_cluster(lake_uri)
@@ -146,7 +146,7 @@ class SimulateRunsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, int]:
         """Simulate; returns how many runs were done and failed, and how many jobs they replayed."""
-        from pipeline.sweeps.evaluation import simulate_chunk
+        from pipeline.search.sweeps.evaluation import simulate_chunk
 
         done = simulate_chunk(sweep_uri=self.sweep_uri, run_ids=self.run_ids, progress=self.log_progress())
         self.log.info("%(runs)d runs done, %(failed)d of them failed; %(jobs)d jobs replayed", done)
@@ -167,7 +167,7 @@ class CollectSweepOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Collect; returns where the table is, and the best variants."""
-        from pipeline.sweeps.evaluation import collect_evaluation
+        from pipeline.search.sweeps.evaluation import collect_evaluation
 
         result = collect_evaluation(
             sweep_uri=self.sweep_uri, cluster=self.cluster, tracking_uri=settings.tracking_uri()

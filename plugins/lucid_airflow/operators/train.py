@@ -44,8 +44,8 @@ class ResolveInputsOperator(LucidOperator):
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and event; ask the release for what neither says."""
         from lucid_models.releases.clusters import which_cluster
-        from pipeline.held_out_days import held_out_of
-        from pipeline.windows import read_as_of, training_window_end
+        from pipeline.training.windows import read_as_of, training_window_end
+        from pipeline.validation.held_out_days import held_out_of
 
         told = take_first(context, announcements(context, self.asset), "cluster", "version")
         values = self.merge_values(told[-1] if told else {})
@@ -105,9 +105,9 @@ class ResolveTrainingOperator(ResolveInputsOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and events, and plan the training."""
-        from pipeline.held_out_days import usual_held_out
-        from pipeline.training_plan import plan_training
-        from pipeline.windows import only_cluster, read_as_of
+        from pipeline.training.training_plan import plan_training
+        from pipeline.training.windows import only_cluster, read_as_of
+        from pipeline.validation.held_out_days import usual_held_out
 
         told = take_first(context, self._announced(context), "cluster")
         announced: dict[str, Any] = {}
@@ -165,7 +165,7 @@ def _models_of(extras: Sequence[Mapping[str, Any]]) -> list[str] | None:
 class TrainModelOperator(LucidOperator):
     """Train one of the three models on what was known before `training_until` and register a version.
 
-    `options`: settings of this model by name, as `pipeline.model_training.train_model` has them. `models`:
+    `options`: settings of this model by name, as `train_model` has them. `models`:
     which ones this run trains (None: all); a model that is not among them is skipped.
     """
 
@@ -196,7 +196,7 @@ class TrainModelOperator(LucidOperator):
         """Train; returns the version with its scores."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from pipeline.model_training import train_model
+        from pipeline.training.model_training import train_model
 
         if self.models is not None and self.model not in self.models:
             raise AirflowSkipException(f"The {self.model} model is kept as it is.")

@@ -24,9 +24,9 @@ class PlanTuningOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Plan; returns the study's URI, the lake's, and the release that is tuned."""
-        from pipeline.held_out_days import usual_held_out
-        from pipeline.tuning.steps import plan_tuning
-        from pipeline.windows import only_cluster
+        from pipeline.search.tuning.steps import plan_tuning
+        from pipeline.training.windows import only_cluster
+        from pipeline.validation.held_out_days import usual_held_out
 
         lake_uri, tracking_uri = self.lake_uri or settings.lake_uri(), settings.tracking_uri()
         cluster = self.cluster or only_cluster(lake_uri)
@@ -63,7 +63,7 @@ class AskTrialsOperator(LucidOperator):
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Ask; a round that was asked for before is the same again, without the trials that are done."""
-        from pipeline.tuning.steps import ask_trials
+        from pipeline.search.tuning.steps import ask_trials
 
         asked = ask_trials(
             study_uri=self.study_uri,
@@ -87,7 +87,7 @@ class EvaluateTrialsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, int]:
         """Replay; returns how many trials were run and how many of them failed."""
-        from pipeline.tuning.rounds import evaluate_trials
+        from pipeline.search.tuning.rounds import evaluate_trials
 
         done = evaluate_trials(self.study_uri, self.trial_ids, self.log_progress())
         self.log.info("%(trials)d trials run, %(failed)d of them failed", done)
@@ -108,7 +108,7 @@ class ProposeSettingsOperator(LucidOperator, SkipMixin):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Propose; returns the sentence, the changes, and where the tables are."""
-        from pipeline.tuning.steps import propose_settings
+        from pipeline.search.tuning.steps import propose_settings
 
         result = propose_settings(
             study_uri=self.study_uri, tracking_uri=settings.tracking_uri(), progress=self.log_progress()
@@ -136,7 +136,7 @@ class BuildTunedReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Build; returns the release's name and version."""
-        from pipeline.tuning.steps import build_tuned_release
+        from pipeline.search.tuning.steps import build_tuned_release
 
         built = build_tuned_release(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
         self.mlflow_path = model_version_path(built["name"], built["version"])

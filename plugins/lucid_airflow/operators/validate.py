@@ -26,7 +26,7 @@ class ValidateTableOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns expectations checked per cluster."""
-        from pipeline.table_validation import check_table
+        from pipeline.ingest.table_validation import check_table
 
         docs_root = settings.data_docs_dir()
         checked = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from cluster_logs.errors import LucidError, NotFoundError, ServiceUnavailableError
+from foundation.errors import LucidError, NotFoundError, ServiceUnavailableError
 from live_scheduler.slurm.commands import JobStatus, cancel, job_status
 
 

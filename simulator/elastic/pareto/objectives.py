@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.metrics import prediction_error_pct, unfairness
 from simulator.metrics import mean, percentile

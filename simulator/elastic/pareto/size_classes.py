@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, inf, isfinite
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.elastic.rules.wfq import WfqConfig
 
 PER_MILLE = 1000  # weights are rounded to thousandths

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from cluster_logs.errors import BadInputError
+from foundation.errors import BadInputError
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import AllocationRule, Allocator, Pool
 from simulator.elastic.rules.rigid_queues import RigidQueues

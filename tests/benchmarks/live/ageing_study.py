@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.studies.pages import publish
+from experiments.pages import publish
 from tests.benchmarks.live.foretell import foretell
 from tests.benchmarks.live.measures import change_pct, measures, pooled
 from tests.benchmarks.live.stream import make_world

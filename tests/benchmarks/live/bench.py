@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.errors import BadInputError, LucidError
-from simulator.studies.pages import publish
+from experiments.pages import publish
+from foundation.errors import BadInputError, LucidError
 from tests.benchmarks.live.foretell import foretell
 from tests.benchmarks.live.history import run_history
 from tests.benchmarks.live.measures import Floats

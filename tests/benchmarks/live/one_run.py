@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from pipeline.run_manifest import git_commit
+from foundation.run_manifest import git_commit
 from tests.benchmarks.live.publication import CLUSTER
 from tests.benchmarks.live.site import Users, cluster
 from tests.benchmarks.live.stream import VirtualCluster, read_stream
@@ -112,7 +112,7 @@ def scheduler(
     chosen = {"cluster": CLUSTER, "mode": "control", "pass_interval_s": PASS_INTERVAL_S, **request.settings}
     settings.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items()))
     if request.mode is RunMode.DAEMON:
-        program = ["-m", "pipeline.cli.main", "live", "slurm"]
+        program = ["-m", "lucid_cli.main", "live", "slurm"]
     else:
         known = slurm.folder / "durations.json"
         known.write_text(json.dumps(durations_s))

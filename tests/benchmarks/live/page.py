@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.run_manifest import run_manifest
+from foundation.run_manifest import run_manifest
 from tests.benchmarks.live.measures import Times, change_pct, measures, pooled, worst_user_against
 from tests.benchmarks.live.one_run import RunMode
 from tests.benchmarks.live.stream import StreamJob

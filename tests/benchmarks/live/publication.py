@@ -86,7 +86,7 @@ def _lucid(
     words: Sequence[str], environment: Mapping[str, str], folder: Path, allowed: Sequence[int]
 ) -> dict[str, Any]:
     result = subprocess.run(
-        [sys.executable, "-m", "pipeline.cli.main", *words, "--json"],
+        [sys.executable, "-m", "lucid_cli.main", *words, "--json"],
         env=dict(environment),
         capture_output=True,
         text=True,

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cluster_logs.errors import BadInputError, NotFoundError
 from cluster_logs.synthetic.cluster_profiles import find_profile
 from cluster_logs.synthetic.population import largest_job_gpus
+from foundation.errors import BadInputError, NotFoundError
 
 COMPLETED, FAILED, CANCELLED = "COMPLETED", "FAILED", "CANCELLED"
 ENDS = (COMPLETED, FAILED, CANCELLED)

@@ -1,0 +1,4 @@
+"""Research beside the product.
+
+Papers reproduced, studies, generators of documentation pages. Nothing of the product imports it.
+"""

@@ -1,0 +1,1 @@
+"""The commands that `lucid` finds by entry point when experiments are installed."""

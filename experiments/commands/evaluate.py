@@ -1,0 +1,236 @@
+"""`lucid evaluate`: each model beside its rivals, on a file or a lake, by the stated protocol."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foundation.errors import BadInputError
+from lucid_cli.options import TimeZoneOption, existing_file
+from lucid_cli.output import JsonFlag, print_lines, print_table, progress_reporter, show
+
+app = typer.Typer(help="Measure a model beside naive and black-box rivals.", no_args_is_help=True)
+
+ClusterOption = Annotated[
+    str | None, typer.Option("--cluster", metavar="NAME", help="Of a lake; default: its only one.")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to draw pictures.")]
+RivalsFlag = Annotated[
+    bool, typer.Option("--rivals/--no-rivals", help="Also what must be trained; takes most of the time.")
+]
+FormatOption = Annotated[str, typer.Option("--format", metavar="F", help="The format of --input.")]
+REFERENCE = "LUCID_REFERENCE_DATA"
+
+_THROUGHPUT_COLUMNS = ("series", "lead", "model", "mae", "against_ebm", "fit_s", "predict_ms")
+_DURATION_COLUMNS = (
+    "model",
+    "kendall_tau",
+    "mae_log10",
+    "against_ebm",
+    "r2_mean_head",
+    "coverage_p90",
+    "negative_share",
+    "fit_s",
+)
+_UTILISATION_COLUMNS = (
+    "target",
+    "model",
+    "mae",
+    "mape",
+    "spearman",
+    "careful_mae",
+    "under_models",
+    "within_models",
+)
+
+
+@app.command()
+def throughput(
+    source: Annotated[str, typer.Option("--input", metavar="FILE", help="A table, a log or a lake.")],
+    source_format: FormatOption = "helios-throughput",
+    cluster: ClusterOption = None,
+    time_zone: TimeZoneOption = None,
+    published: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Lucid's predictions; default: beside the input, if they fit."),
+    ] = None,
+    test_days: Annotated[int, typer.Option(min=1, help="The last days, which are forecast.")] = 28,
+    lead: Annotated[
+        list[str] | None, typer.Option(metavar="gN", help="Newest known bin: N before. Repeatable.")
+    ] = None,
+    rivals: RivalsFlag = True,
+    out: OutOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Forecast job submissions and GPU demand over the last four weeks of a throughput table."""
+    from experiments.model_quality.inputs import published_for, read_throughput
+    from lucid_models.evaluation.throughput import LEADS, compare_throughput
+
+    with progress_reporter() as progress:
+        table = read_throughput(
+            source, source_format, cluster=cluster, time_zone=time_zone, progress=progress
+        )
+        found = compare_throughput(
+            table,
+            test_days=test_days,
+            published=published_for(table, test_days, source=source, given=published),
+            leads=tuple(lead or LEADS),
+            rivals=rivals,
+            progress=progress,
+        )
+    drawn: list[Path] = []
+    if out is not None:
+        from lucid_models.evaluation.plots import draw_throughput
+
+        drawn = draw_throughput(found, out)
+    _present({"rows": found.rows}, f"Throughput forecasts on {source}", _THROUGHPUT_COLUMNS, drawn, as_json)
+
+
+@app.command()
+def duration(
+    source_format: FormatOption,
+    source: Annotated[str, typer.Option("--input", metavar="FILE", help="A log or a lake.")],
+    train_days: Annotated[float, typer.Option(min=0.1, help="Days to learn from; the rest is the test.")],
+    cluster: ClusterOption = None,
+    time_zone: TimeZoneOption = None,
+    rivals: RivalsFlag = True,
+    out: OutOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Estimate run times of the jobs submitted after the training days."""
+    from experiments.model_quality.inputs import read_jobs
+    from lucid_models.evaluation.duration import compare_durations
+
+    with progress_reporter() as progress:
+        jobs = read_jobs(source, source_format, cluster=cluster, time_zone=time_zone, progress=progress)
+        found = compare_durations(jobs, train_days, rivals=rivals, progress=progress)
+    drawn: list[Path] = []
+    if out is not None:
+        from lucid_models.evaluation.plots import draw_durations
+
+        drawn = draw_durations(found, out)
+    document = {"rows": found.rows, "by_group": found.by_group, "train_jobs": found.train_jobs}
+    _present(document, f"Run-time estimates on {source}", _DURATION_COLUMNS, drawn, as_json)
+
+
+@app.command()
+def packing(
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of colocated pairs.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the simulated GPU, which is measured without files.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Classify configurations and judge which pairs may share a GPU; without files, on the simulated GPU."""
+    from lucid_models.evaluation.packing import evaluate_packing
+    from pipeline.profiling.profile_store import read_profiles_or_measure
+
+    profiles = read_profiles_or_measure(
+        None if singles is None else str(existing_file(singles, "--singles")),
+        None if pairs is None else str(existing_file(pairs, "--pairs")),
+        seed=seed,
+    )
+    with progress_reporter() as progress:
+        rows = evaluate_packing(profiles.solo, profiles.pairs, progress=progress)
+    where = "the simulated GPU" if pairs is None else pairs.name
+    _present({"rows": rows}, f"Packing rules on {where}", None, [], as_json)
+
+
+@app.command()
+def utilisation(
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the simulated GPU, which is measured without a file.")] = 0,
+    rivals: RivalsFlag = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict what jobs ask of a GPU from their graphs, each model by what the others teach."""
+    from experiments.model_quality.utilisation import solo_profiles
+    from lucid_models.evaluation.utilisation import NAIVE, OURS, evaluate_utilisation
+
+    solo, where = solo_profiles(None if singles is None else existing_file(singles, "--singles"), seed)
+    with progress_reporter() as progress:
+        rows = evaluate_utilisation(solo, models=None if rivals else (OURS, *NAIVE), progress=progress)
+    _present({"rows": rows}, f"Predictions from graphs on {where}", _UTILISATION_COLUMNS, [], as_json)
+
+
+@app.command(name="all")
+def everything(
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", envvar=REFERENCE, help="The public reference data."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="The page to write the tables into.")
+    ] = None,
+    out: OutOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure all three models on the public data and on a synthetic log: docs/model_quality.md."""
+    from experiments.model_quality.page import measure
+    from experiments.model_quality.tables import tables
+    from experiments.pages import publish
+
+    if data is None:
+        raise BadInputError(
+            "The public reference data is not named.",
+            remedy=f"Give --data DIR or set {REFERENCE}; the other commands take any log.",
+        )
+    with progress_reporter() as progress:
+        quality = measure(data, out_dir=out, progress=progress)
+    if write is not None:
+        publish(tables(quality), write)
+    if as_json:
+        show(quality.document(), as_json=True, people=lambda: None)
+    elif write is None:
+        publish(tables(quality), None)
+
+
+@app.command()
+def sampling(
+    singles: Annotated[Path, typer.Option(metavar="FILE", help="CSV of solo profiles.")],
+    pairs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of colocated pairs, all of them.")],
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="The page to write the tables and curves into.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay orders of measuring pairs on a table of measured ones: which teaches the packing model most."""
+    from experiments.pages import publish
+    from experiments.profiling.sampling_page import sampling_tables
+
+    with progress_reporter() as progress:
+        rows, tables = sampling_tables(
+            existing_file(singles, "--singles"), existing_file(pairs, "--pairs"), write, progress
+        )
+    if write is not None:
+        publish(tables, write)
+    if as_json or write is None:
+        show({"rows": rows}, as_json=as_json, people=lambda: print_table(rows))
+
+
+def _present(
+    document: dict[str, Any],
+    title: str,
+    columns: Sequence[str] | None,
+    drawn: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Print the document, or a table of its rows and where the pictures are."""
+    from lucid_models.evaluation.measures import verdict
+
+    if drawn:
+        document = {**document, "pictures": [os.fspath(path) for path in drawn]}
+    rows = [row | {"against_ebm": verdict(row)} for row in document["rows"]]
+
+    def people() -> None:
+        print_table(rows if columns else document["rows"], title=title, columns=columns)
+        if drawn:
+            print_lines([f"Drawn: {path}" for path in drawn])
+
+    show(document, as_json=as_json, people=people)
+
+
+def register(program: typer.Typer) -> None:
+    """Add `lucid evaluate`."""
+    program.add_typer(app, name="evaluate")

@@ -1,0 +1,70 @@
+"""The live scheduler's settings as tables for people: names, defaults and meanings as the code has them.
+
+    python -m experiments.live.settings_table --write docs/live_slurm.md
+
+A page gets the tables whose markers it has.
+"""
+
+import argparse
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from experiments.pages import publish
+from foundation.markdown import markdown_table
+from live_scheduler.live_settings import KueueSettings, LiveSettings
+
+_ITEM = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def settings_table(kind: type, *, leave_out: Sequence[str] = ()) -> str:
+    """Return a Markdown table of the settings of a class whose docstring has an item for each."""
+    meanings = {
+        name: " ".join(text.split()).rstrip(".") for name, text in _ITEM.findall(inspect.getdoc(kind) or "")
+    }
+    rows = (
+        (f"`{field.name}`", _default(field), meanings[field.name])
+        for field in fields(kind)
+        if field.name not in leave_out
+    )
+    return markdown_table(("setting", "default", "meaning"), rows, align_numbers=False)
+
+
+def tables() -> dict[str, str]:
+    """Return the tables by the markers that they stand between."""
+    return {
+        "settings": settings_table(LiveSettings, leave_out=("kueue",)),
+        "kueue settings": settings_table(KueueSettings),
+    }
+
+
+def _default(field: "Field[Any]") -> str:
+    value = field.default
+    if field.default_factory is not MISSING:
+        return "none"
+    if value is MISSING:
+        return "(to be given)"
+    if isinstance(value, tuple):
+        return f"`[{', '.join(repr(item) for item in value)}]`".replace("'", '"')
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, float):
+        return f"`{value:g}`"
+    return f'`"{value}"`' if isinstance(value, str | StrEnum) else f"`{value}`"
+
+
+def main() -> None:
+    """Print the tables, or write those into a page whose markers it has."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.live.settings_table")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="the page to write into")
+    page = parser.parse_args().write
+    text = "" if page is None else page.read_text(encoding="utf-8")
+    publish({n: t for n, t in tables().items() if page is None or f"<!-- {n}: begin -->" in text}, page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What can be known of jobs without measuring everything: orders of pairs, computation graphs."""

@@ -1,0 +1,41 @@
+"""Settings that an installation gives by environment variables: switches, and objects in JSON."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from foundation.errors import BadInputError
+
+_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def read_switch(variable: str, *, default: bool, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return what a variable switches on or off; unset or empty: the default.
+
+    Raises BadInputError for a word that is neither.
+    """
+    word = environment.get(variable, "").strip().lower()
+    if not word:
+        return default
+    if word not in _ON + _OFF:
+        raise BadInputError(
+            f"{variable}={environment[variable]!r} is neither true nor false.",
+            remedy="Set it to true or false.",
+        )
+    return word in _ON
+
+
+def read_json_object(variable: str, *, example: str) -> dict[str, Any]:
+    """Return the JSON object that a variable holds; unset or empty: an empty one.
+
+    Raises BadInputError, with the example, for anything else.
+    """
+    text = os.environ.get(variable, "").strip()
+    try:
+        values = json.loads(text) if text else {}
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadInputError(f"{variable} is not JSON: {error}.", remedy=f"Write it as {example}.") from error
+    if not isinstance(values, dict):
+        raise BadInputError(f"{variable} is {values!r}, not an object.", remedy=f"Write it as {example}.")
+    return values

@@ -1,0 +1,133 @@
+"""Where the files may lie that somebody else's words name: folders and URI prefixes.
+
+A command line is its user's own shell and is not restricted. A worker that fills in a form's fields is:
+within `reading_only_from` every place that `storage.locate` and the readers of plain files are asked for must
+lie in one of the roots. Symbolic links are followed before it is judged.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from foundation.errors import BadInputError
+
+_SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
+# Options, logins and chains of file systems would lead a permitted prefix elsewhere.
+_DETOURS = ("?", "#", "@", "::", "\\")
+
+
+def has_scheme(uri: str) -> bool:
+    """Whether the text is a URI with a scheme, and not a plain path."""
+    return _SCHEME.match(uri) is not None
+
+
+def local_path(uri: str) -> str | None:
+    """Return the absolute path of a plain path or a file:// URI; None for any other scheme."""
+    if not has_scheme(uri):
+        return str(Path(uri).expanduser().absolute())
+    parts = urlsplit(uri)
+    return str(Path(unquote(parts.path)).absolute()) if parts.scheme == "file" else None
+
+
+@dataclass(frozen=True)
+class InputRoots:
+    """The places that may be read from.
+
+    - `roots`: folders, and URI prefixes such as `s3://bucket/logs` (`s3://` alone is every bucket).
+    - `closed`: folders that stay closed below a root, unless a root lies in them again.
+
+    Files and folders below a root whose names begin with a dot are closed as well.
+    """
+
+    roots: tuple[str, ...]
+    closed: tuple[str, ...] = ()
+
+    def admit(self, uri: str, what: str = "The place") -> str:
+        """Return where a path or URI leads, links resolved. Raises BadInputError unless that is in a root.
+
+        Whether it exists is not looked at, and the error does not say where a link leads.
+        """
+        if any(ord(letter) < 32 or ord(letter) == 127 for letter in uri):
+            raise BadInputError(
+                f"{what} {uri!r} holds control characters.", remedy="Give a plain path or URI."
+            )
+        path = local_path(uri)
+        admitted = (
+            self._admits_uri(uri) if path is None else self._admits_path(path := os.path.realpath(path))
+        )
+        if admitted:
+            return uri if path is None else path
+        raise BadInputError(
+            f"{what} {uri!r} lies outside of the places that forms may read from: {self._named()}.",
+            remedy="Put the file there, or have LUCID_INPUT_ROOTS name its folder or URI prefix.",
+        )
+
+    def _admits_path(self, path: str) -> bool:
+        root = _deepest(path, (place for each in self.roots if (place := local_path(each)) is not None))
+        if root is None:
+            return False
+        closed = _deepest(path, self.closed)
+        if closed is not None and len(closed) > len(root):
+            return False
+        return not any(part.startswith(".") for part in Path(path).relative_to(root).parts)
+
+    def _admits_uri(self, uri: str) -> bool:
+        if uri in self.roots:
+            return True
+        if any(detour in uri for detour in _DETOURS):
+            return False
+        if any(part in (".", "..") for part in unquote(uri).split("/")):
+            return False
+        prefixes = (root if root.endswith("/") else f"{root}/" for root in self.roots if has_scheme(root))
+        return any(uri.startswith(prefix) for prefix in prefixes)
+
+    def _named(self) -> str:
+        return ", ".join(dict.fromkeys(self.roots)) or "none"
+
+
+def _deepest(path: str, folders: Iterator[str] | tuple[str, ...]) -> str | None:
+    """Return the longest of the folders (links resolved) that is or holds the path."""
+    real = (os.path.realpath(folder) for folder in folders)
+    holding = [folder for folder in real if Path(path).is_relative_to(folder)]
+    return max(holding, key=len, default=None)
+
+
+# -- the guard of this process: threads that a task starts are under it as well ------------------------------
+
+_guards: list[Callable[[], InputRoots]] = []
+
+
+@contextmanager
+def reading_only_from(roots: Callable[[], InputRoots]) -> Iterator[None]:
+    """Let nothing be opened outside of the roots; `roots` is asked when first something is opened."""
+    found: list[InputRoots] = []
+
+    def once() -> InputRoots:
+        if not found:
+            found.append(roots())
+        return found[0]
+
+    _guards.append(once)
+    try:
+        yield
+    finally:
+        _guards.remove(once)
+
+
+def admitted(uri: str) -> str:
+    """Return where to open a path or URI: as it is, or as `InputRoots.admit` says while a guard stands."""
+    for guard in _guards:
+        uri = guard().admit(uri)
+    return uri
+
+
+def check_opened(descriptor: int) -> None:
+    """Raise BadInputError when an open file is not one that is admitted: a link may have been moved between
+    the question and the opening.
+    """
+    if _guards:
+        admitted(os.path.realpath(f"/proc/self/fd/{descriptor}"))

@@ -1,0 +1,1 @@
+"""Airflow and MLflow on one machine: configuration, processes, their supervisor."""

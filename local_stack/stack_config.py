@@ -1,0 +1,247 @@
+"""What a local stack consists of: folders, secrets, settings, command lines. `local_stack.py` starts it."""
+
+import base64
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.bounded_http import without_proxies
+from local_stack.supervisor import STACK_VARIABLE, ProcessSpec, read_json, running_supervisor, write_private
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_AIRFLOW_PORT = 8080
+DEFAULT_MLFLOW_PORT = 5000
+ADMIN = "admin"
+# Tasks that measure take a slot of this pool; there is one for each device of LUCID_GPU_DEVICES.
+GPU_POOL, GPU_POOL_MEANING = "gpu", "One slot a device that profile_workloads measures on."
+STACK_FILE = "stack.json"
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """One stack: its folder, its two ports, and whether a person must approve every publication."""
+
+    state_dir: Path
+    airflow_port: int = DEFAULT_AIRFLOW_PORT
+    mlflow_port: int = DEFAULT_MLFLOW_PORT
+    require_approval: bool = False
+    dags_dir: Path = REPOSITORY / "dags"
+
+    @property
+    def airflow_url(self) -> str:
+        """Where the Airflow UI and its REST API are."""
+        return f"http://{LOOPBACK}:{self.airflow_port}"
+
+    @property
+    def mlflow_url(self) -> str:
+        """Where the MLflow UI and tracking server are."""
+        return f"http://{LOOPBACK}:{self.mlflow_port}"
+
+    @property
+    def run_dir(self) -> Path:
+        """Where the supervisor keeps its files."""
+        return self.state_dir / "run"
+
+    @property
+    def log_dir(self) -> Path:
+        """Where every process writes its log."""
+        return self.state_dir / "log"
+
+    @property
+    def inbox_dir(self) -> Path:
+        """Where files are put that forms name; the plugin's `settings.inbox_dir`."""
+        return self.state_dir / "inbox"
+
+    @property
+    def airflow_home(self) -> Path:
+        """Airflow's own folder: database, task logs."""
+        return self.state_dir / "airflow"
+
+    @property
+    def airflow_database(self) -> Path:
+        """Airflow's metadata database."""
+        return self.airflow_home / "airflow.db"
+
+    @property
+    def mlflow_dir(self) -> Path:
+        """MLflow's database and artifacts."""
+        return self.state_dir / "mlflow"
+
+    @property
+    def secrets_dir(self) -> Path:
+        """Generated secrets, readable by their owner only."""
+        return self.state_dir / "secrets"
+
+    @property
+    def passwords_file(self) -> Path:
+        """The JSON file in which SimpleAuthManager looks passwords up."""
+        return self.secrets_dir / "passwords.json"
+
+    @property
+    def migrated_marker(self) -> Path:
+        """A file that exists once the metadata database is there; it holds Airflow's version."""
+        return self.run_dir / "migrated"
+
+
+def admin_password(config: StackConfig) -> str:
+    """Return the admin's password; generated once per state folder."""
+    if not config.passwords_file.exists():
+        write_private(config.passwords_file, json.dumps({ADMIN: secrets.token_urlsafe(12)}) + "\n")
+    return str(json.loads(config.passwords_file.read_text(encoding="utf-8"))[ADMIN])
+
+
+def _secret(config: StackConfig, name: str) -> str:
+    path = config.secrets_dir / name
+    if not path.exists():
+        # 32 random bytes in base64 are what Fernet asks for; twice that is long enough for HS512 tokens.
+        size = 32 if name == "fernet_key" else 64
+        write_private(path, base64.urlsafe_b64encode(secrets.token_bytes(size)).decode())
+    return path.read_text(encoding="utf-8")
+
+
+def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of every process of the stack. It holds secrets: never write it to a file."""
+    admin_password(config)  # the file must exist before the API server looks for it
+    return {
+        **inherited,
+        **without_proxies(inherited),
+        STACK_VARIABLE: str(config.state_dir),
+        # ours
+        "LUCID_STATE_DIR": str(config.state_dir),
+        "LUCID_LAKE_URI": inherited.get("LUCID_LAKE_URI") or str(config.state_dir / "lake"),
+        "LUCID_TRACKING_URI": config.mlflow_url,
+        "LUCID_INPUT_ROOTS": inherited.get("LUCID_INPUT_ROOTS") or _input_roots(inherited),
+        "LUCID_REQUIRE_APPROVAL": "true" if config.require_approval else "false",
+        # Airflow
+        "AIRFLOW_HOME": str(config.airflow_home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(config.dags_dir),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(config.airflow_home / "plugins"),
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__FERNET_KEY": _secret(config, "fernet_key"),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(config.passwords_file),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{config.airflow_url}/execution/",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{config.airflow_database}",
+        "AIRFLOW__API__HOST": LOOPBACK,
+        "AIRFLOW__API__PORT": str(config.airflow_port),
+        "AIRFLOW__API__BASE_URL": config.airflow_url,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__SECRET_KEY": _secret(config, "api_secret_key"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": _secret(config, "jwt_secret"),
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+        # DAG files that did not change need no parsing every half minute; changed ones are seen at once.
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",
+        # A task that died with the machine is tried again after a minute, not after five.
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(config.airflow_home / "logs"),
+        "AIRFLOW__LOGGING__NAMESPACE_LEVELS": "great_expectations=WARNING",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        # MLflow, and everybody's telemetry
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "true",
+        "GX_ANALYTICS_ENABLED": "false",
+    }
+
+
+def _input_roots(inherited: Mapping[str, str]) -> str:
+    """Where forms may read from unless it is said: the checkout, and the reference data."""
+    return ",".join(filter(None, (str(REPOSITORY), inherited.get("LUCID_REFERENCE_DATA"))))
+
+
+def stack_processes(config: StackConfig) -> list[ProcessSpec]:
+    """Return the processes of the stack. All listen on loopback; task logs are read from disk, not served."""
+    binaries = Path(sys.executable).parent
+    airflow, mlflow = str(binaries / "airflow"), str(binaries / "mlflow")
+    migrated = str(config.migrated_marker)
+    airflow_processes = {
+        "api-server": (
+            "api-server",
+            "--host",
+            LOOPBACK,
+            "--port",
+            str(config.airflow_port),
+            "--workers",
+            "1",
+        ),
+        "scheduler": ("scheduler", "--skip-serve-logs"),
+        "dag-processor": ("dag-processor",),
+        "triggerer": ("triggerer", "--skip-serve-logs"),
+    }
+    return [
+        ProcessSpec(
+            name="mlflow",
+            argv=(
+                *(mlflow, "server", "--host", LOOPBACK, "--port", str(config.mlflow_port), "--workers", "1"),
+                *("--backend-store-uri", f"sqlite:///{config.mlflow_dir / 'mlflow.db'}"),
+                *("--serve-artifacts", "--artifacts-destination", str(config.mlflow_dir / "artifacts")),
+            ),
+            log=str(config.log_dir / "mlflow.log"),
+        ),
+        *(
+            ProcessSpec(
+                name=name,
+                argv=(airflow, *arguments),
+                log=str(config.log_dir / f"{name}.log"),
+                waits_for=migrated,
+                # Its tasks report to the API server: one that starts before that listens has failed.
+                waits_for_port=config.airflow_port if name == "scheduler" else None,
+            )
+            for name, arguments in airflow_processes.items()
+        ),
+    ]
+
+
+def gpu_slots(environment: Mapping[str, str]) -> int:
+    """Return how many devices LUCID_GPU_DEVICES names (default: the simulated one)."""
+    names = environment.get("LUCID_GPU_DEVICES", "").split(",")
+    return max(1, sum(1 for name in names if name.strip()))
+
+
+def port_from_environment(variable: str, default: int) -> int:
+    """Return the port that an environment variable names.
+
+    Raises ValueError when the variable does not hold a number from 1 to 65535.
+    """
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise ValueError(f"{variable}={text!r} is not a port; give a number from 1 to 65535.")
+    return int(text)
+
+
+def state_dir() -> Path:
+    """Return the folder of everything that a local stack keeps (LUCID_STATE_DIR, default `.lucid`)."""
+    return Path(os.environ.get("LUCID_STATE_DIR", ".lucid")).absolute()
+
+
+def running_stack(state_dir: Path) -> StackConfig | None:
+    """Return the stack that runs in this folder, or None."""
+    config = StackConfig(state_dir=state_dir)
+    if running_supervisor(config.run_dir) is None:
+        return None
+    record = read_json(config.run_dir / STACK_FILE)
+    if not isinstance(record, dict):
+        return None
+    return StackConfig(
+        state_dir=state_dir,
+        airflow_port=int(record["airflow_port"]),
+        mlflow_port=int(record["mlflow_port"]),
+        require_approval=bool(record["require_approval"]),
+        dags_dir=Path(record["dags_dir"]),
+    )
+
+
+def running_tracking_uri(state_dir: Path) -> str | None:
+    """Return the address of the running stack's MLflow, or None when no stack runs in this folder."""
+    running = running_stack(state_dir)
+    return running.mlflow_url if running else None

@@ -1,0 +1,83 @@
+"""`lucid live`: what a scheduler would do with the published release."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foundation.errors import NotFoundError
+from lucid_cli import live_answers, live_kueue, live_restore, live_slurm
+from lucid_cli.options import TrackingOption, existing_file
+from lucid_cli.output import JsonFlag, plain, print_table, show
+
+if TYPE_CHECKING:
+    from live_scheduler.release import Release
+
+app = typer.Typer(help="Use a release beside a live scheduler.", no_args_is_help=True)
+live_slurm.register(app)
+live_answers.register(app)
+live_kueue.register(app)
+live_restore.register(app)
+
+
+@app.callback()
+def group() -> None:
+    """Use a release beside a live scheduler."""
+
+
+@app.command()
+def rank(
+    queue: Annotated[Path, typer.Option(metavar="FILE", help="The waiting jobs: CSV or JSON.")],
+    release: Annotated[str, typer.Option(metavar="ALIAS", help="Which release to follow.")] = "champion",
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="Whose; default: the only cluster that has one."),
+    ] = None,
+    unapproved: Annotated[
+        bool,
+        typer.Option(
+            "--unapproved", help="By a release without the gate's approval, such as a new challenger."
+        ),
+    ] = False,
+    tracking_uri: TrackingOption = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="A lake whose metrics (`lucid metrics`) say what jobs need that do not say it themselves.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Order a queue by the release; with none to be had, by the stated heuristic, and say so."""
+    from live_scheduler.ranking import rank_queue, read_queue
+    from live_scheduler.release import LiveRelease
+    from pipeline import settings
+
+    jobs = read_queue(existing_file(queue, "--queue"))
+    current = _followed(tracking_uri or settings.server_uri(), release, cluster, unapproved=unapproved)
+    if metrics is not None and isinstance(current, LiveRelease):
+        from cluster_logs.lake import Lake
+        from lucid_models.known_profiles import queue_with_known_profiles
+
+        jobs = queue_with_known_profiles(jobs, Lake(metrics).read_job_metrics(current.manifest.cluster))
+    ranked = plain(rank_queue(jobs, current))
+    document = {"release": plain(current.describe()), "jobs": ranked}
+    show(
+        document, as_json=as_json, people=lambda: print_table(ranked, title=f"Queue by {current.describe()}")
+    )
+
+
+def _followed(server: str, alias: str, cluster: str | None, *, unapproved: bool) -> "Release":
+    """The release of a cluster (None: the only one that has one), or the fallback where there is none."""
+    from live_scheduler.client import ReleaseClient
+    from live_scheduler.followed_cluster import followed_cluster
+    from live_scheduler.release import FallbackRelease
+    from pipeline import settings
+
+    kept = settings.state_dir() / "client"
+    try:
+        cluster = cluster or followed_cluster(server, alias, [kept])
+    except NotFoundError as error:
+        return FallbackRelease(str(error))
+    return ReleaseClient(server, alias, kept, cluster=cluster, unapproved=unapproved).poll()

@@ -1,0 +1,241 @@
+"""`lucid ingest`, `lucid synthesize`, `lucid validate`: logs into the lake."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster_logs.quarantine import MAX_BAD_SHARE
+from foundation.errors import BadInputError
+from lucid_cli.options import (
+    ClusterOption,
+    GpusPerNodeOption,
+    LakeOption,
+    WaitOption,
+    lake_or_default,
+    parse_time,
+)
+from lucid_cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, say, show
+
+
+def ingest(
+    source_format: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="F", help="The log's format, e.g. philly-csv; slurm: this machine's Slurm."
+        ),
+    ],
+    cluster: ClusterOption,
+    source: Annotated[
+        str | None,
+        typer.Option("--input", metavar="FILE", help="File or URI; may end in .gz. None for slurm."),
+    ] = None,
+    lake: LakeOption = None,
+    time_zone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Zone of naive times; default: the format's own.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Jobs submitted from then on; naive: the log's zone.")
+    ] = None,
+    end: Annotated[str | None, typer.Option(metavar="TIME", help="Jobs submitted before then.")] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster's size, kept in the lake."),
+    ] = None,
+    gpus_per_node: GpusPerNodeOption = 8,
+    bin_s: Annotated[
+        int, typer.Option("--bin-s", min=1, help="Seconds of a bin of the throughput counted from jobs.")
+    ] = 600,
+    max_bad_share: Annotated[
+        float,
+        typer.Option(
+            "--max-bad-share",
+            metavar="SHARE",
+            help="Most rows that may be bad, 0 to 1; with more nothing is written. 1: any number.",
+        ),
+    ] = MAX_BAD_SHARE,
+    mark_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The live scheduler's mark.key: whose marks in sacct's comments count.",
+        ),
+    ] = None,
+    wait: WaitOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read a cluster's log into the lake.
+
+    Every row is kept, quarantined with a reason, or skipped by a named rule. The format slurm is the live
+    accounting (sacct) with the nodes (sinfo); its window holds what waited or ran in it: by default since the
+    newest job in the lake, with a day of overlap, or the last 30 days.
+    """
+    from cluster_logs.ingest import ingest_log
+    from cluster_logs.readers.nodes_file import read_nodes_file
+    from pipeline.ingest.cluster_size import NodesNeededError, settle_nodes
+    from pipeline.ingest.ingestion import SLURM, ingest_cluster
+    from pipeline.ingest.mark_keys import mark_key_of
+
+    lake_uri = lake_or_default(lake)
+    if (source_format == SLURM) == (source is not None):
+        raise BadInputError(
+            f"Format {source_format!r} {'reads no file' if source else 'needs a file'}.",
+            remedy="Leave --input out." if source else "Give it with --input.",
+        )
+    if source is None:
+        with progress_reporter() as progress:
+            facts = ingest_cluster(
+                source_format=source_format,
+                input_uri=None,
+                cluster=cluster,
+                lake_uri=lake_uri,
+                nodes_uri=str(nodes) if nodes else None,
+                gpus_per_node=gpus_per_node,
+                start=start,
+                end=end,
+                mark_key_file=mark_key,
+                progress=progress,
+            )
+        show(facts, as_json=as_json, people=lambda: print_facts(facts, title="Ingested Slurm's accounting"))
+        return
+    sizes = read_nodes_file(str(nodes), gpus_per_node=gpus_per_node) if nodes else None
+    with progress_reporter() as progress:
+        report = ingest_log(
+            source_format=source_format,
+            input_uri=source,
+            cluster=cluster,
+            lake_uri=lake_uri,
+            time_zone=time_zone,
+            gpus_per_node=gpus_per_node,
+            start=parse_time(start, "--start"),
+            end=parse_time(end, "--end"),
+            bin_s=bin_s,
+            max_bad_share=max_bad_share,
+            mark_key=mark_key_of(cluster, mark_key),
+            nodes=sizes,
+            wait_s=wait,
+            progress=progress,
+        )
+    try:
+        remarks = settle_nodes(
+            lake_uri=lake_uri,
+            cluster=cluster,
+            source_format=source_format,
+            input_uri=source,
+            gpus_per_node=gpus_per_node,
+        )
+    except NodesNeededError as error:  # models can be trained, and the log described, without
+        remarks = [str(error)]
+    for remark in remarks:
+        say(remark)
+    facts = {**plain(report), "remarks": remarks}
+    show(facts, as_json=as_json, people=lambda: print_facts(plain(report), title=f"Ingested {source}"))
+
+
+def synthesize(
+    like: Annotated[str, typer.Option(metavar="CLUSTER", help="helios-venus, helios-saturn or philly.")],
+    days: Annotated[int, typer.Option(min=1, help="Days of submissions.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same cluster.")] = 0,
+    lake: LakeOption = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name in the lake; default: synthetic-CLUSTER.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the log as a file.")] = None,
+    out_format: Annotated[str, typer.Option("--format", metavar="F", help="The file's format.")] = "helios",
+    wait: WaitOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a cluster's log that looks like a published one, so that nothing needs to be downloaded."""
+    from cluster_logs.lake import Lake
+    from cluster_logs.synthetic import export, generator
+
+    made = generator.synthesize(like, days=days, seed=seed)
+    name = cluster or f"synthetic-{like}"
+    target = Lake(lake_or_default(lake), wait_s=wait)
+    tables = generator.write_to_lake(made, target, name)
+    if out is not None:
+        export.write_log(made, out, out_format)
+    document = {
+        "jobs": len(made.jobs),
+        "virtual_clusters": len(made.nodes),
+        "cluster": name,
+        "tables": tables,
+        "statistics": made.statistics(),
+    }
+    show(
+        document,
+        as_json=as_json,
+        people=lambda: print_facts(
+            {key: value for key, value in document.items() if key != "statistics"} | made.statistics(),
+            title=f"Synthesized {days} days like {like}",
+        ),
+    )
+
+
+def validate(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    tables: Annotated[
+        list[str] | None, typer.Option("--table", help="jobs, throughput; default: both.")
+    ] = None,
+    wait: WaitOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check a cluster's tables against their expectations.
+
+    Failing rows go to quarantine; a failing table is an error.
+    """
+    from cluster_logs.validation import validate_lake
+
+    report = validate_lake(
+        lake_uri=lake_or_default(lake),
+        cluster=cluster,
+        tables=tables or ("jobs", "throughput"),
+        wait_s=wait,
+    )
+    document = {"success": report.success, "expectations": report.expectations, "docs": report.docs}
+
+    def people() -> None:
+        print_table([plain(row) for row in report.expectations], title=f"Expectations of {cluster}")
+        print_facts({"success": report.success, "docs": report.docs})
+
+    show(document, as_json=as_json, people=people)
+    report.raise_for_failure()
+
+
+def remove_cluster(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove; without it, only say what would go.")] = False,
+    wait: WaitOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove a cluster from the lake: its rows, profiles and studies. Other clusters are left alone."""
+    from cluster_logs import removal
+
+    lake_uri = lake_or_default(lake)
+    if not yes:
+        held = removal.holdings(lake_uri, cluster)
+        counted = [f"{count:,} rows of {table}" for table, count in held.rows.items()]
+        raise BadInputError(
+            f"Nothing was removed. Of cluster {cluster!r} the lake {lake_uri} holds {', '.join(counted)}, in "
+            f"{sum(held.files.values()):,} files of {', '.join(held.files)}.",
+            remedy="Add --yes to remove all of it.",
+        )
+    with progress_reporter() as progress:
+        gone = removal.remove_cluster(lake_uri, cluster, wait_s=wait, progress=progress)
+    facts = {"cluster": cluster, "rows": gone.rows, "files": sum(gone.files.values()), "folders": gone.files}
+    show(
+        facts,
+        as_json=as_json,
+        people=lambda: print_facts(
+            {"files": facts["files"], **{f"rows of {table}": count for table, count in gone.rows.items()}},
+            title=f"Removed {cluster} from {lake_uri}",
+        ),
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (ingest, synthesize, validate, remove_cluster):
+        app.command()(command)

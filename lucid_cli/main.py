@@ -1,0 +1,97 @@
+"""`lucid`: cluster logs in, proven scheduler models out."""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from foundation.disk_errors import disk_error
+from foundation.errors import LucidError
+from foundation.screen_text import ScreenFormatter
+from lucid_cli import (
+    explain,
+    live,
+    logs,
+    metrics,
+    monitor,
+    pareto,
+    predict_profile,
+    profile,
+    release,
+    simulate,
+    sweep,
+    train,
+    tune,
+)
+from lucid_cli.experiments import register_experiments
+from lucid_cli.output import say
+
+app = typer.Typer(
+    name="lucid",
+    help=__doc__,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+logs.register(app)
+app.add_typer(metrics.app, name="metrics")
+app.add_typer(profile.app, name="profile")
+app.add_typer(train.app, name="train")
+explain.register(app)
+predict_profile.register(app)
+simulate.register(app)
+sweep.register(app)
+tune.register(app)
+app.add_typer(pareto.app, name="pareto")
+app.add_typer(release.app, name="release")
+app.add_typer(live.app, name="live")
+monitor.register(app)
+register_experiments(app)
+
+EXIT_ERROR = 1
+EXIT_INTERRUPTED = 130
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and library logs.")] = False,
+) -> None:
+    """Apply what holds for every command."""
+    os.environ["LUCID_DEBUG"] = "1" if debug else ""
+    level = logging.INFO if debug else logging.WARNING
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setFormatter(ScreenFormatter(logging.BASIC_FORMAT))
+    shown.setLevel(level)  # the handler's own level holds for libraries that set their loggers' levels
+    logging.basicConfig(handlers=[shown], level=level)
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if debug else "WARNING")
+    if not debug:
+        for chatty in ("mlflow", "alembic", "great_expectations", "matplotlib"):
+            logging.getLogger(chatty).setLevel(logging.ERROR)
+
+
+def main() -> None:
+    """Run the program; an error is one line on standard error and exit code 1."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output went away
+        raise SystemExit(EXIT_ERROR) from None
+    except Exception as error:
+        if os.environ.get("LUCID_DEBUG"):
+            raise
+        known = error if isinstance(error, LucidError) else disk_error(error)
+        if known is not None:
+            say(f"Error: {known}")
+        else:
+            first_line = (str(error).strip().splitlines() or [""])[0]
+            say(f"Error: {type(error).__name__}: {first_line} (unexpected: see `lucid --debug`)")
+        raise SystemExit(EXIT_ERROR) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""`lucid pareto`: state a preference, search the configurations of PCS, look at the front, pick one."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foundation.errors import BadInputError, NotFoundError
+from lucid_cli.options import (
+    AsOfOption,
+    HoldOutOption,
+    LakeOption,
+    TimeZoneOption,
+    TrackingOption,
+    existing_file,
+    lake_or_default,
+    tracking_or_default,
+)
+from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, progress_reporter, say, show
+from lucid_cli.variadic import names_of, variadic
+
+app = typer.Typer(help=__doc__, no_args_is_help=True)
+
+StudyOption = Annotated[
+    str | None,
+    typer.Option("--study", metavar="DIR", help="The search's folder or URI; default: the newest here."),
+]
+FrontClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="NAME", help="Or: the newest search of this cluster in MLflow."),
+]
+RunOption = Annotated[
+    str | None, typer.Option("--run", metavar="ID", help="Or: the search of this run of MLflow.")
+]
+
+
+@app.command(cls=variadic("--preference"))
+def search(
+    jobs: Annotated[Path | None, typer.Option(metavar="FILE", help="The log to draw samples from.")] = None,
+    source_format: Annotated[
+        str | None, typer.Option("--format", metavar="F", help="The log's format.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="Or: this cluster's jobs in the lake.")
+    ] = None,
+    lake: LakeOption = None,
+    virtual_cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the lake's cluster this part alone; else all as one pool."),
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, help="GPUs of the pool; a cluster of the lake knows its own.")
+    ] = None,
+    preference: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC:MEASURE ...",
+            help="What is to be small: JCT, unfairness or Pred_err, each avg or a percentile (p99). "
+            "Default: JCT:avg Pred_err:avg.",
+        ),
+    ] = None,
+    evaluations: Annotated[
+        int, typer.Option(min=1, help="Different configurations to try; whole rounds.")
+    ] = 1_110,
+    jobs_per_sample: Annotated[int, typer.Option(min=2, help="Arrivals in each sample.")] = 2_000,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Samples that configurations near the front are tried on.")
+    ] = 6,
+    held_out_samples: Annotated[
+        int, typer.Option(min=1, help="Fresh samples that the front is presented on.")
+    ] = 6,
+    round_size: Annotated[int, typer.Option(min=1, help="Configurations that are asked for at once.")] = 37,
+    scaling: Annotated[
+        str, typer.Option(help="What jobs without a speed-up curve are: rigid, or linear.")
+    ] = "rigid",
+    whole_gpus: Annotated[
+        bool | None,
+        typer.Option(
+            "--whole-gpus/--fractions",
+            help="Hand out whole GPUs, or fractions. Default: whole GPUs if a job is rigid.",
+            show_default=False,
+        ),
+    ] = None,
+    speed_ups: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Speed-up curves by model, in place of the measured.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; the result does not depend on it.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the samples and the optimiser.")] = 0,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="The search's folder or URI; default: its own in .lucid/pareto."),
+    ] = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    time_zone: TimeZoneOption = None,
+    track: Annotated[bool, typer.Option("--track", help="Record the search in MLflow.")] = False,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Search the configurations of PCS that no other beats in all that is preferred.
+
+    Draws the front into front.html of the search's folder while it runs. The same command again goes on where
+    it stopped. Figures are those of fresh samples, which chose nothing.
+    """
+    from pipeline.search.pareto.local import run_search
+    from pipeline.search.pareto.report import write_progress
+    from pipeline.search.pareto.steps import finish_search, plan_search
+    from pipeline.search.pareto.study import load_study
+
+    asked: dict[str, Any] = {
+        "preference": tuple(names_of(preference)) if preference else None,
+        "evaluations": evaluations,
+        "jobs_per_sample": jobs_per_sample,
+        "samples": samples,
+        "held_out_samples": held_out_samples,
+        "round_size": round_size,
+        "seed": seed,
+        "scaling": scaling,
+        "whole_gpus": whole_gpus,
+        "speed_ups_path": existing_file(speed_ups, "--speed-ups") if speed_ups else None,
+        "time_zone": time_zone,
+        "hold_out_days": hold_out_days,
+        "as_of": as_of,
+        "virtual_cluster": virtual_cluster,
+    }
+    tracking = tracking_or_default(tracking_uri) if track else None
+    with progress_reporter() as progress:
+        plan = plan_search(
+            gpus=gpus,
+            lake_uri=lake_or_default(lake) if cluster else None,
+            cluster=cluster,
+            jobs_path=existing_file(jobs, "--jobs") if jobs else None,
+            source_format=source_format,
+            out_uri=out,
+            folder_uri=str(_folder()),
+            asked=asked,
+            progress=progress,
+        )
+        for remark in plan["remarks"]:
+            say(remark)
+        study = load_study(plan["study_uri"])
+        say(f"The front as it stands: {study.uri}/front.html")
+        executed = run_search(study, workers=workers, progress=progress, after_round=write_progress)
+        progress(0, None, "the front")
+        finished = finish_search(study_uri=study.uri, tracking_uri=tracking)
+    document = {"study": study.uri, "executed": executed, "remarks": plan["remarks"], **finished}
+
+    def people() -> None:
+        _print_front(finished["front"], finished["preference"])
+        names = ("study", "evaluations", "simulations", "executed", "files", "mlflow_path")
+        print_facts({name: document[name] for name in names if document[name] is not None})
+        print_lines([f"Look at {study.uri}/front.html, and pick: lucid pareto pick ID --study {study.uri}"])
+
+    show(document, as_json=as_json, people=people)
+
+
+@app.command("show")
+def show_front(
+    study: StudyOption = None,
+    cluster: FrontClusterOption = None,
+    run: RunOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a front: its points by id, with their figures on fresh samples."""
+    from pipeline.search.pareto.presented import read_front
+    from pipeline.search.pareto.report import newest_front
+    from pipeline.search.pareto.steps import point_row
+
+    where = _where(study, cluster, run, tracking_uri)
+    if "study_uri" in where:
+        front = read_front(where["study_uri"])
+    else:
+        front, _ = newest_front(**where)
+    rows = [point_row(point) for point in front.points]
+    document = {"name": front.name, "preference": list(front.preference), "front": rows}
+    show(document, as_json=as_json, people=lambda: _print_front(rows, front.preference))
+
+
+@app.command()
+def pick(
+    front_id: Annotated[str, typer.Argument(metavar="ID", help="A point of the front, such as c7.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Receives the configuration; default: pcs-ID.json.")
+    ] = None,
+    study: StudyOption = None,
+    cluster: FrontClusterOption = None,
+    run: RunOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a point's configuration as JSON, which policy pcs takes as its setting `configuration`."""
+    from pipeline.search.pareto.steps import pick_configuration
+
+    picked = pick_configuration(front_id=front_id, **_where(study, cluster, run, tracking_uri))
+    file = out or Path(f"pcs-{front_id}.json")
+    if file.suffix != ".json":
+        raise BadInputError(f"--out {str(file)!r} is no JSON file.", remedy="End its name in .json.")
+    kept = {name: picked[name] for name in ("front_id", "figures", "preference", "name", "study", "run_id")}
+    document = {**picked["configuration"], "picked": kept}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+    def people() -> None:
+        print_facts({**picked["settings"], **picked["figures"], "written": str(file)})
+        print_lines([f"Try it: lucid simulate --policy pcs --setting pcs.configuration={file} ..."])
+
+    show({**picked, "file": str(file)}, as_json=as_json, people=people)
+
+
+@app.command()
+def compare(
+    front: Annotated[
+        Path, typer.Option(metavar="FILE", help="The other front: a front.json, or the artifact's CSV.")
+    ],
+    study: StudyOption = None,
+    samples: Annotated[int, typer.Option(min=1, help="Fresh samples, others than the search has seen.")] = 6,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    as_json: JsonFlag = False,
+) -> None:
+    """Simulate a search's front and another on the same fresh samples, and say who covers whom."""
+    from pipeline.search.pareto.compare import compare_fronts, read_configurations
+    from pipeline.search.pareto.presented import read_front
+    from pipeline.search.pareto.study import load_study
+
+    uri = study or str(_newest_study())
+    ours = {point.front_id: point.config for point in read_front(uri).points}
+    with progress_reporter() as progress:
+        found = compare_fronts(
+            load_study(uri),
+            ours,
+            read_configurations(existing_file(front, "--front")),
+            samples=samples,
+            workers=workers,
+            progress=progress,
+        )
+    document = found.to_data()
+
+    def people() -> None:
+        print_table(document["theirs"], title=f"Points of {front.name}")
+        print_table(document["ours"], title="Points of the search")
+        print_facts({name: document[name] for name in ("points", "covered", "hypervolume_ratio", "samples")})
+
+    show(document, as_json=as_json, people=people)
+
+
+def _print_front(rows: list[dict[str, Any]], preference: Any) -> None:
+    names = list(dict.fromkeys([*preference, "JCT:avg", "Pred_err:avg", "Pred_err:p99", "unfairness:avg"]))
+    print_table(
+        [
+            {
+                "id": row["front_id"],
+                **{name: row["figures"][name] for name in names},
+                "classes": len(row["settings"]["weights"]),
+                "efficiency": row["settings"]["efficiency_min"],
+            }
+            for row in rows
+        ],
+        title="The front, on fresh samples",
+    )
+
+
+def _folder() -> Path:
+    from pipeline import settings
+
+    return settings.state_dir() / "pareto"
+
+
+def _newest_study() -> Path:
+    found = sorted(_folder().glob("*/front.json"), key=lambda file: file.stat().st_mtime)
+    if not found:
+        raise NotFoundError(
+            f"There is no search in {_folder()}.", remedy="Name one by --study, or run `lucid pareto search`."
+        )
+    return found[-1].parent
+
+
+def _where(
+    study: str | None, cluster: str | None, run: str | None, tracking_uri: str | None
+) -> dict[str, Any]:
+    """Return which front is meant, as `pick_configuration` takes it."""
+    if study is not None and (cluster or run):
+        raise BadInputError("Two fronts are named.", remedy="Give --study, or --cluster, or --run.")
+    if cluster or run:
+        return {"tracking_uri": tracking_or_default(tracking_uri), "cluster": cluster, "run_id": run}
+    return {"study_uri": study or str(_newest_study())}

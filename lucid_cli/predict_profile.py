@@ -1,0 +1,159 @@
+"""`lucid predict-profile`: what a job asks of a GPU, from its computation graph, before it has run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foundation.errors import BadInputError
+from lucid_cli.options import (
+    LakeOption,
+    TrackingOption,
+    existing_file,
+    lake_or_default,
+    tracking_or_default,
+)
+from lucid_cli.output import JsonFlag, plain, print_facts, print_lines, progress_reporter, show
+
+if TYPE_CHECKING:
+    from pipeline.profiling.graph_predictions import GraphPredictor
+
+_SHOWN = (
+    ("gpu_util", "GPU utilisation", "pct", "%"),
+    ("gpu_mem_util", "memory utilisation", "pct", "%"),
+    ("gpu_mem", "memory", "mib", "MiB"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="predict-profile")(predict_profile)
+
+
+def predict_profile(
+    onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="The network as ONNX.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", min=1, help="Examples a step; default: the file's.")
+    ] = None,
+    amp: Annotated[bool, typer.Option("--amp/--no-amp", help="Trained in mixed precision.")] = False,
+    dimension: Annotated[
+        list[str] | None,
+        typer.Option("--dimension", metavar="NAME=SIZE", help="Size of an open dimension. Repeatable."),
+    ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            "--jobs",
+            metavar="FILE",
+            help="CSV: job_id, job_type or name (with user), onnx, batch_size, amp; predictions go into the "
+            "lake of --cluster.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="Learn from this cluster's profiles in the lake."),
+    ] = None,
+    singles: Annotated[
+        Path | None, typer.Option("--singles", metavar="FILE", help="Learn from these solo profiles (CSV).")
+    ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", metavar="FILE", help="And from these pairs: the Sharing Score.")
+    ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Learn from the simulated GPU; the answer says so.")
+    ] = False,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="Of the registered model; default: the newest.")
+    ] = None,
+    lake: LakeOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict GPU utilisation, memory utilisation, memory and Sharing Score of a job that nobody has
+    profiled.
+
+    The model is the newest registered one (`lucid train utilisation`), unless profiles to learn from are
+    named.
+    """
+    if (onnx is None) == (jobs is None):
+        raise BadInputError("What is to be predicted?", remedy="Give --onnx FILE, or --jobs FILE.")
+    if jobs is not None and cluster is None:
+        raise BadInputError("Whose jobs are in --jobs?", remedy="Give --cluster NAME.")
+    sizes = _dimensions(dimension or [])
+    predictor = _predictor(cluster, singles, pairs, simulated, version, lake, tracking_uri)
+    if jobs is not None:
+        from pipeline.profiling.graph_predictions import predict_jobs
+
+        with progress_reporter() as progress:
+            report = predict_jobs(
+                lake_uri=lake_or_default(lake),
+                cluster=str(cluster),
+                jobs_file=existing_file(jobs, "--jobs"),
+                predictor=predictor,
+                dimensions=sizes,
+                progress=progress,
+            )
+        facts = plain(report)
+        show(facts, as_json=as_json, people=lambda: print_facts(facts, title="Predicted"))
+        return
+    from lucid_models.utilisation.onnx_graph import read_graph_features
+    from pipeline.profiling.graph_predictions import describe_prediction
+
+    file = existing_file(Path(str(onnx)), "--onnx")
+    graph = read_graph_features(file, dimensions=sizes, batch_size=batch_size)
+    found = describe_prediction(predictor, graph, amp)
+    show(found, as_json=as_json, people=lambda: _print(found, file))
+
+
+def _predictor(
+    cluster: str | None,
+    singles: Path | None,
+    pairs: Path | None,
+    simulated: bool,
+    version: int | None,
+    lake: str | None,
+    tracking_uri: str | None,
+) -> "GraphPredictor":
+    """Return the models that the options ask for."""
+    from pipeline.profiling.graph_predictions import (
+        fit_predictor,
+        registered_predictor,
+        solo_profiles_or_measure,
+    )
+
+    if version is None and singles is not None:
+        files = [existing_file(singles, "--singles"), *([existing_file(pairs, "--pairs")] if pairs else [])]
+        return fit_predictor(
+            solo_profiles_or_measure(*map(str, files)), " and ".join(file.name for file in files)
+        )
+    if version is None and simulated:
+        return fit_predictor(solo_profiles_or_measure(), "the simulated GPU's profiles")
+    if version is None and cluster is not None:
+        from pipeline.profiling.profile_store import measured_or_simulated
+
+        profiles, _ = measured_or_simulated(lake_or_default(lake), cluster)
+        return fit_predictor(profiles, f"the profiles of cluster {cluster}")
+    return registered_predictor(tracking_or_default(tracking_uri), version)
+
+
+def _dimensions(given: list[str]) -> dict[str, int]:
+    sizes = {}
+    for text in given:
+        name, _, size = text.partition("=")
+        if not name or not size.isdecimal() or len(size) > 12 or int(size) < 1:
+            raise BadInputError(f"--dimension {text!r} is no NAME=SIZE.", remedy="For example: sequence=384.")
+        sizes[name] = int(size)
+    return sizes
+
+
+def _print(found: dict[str, Any], file: Path) -> None:
+    facts: dict[str, Any] = {
+        words: f"{found[f'{name}_{end}']:,.0f} {unit} (unseen models: {found[f'{name}_low_{end}']:,.0f} to "
+        f"{found[f'{name}_high_{end}']:,.0f})"
+        for name, words, end, unit in _SHOWN
+    }
+    score = found["sharing_score"]
+    facts["Sharing Score"] = None if score is None else f"{score} ({found['sharing_score_name']})"
+    facts |= {"device": found["device"], "model": found["model"]}
+    print_facts(facts, title=f"Predicted from {file.name}")
+    print_lines([found["reason"], *found["remarks"]])

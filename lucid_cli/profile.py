@@ -1,0 +1,220 @@
+"""`lucid profile`: measure GPUs; the same as `python3 -m profiler_jobs`, with our models and pictures."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lucid_cli.output import JsonFlag, print_lines, progress_reporter, say, show
+from pipeline.profiling.orders import PairOrder, ranking_of
+
+if TYPE_CHECKING:
+    from profiler_jobs.commands import Asked
+    from profiler_jobs.session_report import SessionReport
+
+app = typer.Typer(help="Measure this machine's GPU: jobs alone and in pairs.", no_args_is_help=True)
+
+WorkloadsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workloads",
+        metavar="LIST",
+        help="Models, configurations or patterns ('ResNet*', '*/*/64/*'), commas between; default: Lucid's "
+        "Table 1; all: others too.",
+    ),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="D",
+        help="Number or UUID of a GPU, cpu, simulated[:SEED], or auto: the first GPU, else simulated.",
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option("--out", metavar="FILE", help="The measurement table; default profiles/DEVICE.parquet."),
+]
+WindowOption = Annotated[
+    float | None, typer.Option("--window-s", metavar="S", help="Length of a window; default 30.")
+]
+RepeatsOption = Annotated[
+    int | None, typer.Option("--repeats", metavar="N", help="Rounds of windows; default 3.")
+]
+WarmupOption = Annotated[
+    float | None, typer.Option("--warmup-s", metavar="S", help="Training before the first; default 10.")
+]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option("--budget-s", metavar="S", help="Begin no run that would not end within this time."),
+]
+PlanOption = Annotated[
+    str | None, typer.Option("--plan", metavar="FILE", help="Measure what this plan names, in its order.")
+]
+MostOption = Annotated[
+    int | None, typer.Option("--most-pairs", metavar="N", help="Measure at most N pairs in all.")
+]
+BatchOption = Annotated[
+    int, typer.Option("--batch", min=1, metavar="N", help="Pairs between two rankings of what is left.")
+]
+
+
+AgainFlag = Annotated[bool, typer.Option("--again-rejected", help="Measure again what was refused before.")]
+
+
+OrderOption = Annotated[
+    PairOrder, typer.Option("--order", help="Which pairs come first; what each is worth: docs/profiling.md.")
+]
+
+
+@app.command()
+def solo(
+    workloads: WorkloadsOption = None,
+    device: DeviceOption = "auto",
+    out: TableOption = None,
+    plan: PlanOption = None,
+    budget_s: BudgetOption = None,
+    window_s: WindowOption = None,
+    repeats: RepeatsOption = None,
+    warmup_s: WarmupOption = None,
+    again_rejected: AgainFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure configurations alone; the same command again goes on."""
+    from profiler_jobs.commands import Asked
+
+    asked = Asked(
+        workloads, device, out, window_s, repeats, warmup_s, budget_s, again_rejected=again_rejected
+    )
+    _measure(asked, plan, PairOrder.SPACE_FILLING, as_json, with_pairs=False)
+
+
+@app.command()
+def pairs(
+    workloads: WorkloadsOption = None,
+    device: DeviceOption = "auto",
+    out: TableOption = None,
+    plan: PlanOption = None,
+    order: OrderOption = PairOrder.SPACE_FILLING,
+    most_pairs: MostOption = None,
+    batch: BatchOption = 20,
+    budget_s: BudgetOption = None,
+    window_s: WindowOption = None,
+    repeats: RepeatsOption = None,
+    warmup_s: WarmupOption = None,
+    again_rejected: AgainFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure pairs, the most telling first, and configurations alone where that is missing."""
+    from profiler_jobs.commands import Asked
+
+    asked = Asked(
+        workloads,
+        device,
+        out,
+        window_s,
+        repeats,
+        warmup_s,
+        budget_s,
+        most_pairs,
+        batch,
+        again_rejected,
+    )
+    _measure(asked, plan, order, as_json, with_pairs=True)
+
+
+@app.command()
+def plan(
+    workloads: WorkloadsOption = None,
+    device: DeviceOption = "auto",
+    out: TableOption = None,
+    order: OrderOption = PairOrder.SPACE_FILLING,
+    most_pairs: MostOption = None,
+    batch: BatchOption = 20,
+    budget_s: BudgetOption = None,
+    window_s: WindowOption = None,
+    repeats: RepeatsOption = None,
+    warmup_s: WarmupOption = None,
+    solo_only: Annotated[bool, typer.Option("--solo", help="Configurations alone only.")] = False,
+    write: Annotated[
+        str | None, typer.Option("--write", metavar="FILE", help="Write the plan as JSON, for --plan.")
+    ] = None,
+    first: Annotated[int, typer.Option(min=0, metavar="N", help="Tasks to print.")] = 10,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what is left to measure, in which order, how long it takes, and what a budget covers."""
+    from profiler_jobs.commands import Asked, make_plan, plan_lines
+
+    asked = Asked(workloads, device, out, window_s, repeats, warmup_s, budget_s, most_pairs, batch)
+    report = make_plan(asked, with_pairs=not solo_only, write=write, ranking=ranking_of(order), say=say)
+    show(report.document(), as_json=as_json, people=lambda: print_lines(plan_lines(report, first)))
+
+
+@app.command()
+def summary(
+    table: Annotated[Path, typer.Argument(help="The measurement table.")],
+    write: Annotated[
+        str | None,
+        typer.Option("--write", metavar="DIR", help="Write the profile tables as CSV, and pictures of them."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what a measurement table comes to: profiles, pairs, what is rejected and why."""
+    from profiler_jobs.commands import summary_document, summary_lines, write_summary
+
+    profiles, files = write_summary(str(table), write)
+    if write is not None:
+        from pipeline.profiling.pictures import draw_profiles
+
+        files = (*files, *draw_profiles(profiles, Path(write)))
+    lines = [*summary_lines(profiles), *(f"Written: {file}" for file in files)]
+    show(summary_document(profiles, files), as_json=as_json, people=lambda: print_lines(lines))
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="A measurement table.")],
+    second: Annotated[
+        Path | None, typer.Argument(help="Another; without: the pairs of equals of the first.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say how well two measurements agree; exit code 3 when they do not."""
+    from profiler_jobs.commands import compare_tables
+    from profiler_jobs.comparison import EXIT_DISAGREES, comparison_lines
+
+    comparison = compare_tables(str(first), None if second is None else str(second))
+    show(
+        comparison.document(),
+        as_json=as_json,
+        people=lambda: print_lines(comparison_lines(comparison)),
+    )
+    if not comparison.agrees:
+        raise typer.Exit(EXIT_DISAGREES)
+
+
+def _measure(asked: "Asked", plan: str | None, order: PairOrder, as_json: bool, *, with_pairs: bool) -> None:
+    from profiler_jobs.commands import follow_plan, measure_workloads
+    from profiler_jobs.session import stopped_by_signals
+    from profiler_jobs.session_report import report_lines
+
+    again = f"lucid {shlex.join(sys.argv[1:])}"
+    report: SessionReport
+    with stopped_by_signals(), progress_reporter() as progress:
+        try:
+            if plan is not None:
+                report = follow_plan(asked, plan, progress=progress, say=say)
+            else:
+                report = measure_workloads(
+                    asked, with_pairs=with_pairs, ranking=ranking_of(order), progress=progress, say=say
+                )
+        except KeyboardInterrupt:
+            say(f"What was measured is in the table; go on with: {again}")
+            raise
+    show(
+        {**report.document(), "command": again},
+        as_json=as_json,
+        people=lambda: print_lines(report_lines(report, again)),
+    )

@@ -1,0 +1,352 @@
+"""`lucid release`: build, prove, publish, roll back."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foundation.errors import BadInputError, NotFoundError
+from lucid_cli.options import (
+    AsOfOption,
+    HoldOutOption,
+    LakeOption,
+    TrackingOption,
+    lake_or_default,
+    setting_value,
+    tracking_or_default,
+)
+from lucid_cli.output import (
+    JsonFlag,
+    plain,
+    print_facts,
+    print_lines,
+    print_table,
+    progress_reporter,
+    show,
+)
+from lucid_models.releases.manifest import DEFAULT_POLICY
+
+app = typer.Typer(
+    help="A release pins the three models and the settings that were proven together.", no_args_is_help=True
+)
+
+ReleaseClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="NAME", help="Whose release; default: the only cluster that has one."),
+]
+VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="Default: the challenger.")]
+EXIT_REFUSED = 2
+POLICY_COLUMNS = (
+    "policy",
+    "jobs",
+    "mean_jct_s",
+    "mean_queuing_delay_s",
+    "p999_queuing_delay_s",
+    "mean_slowdown",
+    "utilisation_pct",
+    "preemptions",
+    "colocated_jobs",
+    "mean_pred_err_pct",
+    "p99_pred_err_pct",
+)
+
+
+def _present(release: object, as_json: bool) -> None:
+    facts = plain(release)
+
+    def people() -> None:
+        shown = _row(facts) | {
+            "models": [
+                f"{kind}: {pin['name']} version {pin['version']}, sha256 {pin['digest'][:12]}"
+                for kind, pin in facts["models"].items()
+            ],
+            "policy": facts["policy"],
+            "settings": facts["settings"],
+            **({"choice": facts["choice"]} if facts["choice"] else {}),
+            "provenance": facts["provenance"],
+            "says": (facts["verdict"] or {}).get("sentence"),
+        }
+        print_facts(shown, title=f"{facts['name']} version {facts['version']}")
+        if facts["moved"]:
+            print_lines([facts["moved"]])
+
+    show(facts, as_json=as_json, people=people)
+
+
+def _row(release: dict[str, Any]) -> dict[str, Any]:
+    """What fits into one row of a table; --json says everything."""
+    return {
+        "version": release["version"],
+        "aliases": release["aliases"],
+        "cluster": release["cluster"],
+        "policy": release["policy"],
+        "created": release["created"],
+        "models": [f"{kind} {pin['version']}" for kind, pin in release["models"].items()],
+        "trained_until": (release["training"] or {}).get("until"),
+        "verdict": (release["verdict"] or {}).get("status"),
+    }
+
+
+@app.command()
+def build(
+    cluster: ReleaseClusterOption = None,
+    lake: LakeOption = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    packing: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
+    throughput: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
+    duration: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated."),
+    ] = None,
+    policy: Annotated[str, typer.Option(help="What the release runs.")] = DEFAULT_POLICY,
+    allow_simulated_profiles: Annotated[
+        bool,
+        typer.Option(
+            "--allow-simulated-profiles",
+            help="It may go live on a real log although its packing model learned from simulated profiles.",
+        ),
+    ] = False,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
+    from lucid_models.releases.clusters import which_cluster
+    from lucid_models.releases.lifecycle import build_release
+    from pipeline.release.release_settings import allowing_simulated, pinned_settings
+    from pipeline.training.windows import read_as_of, training_window_end
+    from pipeline.validation.held_out_days import record_held_out
+
+    versions = {
+        model: version
+        for model, version in (("packing", packing), ("throughput", throughput), ("duration", duration))
+        if version is not None
+    }
+    tracking = tracking_or_default(tracking_uri)
+    cluster = which_cluster(tracking, cluster)
+    release = build_release(
+        tracking_uri=tracking,
+        cluster=cluster,
+        versions=versions or None,
+        policy=policy,
+        settings=allowing_simulated(
+            pinned_settings(_settings(setting or []), policy), allow=allow_simulated_profiles
+        ),
+        training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
+    )
+    record_held_out(tracking, release, hold_out_days)
+    _present(release, as_json)
+
+
+@app.command()
+def pick(
+    front_id: Annotated[str, typer.Argument(metavar="ID", help="A point of a Pareto front, such as c7.")],
+    cluster: ReleaseClusterOption = None,
+    lake: LakeOption = None,
+    study: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The search's folder or URI; default: see --run.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="Its run in MLflow; default: the cluster's newest.")
+    ] = None,
+    price: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="PCT",
+            help="What predictability may cost in mean JCT at the gate; default: what the point costs beside "
+            "the front's shortest, and 10.",
+        ),
+    ] = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Build a release of a front's point, with the models of the cluster's present release."""
+    from lucid_models.releases.clusters import which_cluster
+    from pipeline.search.pareto.presented import read_front
+    from pipeline.search.pareto.release_choice import build_picked_release
+    from pipeline.search.pareto.report import newest_front
+    from pipeline.training.windows import read_as_of
+
+    if study is not None and run is not None:
+        raise BadInputError("Two fronts are named.", remedy="Give --study or --run.")
+    tracking = tracking_or_default(tracking_uri)
+    cluster = which_cluster(tracking, cluster)
+    if study is not None:
+        front, run_id = read_front(study), None
+    else:
+        front, run_id = newest_front(tracking, cluster=cluster, run_id=run)
+    release = build_picked_release(
+        front=front,
+        front_id=front_id,
+        run_id=run_id,
+        tracking_uri=tracking,
+        lake_uri=lake_or_default(lake),
+        cluster=cluster,
+        hold_out_days=hold_out_days,
+        as_of=read_as_of(as_of),
+        jct_price_pct=price,
+    )
+    _present(release, as_json)
+
+
+def _settings(pairs: list[str]) -> dict[str, object]:
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise BadInputError(f"{pair!r} is not NAME=VALUE.", remedy="Write for example sharing=apathetic.")
+        settings[name] = setting_value(value)
+    return settings
+
+
+@app.command()
+def validate(
+    cluster: ReleaseClusterOption = None,
+    lake: LakeOption = None,
+    version: VersionOption = None,
+    hold_out_days: Annotated[
+        int | None,
+        typer.Option(min=1, help="Last days of the log to replay; default: as the release was built."),
+    ] = None,
+    as_of: AsOfOption = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What if the gate went by this rule: a study, no verdict; see docs/gate.md.",
+        ),
+    ] = None,
+    job_types: Annotated[
+        str,
+        typer.Option(help="Profiles that the log lacks: drawn from measured ones, or log (never colocated)."),
+    ] = "drawn",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write tables and plots here.")] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
+    from lucid_models.releases.clusters import which_cluster
+    from pipeline.release.release_settings import gate_settings
+    from pipeline.training.windows import read_as_of
+    from pipeline.validation.held_out_days import held_out_of
+    from pipeline.validation.release_validation import validate_release
+
+    tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
+    judged = which_cluster(tracking, cluster)
+    held_out = held_out_of(tracking, judged, version, lake_uri, days=hold_out_days, as_of=read_as_of(as_of))
+    with progress_reporter() as progress:
+        validation = validate_release(
+            lake_uri=lake_uri,
+            cluster=judged,
+            tracking_uri=tracking,
+            version=version,
+            hold_out_days=held_out.days,
+            as_of=held_out.as_of,
+            settings=gate_settings(_settings(rule or []), job_types),
+            out_dir=out,
+            progress=progress,
+        )
+
+    verdict = validation.verdict
+
+    def people() -> None:
+        facts = verdict.to_dict()
+        print_table(facts["policies"], title="Policies on the held-out window", columns=POLICY_COLUMNS)
+        print_table(facts["constraints"], title="Constraints", columns=("passed", "name", "sentence"))
+        word = "study" if verdict.study else "verdict"
+        print_facts({"approved": verdict.approved, word: verdict.sentence, "MLflow": validation.mlflow_path})
+
+    show(verdict.to_dict() | {"mlflow_path": validation.mlflow_path}, as_json=as_json, people=people)
+    if not verdict.approved:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+@app.command()
+def publish(
+    cluster: ReleaseClusterOption = None,
+    version: VersionOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Move a cluster's `champion` to an approved release; its schedulers pull it at their next poll."""
+    from lucid_models.releases.clusters import which_cluster
+    from lucid_models.releases.lifecycle import publish_release
+
+    tracking = tracking_or_default(tracking_uri)
+    chosen = which_cluster(tracking, cluster)
+    _present(publish_release(tracking_uri=tracking, cluster=chosen, version=version), as_json)
+
+
+@app.command()
+def rollback(
+    cluster: ReleaseClusterOption = None, tracking_uri: TrackingOption = None, as_json: JsonFlag = False
+) -> None:
+    """Move a cluster's `champion` back to the previous release."""
+    from lucid_models.releases.clusters import which_cluster
+    from lucid_models.releases.lifecycle import rollback_release
+
+    tracking = tracking_or_default(tracking_uri)
+    _present(rollback_release(tracking_uri=tracking, cluster=which_cluster(tracking, cluster)), as_json)
+
+
+@app.command()
+def migrate(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
+    """Copy the releases of older versions of Lucid, in one registered model, to the models of their clusters.
+
+    May be run again. The old model stays as it is, for schedulers that still follow it.
+    """
+    from lucid_models.releases.migration import migrate_releases
+
+    migrated = plain(migrate_releases(tracking_uri=tracking_or_default(tracking_uri)))
+
+    def people() -> None:
+        if migrated:
+            print_table(migrated, title="Migrated releases")
+        else:
+            print_lines(["There is nothing to migrate."])
+
+    show({"migrated": migrated}, as_json=as_json, people=people)
+
+
+@app.command(name="show")
+def show_command(
+    alias: Annotated[str, typer.Option(help="champion, challenger or previous.")] = "champion",
+    cluster: ReleaseClusterOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what a release pins and what the gate said of it."""
+    from lucid_models.releases.clusters import which_cluster
+    from lucid_models.releases.lifecycle import show_release
+
+    tracking = tracking_or_default(tracking_uri)
+    _present(
+        show_release(tracking_uri=tracking, cluster=which_cluster(tracking, cluster), alias=alias), as_json
+    )
+
+
+@app.command(name="list")
+def list_command(
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="Whose releases; default: all.")
+    ] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the releases, the newest first."""
+    from lucid_models.releases.lifecycle import list_releases
+
+    releases = plain(list_releases(tracking_uri=tracking_or_default(tracking_uri), cluster=cluster))
+    if not releases and not as_json:
+        raise NotFoundError(
+            "There is no release yet.", remedy="Build one: lucid release build --cluster NAME."
+        )
+    show(
+        {"releases": releases},
+        as_json=as_json,
+        people=lambda: print_table([_row(found) for found in releases], title="Releases"),
+    )

@@ -1,0 +1,251 @@
+"""`lucid simulate`: replay a log under one or more policies."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foundation.errors import BadInputError
+from lucid_cli.options import (
+    EndOption,
+    GpusPerNodeOption,
+    LakeOption,
+    StartOption,
+    TimeZoneOption,
+    existing_file,
+    lake_or_default,
+    parse_time,
+    setting_value,
+)
+from lucid_cli.output import (
+    JsonFlag,
+    plain,
+    print_facts,
+    print_lines,
+    print_table,
+    progress_reporter,
+    say,
+    show,
+)
+from lucid_cli.variadic import names_of, variadic
+
+SHOWN_COLUMNS = (
+    "policy",
+    "jobs",
+    "mean_jct_s",
+    "mean_queuing_delay_s",
+    "p999_queuing_delay_s",
+    "makespan_s",
+    "utilisation_pct",
+    "preemptions",
+    "jobs_per_cpu_s",
+)
+
+PREDICTION_COLUMNS = (
+    "policy",
+    "predicted_jobs",
+    "mean_pred_err_pct",
+    "p90_pred_err_pct",
+    "p99_pred_err_pct",
+    "later_than_predicted_pct",
+    "mean_unfairness",
+    "unfair_jobs_pct",
+)
+
+
+def simulate(
+    jobs: Annotated[Path, typer.Option(metavar="FILE", help="The log to replay.")],
+    source_format: Annotated[str, typer.Option("--format", metavar="F", help="The log's format.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Receives jobs_POLICY.csv, summary.json and plots.")
+    ],
+    policy: Annotated[
+        list[str], typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
+    ],
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CSV virtual_cluster,nodes[,from]: with times or dates, or Helios's daily GPU numbers, the "
+            "virtual clusters grow and shrink.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Or: the nodes of this cluster in the lake, day by day."),
+    ] = None,
+    lake: LakeOption = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs for every job.")
+    ] = None,
+    gpus_per_node: GpusPerNodeOption = 8,
+    start: StartOption = None,
+    end: EndOption = None,
+    time_zone: TimeZoneOption = None,
+    rules: Annotated[
+        str,
+        typer.Option(
+            help="default, or a reference simulator's: lucid-artifact, helios-artifact, or without some of "
+            "its faults, as in lucid-artifact-without:lost_partner,free_profiling (all: without any); "
+            "pcs-artifact: elastic policies share GPUs in fractions."
+        ),
+    ] = "default",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POLICY.NAME=VALUE", help="A policy's setting; may be repeated."),
+    ] = None,
+    predict: Annotated[
+        bool,
+        typer.Option("--predict", help="Foretell each job's end at its submission, and say how far it was."),
+    ] = False,
+    speed_ups: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="CSV model,gpus,time_us: how elastic jobs scale; else as measured."
+        ),
+    ] = None,
+    elastic: Annotated[
+        int | None,
+        typer.Option(metavar="MIN", help="Treat rigid jobs as elastic: content with MIN GPUs or more."),
+    ] = None,
+    singles: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Solo profiles, for the Lucid policy.")
+    ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Colocated pairs, for the Lucid policy.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of whatever the log does not say (job types, failures).")] = 0,
+    cpu_cores_per_node: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs.")
+    ] = 0,
+    failures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,node,at,down_s: nodes that fail.")
+    ] = None,
+    failure_mtbf_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Failures at random: mean hours between a node's.")
+    ] = None,
+    failure_repair_hours: Annotated[
+        float, typer.Option(metavar="H", help="Mean hours until such a node is back.")
+    ] = 4.0,
+    plot: Annotated[
+        bool | None,
+        typer.Option(
+            "--plot/--no-plot",
+            help="All pictures, the cluster over time among them; or none. Default: those of the results.",
+            show_default=False,
+        ),
+    ] = None,
+    timeline: Annotated[
+        bool,
+        typer.Option(
+            "--timeline", help="Write timeline_POLICY.json.gz for ui.perfetto.dev, chrome://tracing."
+        ),
+    ] = False,
+    timeline_from: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin the timeline here; naive: the log's zone.")
+    ] = None,
+    timeline_until: Annotated[str | None, typer.Option(metavar="TIME", help="End the timeline here.")] = None,
+    timeline_slices: Annotated[
+        int, typer.Option(min=1, metavar="N", help="End it after so many slices (one a GPU and run).")
+    ] = 1_000_000,
+    waits: Annotated[
+        bool, typer.Option("--waits", help="Write waits_POLICY.csv: each job's waiting time by cause.")
+    ] = False,
+    why: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOB_ID ...", help="Explain in words why these jobs waited."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay a log under one or more policies and compare them."""
+    from pipeline.replay.cluster_events import ClusterEvents
+    from pipeline.replay.recordings import Watching
+    from pipeline.replay.simulation import simulate_log
+    from simulator.watching.waiting_text import in_words_by_cause
+
+    if [nodes, gpus, cluster].count(None) != 2:
+        raise BadInputError(
+            "The cluster's size is not clear.",
+            remedy="Give either --nodes FILE or --gpus N, or the lake's --cluster NAME.",
+        )
+    if (singles is None) != (pairs is None):
+        raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
+    with progress_reporter() as progress:
+        report = simulate_log(
+            jobs_path=existing_file(jobs, "--jobs"),
+            source_format=source_format,
+            nodes_path=existing_file(nodes, "--nodes") if nodes else None,
+            gpus=gpus,
+            gpus_per_node=gpus_per_node,
+            start=parse_time(start, "--start"),
+            end=parse_time(end, "--end"),
+            time_zone=time_zone,
+            policies=names_of(policy),
+            settings=parse_settings(setting or []),
+            rules=rules,
+            predict=predict,
+            speed_ups_path=existing_file(speed_ups, "--speed-ups") if speed_ups else None,
+            elastic_min_gpus=elastic,
+            singles_path=existing_file(singles, "--singles") if singles else None,
+            pairs_path=existing_file(pairs, "--pairs") if pairs else None,
+            seed=seed,
+            events=ClusterEvents(
+                lake_uri=lake_or_default(lake) if cluster else "",
+                lake_cluster=cluster,
+                cpu_cores_per_node=cpu_cores_per_node,
+                failures_path=existing_file(failures, "--failures") if failures else None,
+                failure_mtbf_hours=failure_mtbf_hours,
+                failure_repair_hours=failure_repair_hours,
+            ),
+            watching=Watching(
+                plot=plot,
+                timeline=timeline or bool(timeline_from or timeline_until),
+                timeline_from=parse_time(timeline_from, "--timeline-from"),
+                timeline_until=parse_time(timeline_until, "--timeline-until"),
+                timeline_slices=timeline_slices,
+                waits=waits,
+                why=tuple(dict.fromkeys(why or ())),
+            ),
+            out_dir=out,
+            progress=progress,
+        )
+    for line in report.remarks:
+        say(line)
+
+    def people() -> None:
+        print_table(plain(report.summaries), title=f"{jobs.name} replayed", columns=SHOWN_COLUMNS)
+        if predict:
+            title = "How far jobs' ends were from what was foretold"
+            print_table(plain(report.summaries), title=title, columns=PREDICTION_COLUMNS)
+        print_facts({"written": str(out)})
+        if any("mean_waits_s" in summary for summary in report.summaries):
+            rows = [
+                {"policy": summary["policy"], **in_words_by_cause(summary["mean_waits_s"])}
+                for summary in report.summaries
+            ]
+            print_table(rows, title="What jobs waited for, on average")
+        for summary in report.summaries:
+            for row in summary.get("why", ()):
+                print_lines([f"Under {summary['policy']}:", *row["sentences"]])
+
+    show(plain(report.summaries), as_json=as_json, people=people)
+
+
+def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:
+    """Read POLICY.NAME=VALUE options; values are JSON where they can be read as such, else text."""
+    settings: dict[str, dict[str, object]] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        policy, dot, name = key.partition(".")
+        if not (sign and dot and policy and name):
+            raise BadInputError(
+                f"--setting {pair!r} is not POLICY.NAME=VALUE.",
+                remedy="Write for example lucid.sharing=apathetic.",
+            )
+        settings.setdefault(policy, {})[name] = setting_value(value)
+    return settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(cls=variadic("--policy", "--setting", "--why"))(simulate)

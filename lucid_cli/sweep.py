@@ -1,0 +1,297 @@
+"""`lucid sweep`: policies x settings x seeds on one log, in parallel; interrupted sweeps go on."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as ProgressBar
+
+from foundation.errors import BadInputError
+from lucid_cli.options import EndOption, LakeOption, StartOption, TimeZoneOption, existing_file
+from lucid_cli.output import (
+    JsonFlag,
+    plain,
+    print_facts,
+    print_table,
+    progress_reporter,
+    say,
+    show,
+)
+from lucid_cli.variadic import names_of, variadic
+
+if TYPE_CHECKING:
+    from pipeline.search.sweeps.workers import SweepProgress, Watch
+
+SHOWN_FIGURES = (
+    "mean_jct_s",
+    "mean_queuing_delay_s",
+    "p999_queuing_delay_s",
+    "utilisation_pct",
+    "mean_bounded_slowdown",
+)
+SECONDS_BETWEEN_LINES = 5.0
+SHOWN_ROWS = 40  # of the screen's table, the best first; all runs are in the files
+
+
+def sweep(
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder or URI for records, results.csv, .parquet, plots.")
+    ],
+    spec: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML with the same names; options stand above it.")
+    ] = None,
+    jobs: Annotated[Path | None, typer.Option(metavar="FILE", help="The log to replay.")] = None,
+    source_format: Annotated[
+        str | None, typer.Option("--format", metavar="F", help="The log's format.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Or: jobs, nodes and profiles of this cluster in the lake."),
+    ] = None,
+    lake: LakeOption = None,
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes[,from].")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs.")] = None,
+    gpus_per_node: Annotated[int | None, typer.Option(min=1, help="GPUs of one node; default 8.")] = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    time_zone: TimeZoneOption = None,
+    rules: Annotated[str | None, typer.Option(help="A rule set by name; default: default.")] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POLICY.NAME=V,V", help="Values to try; several settings: all combinations."),
+    ] = None,
+    seed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N,N", help="Seeds of what is drawn: job types, estimate noise. Default 0."),
+    ] = None,
+    node_scale: Annotated[
+        list[str] | None, typer.Option(metavar="X,X", help="Factors on every virtual cluster's nodes.")
+    ] = None,
+    estimate_noise: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="X,X", help="Estimates are true run times x exp(X x N(0,1)) instead of the log's."
+        ),
+    ] = None,
+    job_types: Annotated[
+        str | None, typer.Option(help="log, or drawn: profiles that the log lacks are drawn from --singles.")
+    ] = None,
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="Solo profiles, for packing.")] = None,
+    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Colocated pairs, for packing.")] = None,
+    cpu_cores_per_node: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs."),
+    ] = None,
+    failure_mtbf_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Failures at random: mean hours between a node's.")
+    ] = None,
+    failure_repair_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute runs that are done again, after a change of code.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one a core that we may use.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run policies x settings x seeds on one log, in parallel, into one tidy table.
+
+    Run the same command again to go on after an interruption: what is done is not computed again. A run that
+    fails is a row with its error, and the exit code is 1.
+    """
+    from pipeline.search.sweeps.runs import axes_of, variants
+    from pipeline.search.sweeps.spec import SweepSpec
+    from pipeline.search.sweeps.sweep import collect_sweep, plan_sweep
+    from pipeline.search.sweeps.workers import run_pending
+
+    asked = SweepSpec() if spec is None else SweepSpec.from_toml(existing_file(spec, "--spec"))
+    options = {
+        "jobs": str(existing_file(jobs, "--jobs")) if jobs else None,
+        "format": source_format,
+        "cluster": cluster,
+        "lake": lake,
+        "nodes": str(existing_file(nodes, "--nodes")) if nodes else None,
+        "gpus": gpus,
+        "gpus_per_node": gpus_per_node,
+        "start": start,
+        "end": end,
+        "time_zone": time_zone,
+        "rules": rules,
+        "policies": names_of(policy) if policy else None,
+        "settings": {**asked.settings, **read_settings(setting)} if setting else None,
+        "seeds": numbers(seed, "--seed") if seed else None,
+        "node_scales": numbers(node_scale, "--node-scale") if node_scale else None,
+        "estimate_noises": numbers(estimate_noise, "--estimate-noise") if estimate_noise else None,
+        "job_types": job_types,
+        "singles": str(existing_file(singles, "--singles")) if singles else None,
+        "pairs": str(existing_file(pairs, "--pairs")) if pairs else None,
+        "cpu_cores_per_node": cpu_cores_per_node,
+        "failure_mtbf_hours": failure_mtbf_hours,
+        "failure_repair_hours": failure_repair_hours,
+    }
+    asked = asked.changed({key: value for key, value in options.items() if value is not None})
+    runs = asked.runs()  # an unknown name is an error before long work
+    with progress_reporter() as progress:
+        inputs = asked.read_inputs(progress)
+    plan = plan_sweep(inputs, runs, out)
+    for line in plan.remarks:
+        say(line)
+    with sweep_reporter() as watch:
+        done = run_pending(plan, workers=workers or usable_cores(), fresh=fresh, watch=watch)
+    report = collect_sweep(plan, manifest=True)
+    document = {
+        "out": out,
+        "runs": done.total,
+        "executed": done.done - done.reused,
+        "reused": done.reused,
+        "failed": len(report.not_ok),
+        "jobs_per_s": done.jobs_per_s,
+        "table": report.table_uri,
+        "csv": report.csv_uri,
+        "figures": report.figures,
+        "rows": plain(rows_of(report.table)),
+    }
+
+    def people() -> None:
+        varied = [axis for axis in axes_of(report.table) if report.table[axis].nunique(dropna=False) > 1]
+        short = {axis: axis.rpartition(".")[2] for axis in varied}
+        if len(set(short.values())) == len(short):
+            varied = list(short.values())
+        else:
+            short = {}
+        rows = [
+            {short.get(name, name): value for name, value in row.items()}
+            for row in variants(report.table, SHOWN_FIGURES)
+        ]
+        print_table(
+            rows[:SHOWN_ROWS],
+            title=f"{Path(asked.jobs).name or asked.cluster}: {done.total:,} runs, means over seeds",
+            columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *SHOWN_FIGURES[1:]],
+        )
+        if len(rows) > SHOWN_ROWS:
+            say(f"... and {len(rows) - SHOWN_ROWS:,} more variants in the table.")
+        facts = ("runs", "executed", "reused", "failed", "jobs_per_s", "table", "csv", "figures")
+        print_facts({key: document[key] for key in facts})
+
+    show(document, as_json=as_json, people=people)
+    report.raise_for_failure()
+
+
+def read_settings(options: list[str] | None) -> dict[str, dict[str, list[Any]]]:
+    """Read POLICY.NAME=V,V options; a setting that is named twice has all the values."""
+    from pipeline.search.sweeps.runs import values_of
+
+    settings: dict[str, dict[str, list[Any]]] = {}
+    for option in options or []:
+        key, sign, text = option.partition("=")
+        policy, dot, name = key.partition(".")
+        values = values_of(text)
+        if not (sign and dot and policy and name and values):
+            raise BadInputError(
+                f"--setting {option!r} is not POLICY.NAME=VALUE,VALUE.",
+                remedy="Write for example lucid.profiling_limit_s=60,100,200.",
+            )
+        settings.setdefault(policy, {}).setdefault(name, []).extend(values)
+    return settings
+
+
+def numbers(options: list[str], name: str) -> list[int | float]:
+    """Read lists of numbers, `0,1,2` or `0:10` (0 to 9)."""
+    found: list[int | float] = []
+    for part in names_of(options):
+        first, colon, last = part.partition(":")
+        try:
+            if colon:
+                found += range(int(first), int(last))
+            else:
+                found.append(float(part) if any(c in part for c in ".eE") else int(part))
+        except ValueError as error:
+            raise BadInputError(f"{name} {part!r} is not a number.", remedy="Write 0,1,2 or 0:3.") from error
+    return found
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """Return the table's rows as plain values; an empty cell is None."""
+    import pandas as pd
+
+    return [
+        {str(key): None if pd.isna(value) else value for key, value in row.items()}
+        for row in table.to_dict(orient="records")
+    ]
+
+
+def described(progress: "SweepProgress") -> str:
+    """Say how far a sweep is, in one line."""
+    parts = [f"{progress.done:,} of {progress.total:,} runs"]
+    if progress.reused:
+        parts.append(f"{progress.reused:,} done before")
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed")
+    if progress.jobs:
+        parts.append(f"{progress.jobs_per_s:,.0f} jobs/s")
+    if progress.eta_s is not None and progress.done < progress.total:
+        parts.append(f"ETA {clock(progress.eta_s)}")
+    return ", ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as h:mm:ss."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+@contextmanager
+def sweep_reporter() -> Iterator["Watch"]:
+    """Yield a watch: a bar on a terminal, elsewhere a line every few seconds; always on standard error."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(progress: "SweepProgress") -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= SECONDS_BETWEEN_LINES or progress.done == progress.total:
+                last = now
+                say(described(progress))
+
+        yield line
+        return
+    bar = ProgressBar(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def draw(progress: "SweepProgress") -> None:
+            bar.update(task, total=progress.total, completed=progress.done, description=described(progress))
+
+        yield draw
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    lists = ("--policy", "--setting", "--seed", "--node-scale", "--estimate-noise")
+    app.command(cls=variadic(*lists))(sweep)

@@ -1,0 +1,174 @@
+"""`lucid train`: data in, a registered model version out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foundation.errors import BadInputError
+from lucid_cli.options import (
+    AsOfOption,
+    ClusterOption,
+    HoldOutOption,
+    LakeOption,
+    TrackingOption,
+    existing_file,
+    lake_or_default,
+    tracking_or_default,
+)
+from lucid_cli.output import JsonFlag, plain, print_facts, progress_reporter, show
+
+app = typer.Typer(
+    help="Fit a model, measure it beside naive rivals, register it in MLflow.", no_args_is_help=True
+)
+
+
+def _present(report: object, as_json: bool) -> None:
+    facts = plain(report)
+    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Trained {facts['model']}"))
+
+
+@app.command()
+def packing(
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of colocated pairs.")] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Measure on the simulated GPU; the release will say so.")
+    ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Keep the measurements in this cluster's lake, where the gate reads them."
+        ),
+    ] = None,
+    lake: LakeOption = None,
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="tree, or pairwise: beside it a model of the speeds of pairs.")
+    ] = "tree",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Packing Analyze Model on solo profiles and colocated pairs."""
+    from lucid_models.packing.tree import packing_settings
+    from lucid_models.training import train_packing
+    from pipeline.profiling.profile_store import read_profiles_or_measure, write_profile_set
+
+    if simulated == bool(singles or pairs) or bool(singles) != bool(pairs):
+        raise BadInputError(
+            "The packing model needs measurements.", remedy="Give --singles and --pairs, or --simulated."
+        )
+    settings = packing_settings(kind)
+    measured = read_profiles_or_measure(
+        str(existing_file(singles, "--singles")) if singles else None,
+        str(existing_file(pairs, "--pairs")) if pairs else None,
+        seed=seed,
+    )
+    if cluster is not None:
+        write_profile_set(lake_or_default(lake), cluster, measured)
+    with progress_reporter() as progress:
+        report = train_packing(
+            solo=measured.solo,
+            pairs=measured.pairs,
+            tracking_uri=tracking_or_default(tracking_uri),
+            seed=seed,
+            settings=settings,
+            progress=progress,
+        )
+    _present(report, as_json)
+
+
+@app.command()
+def utilisation(
+    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Measure on the simulated GPU; the model will say so.")
+    ] = False,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take the solo profiles in this cluster's lake.")
+    ] = None,
+    lake: LakeOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Utilisation Model, which predicts a job's needs from its graph, on solo profiles."""
+    from lucid_models.utilisation.training import train_utilisation
+    from pipeline.profiling.graph_predictions import solo_profiles_or_measure
+    from pipeline.profiling.profile_store import read_profile_set
+
+    if sum((singles is not None, simulated, cluster is not None)) != 1:
+        raise BadInputError(
+            "The utilisation model needs solo profiles.",
+            remedy="Give one of --singles FILE, --cluster NAME and --simulated.",
+        )
+    if cluster is not None:
+        solo = read_profile_set(lake_or_default(lake), cluster).solo
+    else:
+        file = None if singles is None else str(existing_file(singles, "--singles"))
+        solo = solo_profiles_or_measure(file).solo
+    with progress_reporter() as progress:
+        report = train_utilisation(
+            solo=solo, tracking_uri=tracking_or_default(tracking_uri), progress=progress
+        )
+    _present(report, as_json)
+
+
+@app.command()
+def throughput(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    lead: Annotated[
+        int, typer.Option("--lead", min=1, help="Bins that a forecast bin lies after the newest known one.")
+    ] = 5,
+    utc_offset_hours: Annotated[
+        float,
+        typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC."),
+    ] = 0.0,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Throughput Predict Model on a cluster's throughput table."""
+    chosen = {"lead_bins": lead, "utc_offset_hours": utc_offset_hours}
+    _train_on_lake("throughput", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
+
+
+@app.command()
+def duration(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Workload Estimate Model on a cluster's job table."""
+    _train_on_lake("duration", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
+
+
+def _train_on_lake(
+    model: str,
+    cluster: str,
+    lake: str | None,
+    hold_out_days: int,
+    as_of: str | None,
+    tracking_uri: str | None,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
+    from pipeline.training.model_training import train_model
+    from pipeline.training.windows import read_as_of, training_window_end
+
+    lake_uri = lake_or_default(lake)
+    until = training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of))
+    report = train_model(
+        model=model,
+        cluster=cluster,
+        lake_uri=lake_uri,
+        training_until=until.isoformat(),
+        tracking_uri=tracking_or_default(tracking_uri),
+        **chosen,
+    )
+    _present(report, as_json)

@@ -1,0 +1,143 @@
+"""`lucid tune`: the System Tuner on this machine."""
+
+from typing import Annotated, Any
+
+import typer
+
+from foundation.errors import BadInputError
+from lucid_cli.options import (
+    AsOfOption,
+    ClusterOption,
+    HoldOutOption,
+    LakeOption,
+    TrackingOption,
+    lake_or_default,
+    tracking_or_default,
+)
+from lucid_cli.output import JsonFlag, plain, print_facts, print_lines, progress_reporter, say, show
+
+
+def tune(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    trials: Annotated[
+        int, typer.Option(min=0, help="Trials of the optimiser, beside one change at a time; whole rounds.")
+    ] = 40,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The study's folder or URI; default: in the lake.")
+    ] = None,
+    build: Annotated[
+        bool,
+        typer.Option(
+            "--build-release",
+            help="Tune the cluster's current release; build a challenger if the proposal stands.",
+        ),
+    ] = False,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    search_days: Annotated[float, typer.Option(min=1, help="Days to search on.")] = 9.0,
+    validation_days: Annotated[
+        float, typer.Option(min=1, help="Days after them that only the best trial is replayed on.")
+    ] = 7.0,
+    blocks: Annotated[int, typer.Option(min=1, help="Blocks of the days to search on.")] = 3,
+    warm_up_days: Annotated[float, typer.Option(min=0, help="Uncounted days before each block.")] = 1.0,
+    objective: Annotated[str, typer.Option(help="As in the gate.")] = "mean_jct_s",
+    search: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=V,V", help="Values to try of a setting; one alone fixes it. Repeat."),
+    ] = None,
+    round_size: Annotated[int, typer.Option(min=1, help="Trials that are asked for at once.")] = 8,
+    job_types: Annotated[str, typer.Option(help="drawn or log, as in the gate.")] = "drawn",
+    seed: Annotated[int, typer.Option(min=0, help="Of the optimiser and of drawn job types.")] = 0,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Search profiling limits, packing thresholds and sharing by simulation of the days before the held-out.
+
+    Prints a proposal, which holds only if it is better on days that chose nothing, and which the gate judges
+    like any other release. The same command again goes on where it stopped.
+    """
+    from pipeline.search.tuning.local import run_study
+    from pipeline.search.tuning.proposal import propose
+    from pipeline.search.tuning.report import record_study, write_report
+    from pipeline.search.tuning.study import TuningSpec, plan_study
+    from pipeline.training.windows import read_as_of
+
+    spec = TuningSpec(
+        hold_out_days=hold_out_days,
+        as_of=read_as_of(as_of),
+        search_days=search_days,
+        validation_days=validation_days,
+        blocks=blocks,
+        warm_up_days=warm_up_days,
+        objective=objective,
+        round_size=round_size,
+        search=read_search(search),
+        job_types=job_types,  # type: ignore[arg-type]
+        seed=seed,
+    )
+    tracking = tracking_or_default(tracking_uri) if build else None
+    asked: dict[str, Any] = {
+        "lake_uri": lake_or_default(lake),
+        "cluster": cluster,
+        "spec": spec,
+        "out_uri": out,
+    }
+    with progress_reporter() as progress:
+        if tracking is None:
+            study = plan_study(**asked, progress=progress)
+        else:
+            from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
+
+            study = plan_around(current_release(tracking, cluster), **asked, progress=progress)
+        for remark in study.remarks:
+            say(remark)
+        executed = run_study(study, trials=trials, workers=workers, progress=progress)
+        proposal = propose(study, progress=progress)
+    files = write_report(study, proposal)
+    document: dict[str, Any] = {
+        "study": study.uri,
+        "study_sha256": study.sha256,
+        "executed": executed,
+        "remarks": study.remarks,
+        **proposal.to_dict(),
+        "files": files,
+        "release": None,
+    }
+    if tracking is not None:
+        record_study(study, proposal, tracking_uri=tracking)
+        if proposal.proposed:
+            document["release"] = plain(build_challenger(study, proposal, tracking_uri=tracking))
+
+    def people() -> None:
+        facts = ("study", "trials", "executed", "proposed", "files")
+        print_facts({name: document[name] for name in facts})
+        print_lines([proposal.sentence])
+        if document["release"]:
+            version = document["release"]["version"]
+            say(f"Release {version} is the challenger: `lucid release validate` judges it.")
+
+    show(document, as_json=as_json, people=people)
+
+
+def read_search(options: list[str] | None) -> dict[str, list[Any]]:
+    """Read NAME=V,V options."""
+    from pipeline.search.sweeps.runs import values_of
+
+    found: dict[str, list[Any]] = {}
+    for option in options or []:
+        name, sign, text = option.partition("=")
+        values = values_of(text)
+        if not (sign and name and values):
+            raise BadInputError(
+                f"--search {option!r} is not NAME=VALUE,VALUE.",
+                remedy="Write for example profiling_limit_s=60,100,200.",
+            )
+        found.setdefault(name, []).extend(values)
+    return found
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command()(tune)

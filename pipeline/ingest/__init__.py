@@ -1,0 +1,1 @@
+"""Logs, nodes and metrics into the lake."""

@@ -1,0 +1,154 @@
+"""How large a cluster is: what its lake says, what its log states, and what must be asked for.
+
+A release is proven on the cluster's own nodes, so they are asked for when its log is read. Only one statement
+of a log is taken for its size: SWF's header (MaxNodes, MaxProcs) of a cluster with one virtual cluster. What
+jobs show - the most GPUs in use at once, the machines that are named - is the least that there must have
+been, and no size: it fills in the file that is asked for, for a person to correct.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.lake import Lake
+from cluster_logs.readers.base import ReadOptions, StatedSize
+from cluster_logs.readers.registry import load_reader
+from cluster_logs.readers.text_source import TextSource
+from foundation.errors import BadInputError, NotFoundError
+
+_SHOWN = 20
+
+
+class NodesNeededError(BadInputError):
+    """A cluster's log is in the lake, and its size is not."""
+
+
+@dataclass
+class _Seen:
+    """What the jobs of one virtual cluster show: their number and the most GPUs at once; named machines."""
+
+    jobs: int = 0
+    most_gpus: int = 0
+    machines: dict[str, int] = field(default_factory=dict)  # name -> most GPUs of one job
+
+
+def settle_nodes(
+    *, lake_uri: str, cluster: str, source_format: str, input_uri: str, gpus_per_node: int = 8
+) -> list[str]:
+    """See to it that the lake knows the nodes of an ingested cluster; returns remarks for people.
+
+    Writes the size that the log states, where there is one and the lake has none. Raises NodesNeededError,
+    with the file to write, when no size is known or when it names none of the log's virtual clusters.
+    """
+    lake = Lake(lake_uri)
+    if load_reader(source_format).table != "jobs" or not lake.dates(cluster):
+        return []
+    seen = _seen_in(lake, cluster)
+    try:
+        known = set(lake.read_nodes(cluster)["virtual_cluster"])
+    except NotFoundError:
+        stated = load_reader(source_format).stated_size(TextSource(input_uri))
+        if stated is not None and len(seen) == 1:
+            return [_write_stated(lake, cluster, next(iter(seen)), stated)]
+        _count_machines(seen, source_format, input_uri, cluster)
+        said = _described(seen)
+        if stated is not None:
+            said += (
+                f" The log states {stated.nodes:,} nodes of {stated.gpus_per_node} for all of them together."
+            )
+        raise NodesNeededError(
+            f"The jobs of {cluster!r} are in the lake, but not how many nodes it has: without them nothing "
+            f"can be proven on it. {said}",
+            remedy=_remedy(seen, gpus_per_node),
+        ) from None
+    missing = {name: what for name, what in seen.items() if name not in known}
+    if len(missing) == len(seen):
+        raise NodesNeededError(
+            f"The nodes of {cluster!r} name none of the virtual clusters of its jobs: they name "
+            f"{_listed(known)}. {_described(seen)}",
+            remedy=_remedy(seen, gpus_per_node),
+        )
+    if not missing:
+        return []
+    jobs = sum(what.jobs for what in missing.values())
+    return [f"No nodes are known of {_listed(missing)}: its {jobs:,} jobs are left out of every replay."]
+
+
+def _write_stated(lake: Lake, cluster: str, virtual_cluster: str, stated: StatedSize) -> str:
+    size = {"nodes": stated.nodes, "gpus_per_node": stated.gpus_per_node}
+    lake.write_nodes(cluster, pd.DataFrame([{"virtual_cluster": virtual_cluster, **size}]))
+    return (
+        f"The log states the cluster's size ({stated.source}): virtual cluster {virtual_cluster!r} has "
+        f"{stated.nodes:,} nodes of {stated.gpus_per_node} GPUs. Give --nodes if it is another."
+    )
+
+
+def _seen_in(lake: Lake, cluster: str) -> dict[str, _Seen]:
+    """What the lake's jobs show of each virtual cluster, by its number of jobs, the largest first."""
+    columns = ["virtual_cluster", "gpus", "start_time", "end_time"]
+    seen: dict[str, _Seen] = defaultdict(_Seen)
+    changes: dict[str, list[pd.DataFrame]] = defaultdict(list)
+    for table in lake.iter_jobs(cluster, columns=columns):
+        for name, jobs in table.to_pandas().groupby("virtual_cluster", observed=True):
+            seen[str(name)].jobs += len(jobs)
+            seen[str(name)].most_gpus = max(seen[str(name)].most_gpus, int(jobs["gpus"].max()))
+            changes[str(name)].append(jobs.dropna(subset=["start_time", "end_time"]))
+    for name, parts in changes.items():
+        seen[name].most_gpus = max(seen[name].most_gpus, _most_at_once(pd.concat(parts)))
+    return dict(sorted(seen.items(), key=lambda item: -item[1].jobs))
+
+
+def _most_at_once(jobs: pd.DataFrame) -> int:
+    """The most GPUs held at one time; a job that ends when another starts has given its GPUs back."""
+    if jobs.empty:
+        return 0
+    gpus = jobs["gpus"].to_numpy(dtype=np.int64)
+    times = np.concatenate([jobs["end_time"].to_numpy(), jobs["start_time"].to_numpy()])
+    change = np.concatenate([-gpus, gpus])
+    held = np.cumsum(change[np.argsort(times, kind="stable")])
+    return max(0, int(held.max()))
+
+
+def _count_machines(seen: Mapping[str, _Seen], source_format: str, input_uri: str, cluster: str) -> None:
+    reader = load_reader(source_format)
+    if reader.machines is None:
+        return
+    for chunk in reader.chunks(TextSource(input_uri), ReadOptions(cluster)):
+        for virtual_cluster, machine, gpus in reader.machines(chunk):
+            if virtual_cluster in seen:
+                named = seen[virtual_cluster].machines
+                named[machine] = max(named.get(machine, 0), gpus)
+
+
+def _remedy(seen: Mapping[str, _Seen], gpus_per_node: int) -> str:
+    rows = [",".join(map(str, (_cell(name), *_least(what, gpus_per_node)))) for name, what in seen.items()]
+    says = "Give a file like this with --nodes, its counts corrected (the jobs need at least these):"
+    return "\n".join([says, "virtual_cluster,nodes,gpus_per_node", *rows])
+
+
+def _least(what: _Seen, gpus_per_node: int) -> tuple[int, int]:
+    per_node = max([gpus_per_node, *what.machines.values()])
+    return max(1, len(what.machines), -(-what.most_gpus // per_node)), per_node
+
+
+def _cell(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if any(mark in name for mark in ',"\n\r') else name
+
+
+def _described(seen: Mapping[str, _Seen]) -> str:
+    parts = []
+    for name, what in list(seen.items())[:_SHOWN]:
+        machines = f", {len(what.machines):,} machines named" if what.machines else ""
+        parts.append(f"{name!r} ({what.jobs:,} jobs, {what.most_gpus:,} GPUs at once{machines})")
+    more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
+    count = "virtual cluster" if len(seen) == 1 else f"{len(seen)} virtual clusters"
+    return f"Its jobs belong to {count}: {', '.join(parts)}{more}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = sorted(names)
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(map(repr, shown[:_SHOWN])) + more

@@ -1,0 +1,233 @@
+"""The Update Engine's eyes (Lucid, section 3.6.2): whether what a release learned is still true.
+
+A pass reads what the lake holds since the release learned, compares it with the training window, measures
+live estimates and forecasts beside naive rivals and validation, and decides: ok, watch or retrain. The same
+lake, release and time give the same report.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from foundation.errors import BadInputError, NotFoundError
+from foundation.plain_values import plain
+from foundation.progress import Progress, silent
+from lucid_models.drift import Drift
+from pipeline.monitoring.data import (
+    DataHealth,
+    MonitoredWindow,
+    check_data,
+    data_findings,
+    monitored_window,
+    read_monitored,
+)
+from pipeline.monitoring.drift import drift_findings, measure_drift
+from pipeline.monitoring.errors import (
+    DurationHealth,
+    PackingHealth,
+    SeriesHealth,
+    duration_health,
+    packing_health,
+    throughput_health,
+)
+from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
+from pipeline.monitoring.live import LiveHealth, live_findings, live_health, live_source
+from pipeline.monitoring.live_promises import gate_promises, promise_findings
+from pipeline.monitoring.rules import Finding, Level, MonitorSettings, by_urgency, decide
+
+REPORT_FILE, PAGE_FILE = "report.json", "index.html"
+
+
+@dataclass(frozen=True)
+class WatchedRelease:
+    """A release with what its models scored at validation (metrics by name) and what packing learned from.
+
+    `promised` are the prediction errors that the gate saw (`live_promises.gate_promises`).
+    """
+
+    version: int
+    alias: str | None
+    models: Any
+    trained_from: datetime | None
+    trained_until: datetime
+    validation: Mapping[str, Mapping[str, float]]
+    packing_digest: str
+    promised: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class MonitorReport:
+    """One pass; `plain(report)` is report.json."""
+
+    cluster: str
+    release_version: int
+    release_alias: str | None
+    window: MonitoredWindow
+    decision: Level
+    findings: tuple[Finding, ...]
+    data: DataHealth
+    drift: tuple[Drift, ...]
+    duration: DurationHealth
+    throughput: tuple[SeriesHealth, ...]
+    packing: PackingHealth
+    settings: MonitorSettings
+    live: LiveHealth | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the decision is what it is, in words; empty when all is well."""
+        return tuple(finding.sentence for finding in self.findings if finding.level is self.decision)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON can say it."""
+        document: dict[str, Any] = plain(self)
+        return {**document, "reasons": list(self.reasons)}
+
+
+def load_watched_release(
+    *, tracking_uri: str, cluster: str | None, alias: str = "champion", version: int | None = None
+) -> WatchedRelease:
+    """Load the release behind a cluster's alias (or a version) with its validation scores; without a cluster
+    that of the only one that has releases.
+
+    Raises NotFoundError when there is none, BadInputError when several clusters have releases and none is
+    named, or when the release does not say until when it learned.
+    """
+    from lucid_models.registry import Registry
+    from lucid_models.releases.clusters import which_cluster
+    from lucid_models.releases.lifecycle import load_release_models, show_release
+
+    cluster = which_cluster(tracking_uri, cluster)
+    found = show_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias, version=version)
+    models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=found.version)
+    until = models.manifest.training.until
+    if until is None:
+        raise BadInputError(
+            f"Release {found.version} does not say until when its models have learned.",
+            remedy="Build it again with the end of its training window.",
+        )
+    registry = Registry(tracking_uri)
+    versions = {kind: registry.version(pin.name, pin.version) for kind, pin in models.manifest.models.items()}
+    begun = versions["duration"].tags.get("training_from")
+    return WatchedRelease(
+        found.version,
+        None if version is not None else alias,
+        models,
+        None if begun is None else datetime.fromisoformat(begun),
+        datetime.fromisoformat(until),
+        {kind: registry.run_metrics(pinned.run_id) for kind, pinned in versions.items()},
+        versions["packing"].tags.get("dataset_digest", ""),
+        gate_promises(found.verdict),
+    )
+
+
+def monitor_release(
+    release: WatchedRelease,
+    *,
+    lake_uri: str,
+    cluster: str,
+    settings: MonitorSettings | None = None,
+    as_of: datetime | None = None,
+    live: str | None = None,
+    live_dir: Path | None = None,
+    live_token_file: Path | None = None,
+    progress: Progress = silent,
+) -> MonitorReport:
+    """Make one pass over a loaded release; nothing is recorded.
+
+    `live` is the state folder or the address of a live scheduler that uses the release (default: the
+    cluster's folder in `live_dir`, if there is one). `as_of` ends the log earlier, or later than its last
+    job: then what did not come in is missing. Raises NotFoundError when the lake lacks the cluster or the
+    release's training window.
+    """
+    from lucid_models.training import MAX_JOBS
+
+    chosen = settings or MonitorSettings()
+    progress(0, 4, "reading the lake")
+    window = monitored_window(
+        lake_uri=lake_uri,
+        cluster=cluster,
+        trained_from=release.trained_from,
+        trained_until=release.trained_until,
+        window_days=chosen.window_days,
+        as_of=as_of,
+    )
+    tables = read_monitored(lake_uri, cluster, window, MAX_JOBS)
+    health = check_data(tables)
+    progress(1, 4, "comparing with the training window")
+    drifts = measure_drift(tables)
+    progress(2, 4, "estimating what has ended since")
+    duration = duration_health(release.models.duration, tables, release.validation["duration"], chosen)
+    throughput = throughput_health(
+        release.models.throughput, tables, release.validation["throughput"], chosen
+    )
+    packing = packing_health(
+        release.models.packing,
+        _profiles(lake_uri, cluster),
+        release.packing_digest,
+        release.validation["packing"],
+    )
+    source = live_source(live, live_dir, cluster)
+    lived = None
+    if source is not None:
+        lived = live_health(
+            source,
+            release=release,
+            lake_uri=lake_uri,
+            cluster=cluster,
+            window=window,
+            settings=chosen,
+            token_file=live_token_file,
+        )
+    progress(3, 4, "deciding")
+    findings = by_urgency(
+        [
+            *data_findings(health, window, chosen),
+            *drift_findings(drifts, chosen),
+            *duration_findings(duration, chosen),
+            *throughput_findings(throughput, chosen),
+            *packing_findings(packing, chosen),
+            *live_findings(lived, chosen),
+            *promise_findings(None if lived is None else lived.promises, chosen),
+        ]
+    )
+    progress(4, 4, "decided")
+    return MonitorReport(
+        cluster,
+        release.version,
+        release.alias,
+        window,
+        decide(findings),
+        findings,
+        health,
+        drifts,
+        duration,
+        throughput,
+        packing,
+        chosen,
+        lived,
+    )
+
+
+def write_monitor_report(
+    report: MonitorReport, folder: Path, history: tuple[Mapping[str, Any], ...] = ()
+) -> None:
+    """Write report.json and the page; the same report gives the same bytes."""
+    from pipeline.monitoring.page import monitoring_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(report.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n"
+    (folder / REPORT_FILE).write_text(text, encoding="utf-8")
+    (folder / PAGE_FILE).write_text(monitoring_page(report, history), encoding="utf-8")
+
+
+def _profiles(lake_uri: str, cluster: str) -> Any:
+    from pipeline.profiling.profile_store import read_profile_set
+
+    try:
+        return read_profile_set(lake_uri, cluster)
+    except NotFoundError:
+        return None

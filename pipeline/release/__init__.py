@@ -1,0 +1,1 @@
+"""A release between the gate and the scheduler: its settings, its verdict, which one is current."""

@@ -1,0 +1,63 @@
+"""Which release a cluster goes by at present, and what a new one keeps of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from foundation.errors import NotFoundError
+from lucid_models.releases.aliases import CHAMPION
+from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.lifecycle import ReleaseInfo, show_release
+from lucid_models.releases.manifest import DEFAULT_POLICY, release_name
+from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.release.release_settings import pinned_settings
+
+
+@dataclass(frozen=True)
+class PolicyOfRelease:
+    """What a release runs: arguments of `build_release` by name."""
+
+    policy: str
+    settings: Mapping[str, Any]
+    choice: Mapping[str, Any] | None
+
+
+def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> ReleaseInfo:
+    """The cluster's champion, else its newest release.
+
+    Raises NotFoundError when the cluster has none; `purpose` says what it was wanted for.
+    """
+    try:
+        return show_release(tracking_uri=tracking_uri, cluster=cluster)
+    except NotFoundError:
+        pass
+    newest = next(iter(open_registry(tracking_uri).versions(release_name(cluster))), None)
+    if newest is not None:
+        return show_release(tracking_uri=tracking_uri, cluster=cluster, version=newest.version)
+    raise NotFoundError(
+        f"There is no release of cluster {cluster!r} {purpose} on {tracking_uri}.",
+        remedy="Build one: `lucid release build`, or the DAG retrain_models.",
+    )
+
+
+def clusters_with_champion(tracking_uri: str) -> list[str]:
+    """Return the clusters whose schedulers have a release to follow, by name."""
+    registry = open_registry(tracking_uri)
+    return [name for name in release_clusters(registry) if CHAMPION in registry.aliases(release_name(name))]
+
+
+def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
+    """What a release with new models keeps running: the champion's policy where a person chose it.
+
+    A configuration that was picked stays until another is picked. Lucid's settings are the defaults of the
+    day, which `tune_system` may better. That simulated profiles are allowed stays as well.
+    """
+    try:
+        champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
+    except NotFoundError:
+        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
+    if champion.policy == DEFAULT_POLICY:
+        allowed = {name: value for name, value in champion.settings.items() if name == ALLOW_SIMULATED}
+        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(allowed), None)
+    settings = pinned_settings(champion.settings, champion.policy)
+    return PolicyOfRelease(champion.policy, settings, champion.choice)

@@ -1,0 +1,35 @@
+"""What the lake knows of jobs' needs, for the live scheduler."""
+
+from cluster_logs.lake import Lake
+from cluster_logs.metrics.job_metrics import PROFILE
+from foundation.errors import NotFoundError
+from live_scheduler.client import ReleaseClient
+from live_scheduler.deciding.known_needs import Figures, KnownNeeds, Measurements
+from live_scheduler.release import LiveRelease
+from lucid_models.known_profiles import LatestProfiles
+from lucid_models.scoring import PackingScorer
+from pipeline.profiling.profile_store import read_profile_set
+
+
+def known_needs(lake_uri: str, cluster: str, client: ReleaseClient) -> KnownNeeds:
+    """Return what the lake knows, scored by the release that the client follows."""
+
+    def packing() -> PackingScorer | None:
+        release = client.current
+        return release.scorers.packing if isinstance(release, LiveRelease) else None
+
+    return KnownNeeds(lambda: measurements(lake_uri, cluster), packing)
+
+
+def measurements(lake_uri: str, cluster: str) -> Measurements:
+    """Read the profiles of job types, unless they are simulated, and the metrics of jobs that ran."""
+    by_type: dict[str, Figures] = {}
+    try:
+        solo = read_profile_set(lake_uri, cluster).solo
+    except NotFoundError:
+        pass
+    else:
+        measured = solo[~solo["simulated"].astype(bool)]
+        rows = measured[["job_type", *PROFILE]].itertuples(index=False)
+        by_type = {str(name): (float(util), float(mem), float(mib)) for name, util, mem, mib in rows}
+    return Measurements(by_type, LatestProfiles(Lake(lake_uri).read_job_metrics(cluster)))

@@ -1,0 +1,100 @@
+"""What an operator may set: the policy's settings that a release pins, and the gate's rules."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, cast, get_args
+
+from foundation.errors import BadInputError, UnknownNameError
+from lucid_models.releases.manifest import DEFAULT_POLICY
+from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.validation.replay_inputs import JobTypes
+from simulator.elastic.configurations import FIELDS, configuration_to_json
+from simulator.elastic.elastic_policy import ElasticPolicy
+from simulator.gate.installed_rules import installed_rules
+from simulator.gate.rules import GateRules
+from simulator.policies.pcs import PcsSettings
+from simulator.policies.registry import load_policy, policy_class
+
+PREFERRED = ("objective", "jct_price_pct")  # what a release's choice says of the gate's rules
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """How a release is validated.
+
+    - `rules`: objective, margins and limits.
+    - `warm_up_days`: days before the window whose jobs fill the cluster without being counted.
+    - `job_types`: profiles that the log lacks are "drawn" from the measured ones (seeded with `seed`), or,
+      with "log", such jobs never share their GPUs.
+    - `stated`: the rules that a person stated for this validation, which makes it a study and no verdict; the
+      others go by what the release was chosen for, then by the installation.
+    """
+
+    rules: GateRules = field(default_factory=GateRules)
+    warm_up_days: float = 2.0
+    job_types: JobTypes = "drawn"
+    seed: int = 0
+    stated: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warm_up_days <= 365:
+            raise BadInputError(f"warm_up_days is {self.warm_up_days!r}.", remedy="Use 0 to 365.")
+
+    def preferring(self, choice: Mapping[str, Any] | None) -> "GateSettings":
+        """Return the settings with the objective and the price that a release was chosen for."""
+        preferred = {
+            name: choice[name] for name in PREFERRED if choice and name in choice and name not in self.stated
+        }
+        return replace(self, rules=GateRules.from_dict(self.rules.to_dict() | preferred))
+
+
+def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAULT_POLICY) -> dict[str, Any]:
+    """Return all settings of a policy as JSON can hold them, the chosen ones in place of their defaults.
+
+    A release pins every one, so that a new default changes no old release. It is for a real cluster: an
+    elastic policy goes by estimates and resizes no job unless its settings say that it may.
+
+    Raises UnknownNameError for a policy or a setting that does not exist, BadInputError for a bad value and
+    for a policy that reads true run times.
+    """
+    given = dict(chosen or {})
+    allowed = {ALLOW_SIMULATED: given.pop(ALLOW_SIMULATED)} if ALLOW_SIMULATED in given else {}
+    if issubclass(policy_class(policy), ElasticPolicy):
+        given = {"sizes": "estimated", "resizes": False} | given
+    made = load_policy(policy, given)
+    if made.oracle:
+        raise BadInputError(
+            f"A release cannot run {policy!r}: it reads true run times, which no scheduler knows.",
+            remedy="Choose a policy that goes by estimates.",
+        )
+    settings = getattr(made, "settings", None)
+    pinned = asdict(settings) if settings is not None else {}
+    if isinstance(settings, PcsSettings):  # what they amount to, whatever the configuration's name was
+        del pinned["configuration"]
+        document = configuration_to_json(settings.config())
+        pinned |= {name: document[name] for name in FIELDS}
+    return pinned | allowed
+
+
+def allowing_simulated(settings: Mapping[str, Any], *, allow: bool) -> dict[str, Any]:
+    """A release's settings; with `allow`, it may be published though it learned from simulated profiles."""
+    return {**settings, ALLOW_SIMULATED: True} if allow else dict(settings)
+
+
+def gate_settings(rules: Mapping[str, Any], job_types: str = "drawn") -> GateSettings:
+    """Return how to validate: by the installation's rules (LUCID_GATE_RULES), the given ones in their place.
+
+    Raises UnknownNameError for a rule or a way to find job types that does not exist, BadInputError for a bad
+    value.
+    """
+    known = [field.name for field in fields(GateRules)]
+    for name in rules:
+        if name not in known:
+            raise UnknownNameError("rule of the gate", name, known)
+    if job_types not in get_args(JobTypes):
+        raise UnknownNameError("way to find job types", job_types, get_args(JobTypes))
+    return GateSettings(
+        rules=GateRules.from_dict({**installed_rules(), **rules}),
+        job_types=cast("JobTypes", job_types),
+        stated=tuple(sorted(rules)),
+    )

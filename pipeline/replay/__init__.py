@@ -1,0 +1,1 @@
+"""A log replayed under policies: what `lucid simulate` does."""

@@ -1,0 +1,145 @@
+"""What happens to the cluster of a replay: sizes over time from a file or the lake, failures of nodes."""
+
+import csv
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange, NodeFailure
+from simulator.cluster_sizes import changing_cluster
+from simulator.node_failures import DEFAULT_REPAIR_HOURS, longest_run_s, random_failures
+from simulator.workload import Workload
+
+EVERYONE = "all"  # the one virtual cluster of `--gpus N`, and of sizes that name no other
+FAILURE_COLUMNS = ("virtual_cluster", "node", "at", "down_s")
+
+
+@dataclass(frozen=True)
+class ClusterEvents:
+    """What a replay's cluster is made of beside its GPUs, and what happens to it.
+
+    - `lake_uri`, `lake_cluster`: take the sizes, day by day, from a lake.
+    - `cpu_cores_per_node`: cores of each node set aside for CPU jobs; 0: CPU jobs are not replayed.
+    - `failures_path`: failures of nodes, as `read_failures` reads them.
+    - `failure_mtbf_hours`, `failure_repair_hours`: failures at random (`simulator.node_failures`).
+    """
+
+    lake_uri: str = ""
+    lake_cluster: str | None = None
+    cpu_cores_per_node: int = 0
+    failures_path: Path | None = None
+    failure_mtbf_hours: float | None = None
+    failure_repair_hours: float = DEFAULT_REPAIR_HOURS
+
+    def cluster(
+        self, sizes: pd.DataFrame, workload: Workload, origin: pd.Timestamp, zone: ZoneInfo, seed: int
+    ) -> tuple[ClusterSpec, tuple[ClusterChange, ...]]:
+        """Return the cluster as it is at `origin`, and all that happens to it from then on, by time."""
+        spec, resized = changing_cluster(sizes, origin, cpu_cores_per_node=self.cpu_cores_per_node)
+        changes: list[ClusterChange] = [*resized]
+        if self.failures_path is not None:
+            changes += read_failures(self.failures_path, origin=origin, zone=zone, cluster=spec)
+        if self.failure_mtbf_hours is not None:
+            changes += random_failures(
+                spec,
+                mtbf_hours=self.failure_mtbf_hours,
+                repair_hours=self.failure_repair_hours,
+                until_s=longest_run_s(workload, spec),
+                seed=seed,
+            )
+        return spec, tuple(sorted(changes, key=lambda change: change.at_s))
+
+
+def one_pool(gpus: int) -> pd.DataFrame:
+    """The sizes of a cluster that is one node of so many GPUs: no placement constraints."""
+    always = pd.Series([pd.NaT], dtype="datetime64[us, UTC]")
+    return pd.DataFrame(
+        {"virtual_cluster": [EVERYONE], "from_time": always, "nodes": 1, "gpus_per_node": gpus}
+    )
+
+
+def lake_sizes(lake_uri: str, cluster: str, first: datetime, zone: ZoneInfo) -> pd.DataFrame:
+    """The sizes of a cluster in the lake from the day of `first` on, as `changing_cluster` reads them.
+
+    A day begins at midnight in `zone`. Raises NotFoundError when the lake has no nodes of the cluster.
+    """
+    lake = Lake(lake_uri)
+    dates = lake.node_dates(cluster)
+    day = first.astimezone(zone).date()
+    if lake.read_nodes(cluster, day).empty and dates:
+        day = dates[0]  # the counts begin after the log
+    sizes: list[tuple[str, int, int, datetime | None]] = []
+    per_node: dict[str, int] = {}
+    for held in [day, *(date for date in dates if date > day)]:
+        since = None if held == day else datetime.combine(held, time(), zone)
+        nodes = lake.read_nodes(cluster, held)
+        counts = dict(zip(nodes["virtual_cluster"], nodes["nodes"], strict=True))
+        per_node |= dict(zip(nodes["virtual_cluster"], nodes["gpus_per_node"], strict=True))
+        # A virtual cluster that the day's counts leave out has no nodes then.
+        sizes += [(name, int(counts.get(name, 0)), int(per_node[name]), since) for name in per_node]
+    frame = pd.DataFrame(sizes, columns=["virtual_cluster", "nodes", "gpus_per_node", "from_time"])
+    return frame.assign(from_time=pd.to_datetime(frame["from_time"], utc=True))
+
+
+def read_failures(
+    path: Path, *, origin: pd.Timestamp, zone: ZoneInfo, cluster: ClusterSpec
+) -> tuple[NodeFailure, ...]:
+    """Read a CSV virtual_cluster,node,at,down_s; `.gz` too.
+
+    `node` counts from 0 in its virtual cluster; `at` is a time (naive: in `zone`) or seconds from `origin`,
+    the first submission that is replayed; `down_s` is for how long. Failures before the origin count from
+    there if they last. Raises BadInputError for a row that cannot be used.
+    """
+    failures = []
+    opened: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, skipinitialspace=True)
+        missing = [name for name in FAILURE_COLUMNS if name not in (rows.fieldnames or ())]
+        if missing:
+            raise BadInputError(
+                f"{path} lacks {', '.join(missing)}.", remedy=f"It reads {','.join(FAILURE_COLUMNS)}."
+            )
+        for number, row in enumerate(rows, start=1):
+            failures.append(_failure(row, f"{path}, row {number}", origin, zone, cluster))
+    return tuple(sorted((found for found in failures if found is not None), key=lambda found: found.at_s))
+
+
+def _failure(
+    row: dict[str, str | None], where: str, origin: pd.Timestamp, zone: ZoneInfo, cluster: ClusterSpec
+) -> NodeFailure | None:
+    name = (row["virtual_cluster"] or "").strip()
+    if name not in cluster.virtual_clusters:
+        raise BadInputError(
+            f"{where} names virtual cluster {name!r}.",
+            remedy=f"The cluster has: {', '.join(sorted(cluster.virtual_clusters))}.",
+        )
+    try:
+        node, down_s = int(row["node"] or ""), float(row["down_s"] or "")
+        at_s = _seconds(row["at"] or "", origin, zone)
+        failure = NodeFailure(at_s, name, node, down_s)
+    except (ValueError, BadInputError) as error:
+        raise BadInputError(
+            f"{where} is no node failure: {error}", remedy=f"It reads {','.join(FAILURE_COLUMNS)}."
+        ) from error
+    if at_s >= 0:
+        return failure
+    left_s = at_s + down_s
+    return NodeFailure(0.0, name, node, left_s) if left_s > 0 else None
+
+
+def _seconds(text: str, origin: pd.Timestamp, zone: ZoneInfo) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text.strip())
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+    return (aware - origin.to_pydatetime()) / timedelta(seconds=1)

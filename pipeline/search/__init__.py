@@ -1,0 +1,1 @@
+"""Searches by simulation: tuned settings, Pareto fronts, sweeps."""

@@ -1,0 +1,198 @@
+"""The front as a page: an interactive plot that needs no network, and a table to pick from."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from pipeline.search.pareto.presented import Front, FrontPoint
+from pipeline.search.pareto.rounds import candidates_of, estimates, found_front, near_front, search_samples
+from pipeline.search.pareto.study import Study
+from simulator.elastic.pareto.objectives import Objective
+from simulator.elastic.rules.wfq import WfqConfig
+
+REFRESH_S = 5
+TRIED, FOUND, CHOSEN = "#b8bec6", "#7a9cc6", "#c2410c"
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1200px;padding:0 1rem;color:#1f2933}"
+    "table{border-collapse:collapse;font-size:13px;width:100%}td,th{border-bottom:1px solid #e4e7eb;"
+    "padding:.3rem .6rem;text-align:right}td:last-child,th:last-child,td:first-child,th:first-child"
+    "{text-align:left}code{background:#f1f3f5;padding:0 .3em}"
+)
+
+
+def bounds_text(config: WfqConfig) -> str:
+    """Return thresholds as people read them: `20 min, 12 h, inf`."""
+    return ", ".join(_duration(bound) for bound in config.thresholds_s)
+
+
+def _duration(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "∞"
+    for unit, name in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds:.3g} s"
+
+
+def front_page(study: Study, front: Front) -> str:
+    """Return the page of a finished search."""
+    objectives = study.objectives
+    tried = [values for _, values in estimates(study, candidates_of(study))]
+    drawn = _plot(
+        objectives,
+        tried,
+        [tuple(point.figures[str(objective)] for objective in objectives) for point in front.points],
+        [_hover(point, objectives) for point in front.points],
+        [point.front_id for point in front.points],
+        name="front, on fresh samples",
+    )
+    return _page(
+        f"Pareto front of {study.name}",
+        f"{front.evaluations:,} configurations were tried in {front.simulations:,} simulations of "
+        f"{front.jobs_per_sample:,} jobs on {front.gpus:,} GPUs. Grey: all that were tried, on the samples "
+        "that chose. The front's figures are means over fresh samples. Pick a point by its id: "
+        "<code>lucid pareto pick ID</code>.",
+        drawn + _table(front, objectives),
+    )
+
+
+def progress_page(study: Study) -> str:
+    """Return the page of a search that is running, which shows itself anew every few seconds."""
+    candidates = candidates_of(study)
+    samples = search_samples(study)
+    known = estimates(study, candidates)
+    front = found_front(study, candidates)
+    drawn = _plot(
+        study.objectives,
+        [values for _, values in known],
+        [candidate.values(study, samples) for candidate in front],
+        [f"{bounds_text(candidate.config)}<br>{_weights(candidate.config)}" for candidate in front],
+        [""] * len(front),
+        name="front so far",
+    )
+    return _page(
+        f"Pareto search of {study.name}",
+        f"{len(known):,} of {study.evaluations:,} configurations were tried, "
+        f"{len(near_front(study, candidates)):,} are near the front. The page shows itself anew.",
+        drawn,
+        refresh=True,
+    )
+
+
+def _plot(
+    objectives: Sequence[Objective],
+    tried: Sequence[Sequence[float]],
+    front: Sequence[Sequence[float]],
+    hover: Sequence[str],
+    labels: Sequence[str],
+    *,
+    name: str,
+) -> str:
+    """Draw the first two objectives; a third one is the colour of the front's points."""
+    import plotly.graph_objects as go
+
+    marker: dict[str, Any] = {"size": 10, "color": CHOSEN, "line": {"width": 1, "color": "white"}}
+    if len(objectives) > 2:
+        marker |= {
+            "color": [point[2] for point in front],
+            "colorscale": "Viridis",
+            "colorbar": {"title": {"text": objectives[2].title}},
+        }
+    figure = go.Figure(
+        [
+            go.Scattergl(
+                x=[point[0] for point in tried],
+                y=[point[1] for point in tried],
+                mode="markers",
+                name="tried",
+                hoverinfo="skip",
+                marker={"size": 5, "color": TRIED},
+            ),
+            go.Scatter(
+                x=[point[0] for point in front],
+                y=[point[1] for point in front],
+                mode="markers+text" + ("+lines" if len(objectives) == 2 else ""),
+                line={"color": CHOSEN, "width": 1, "shape": "hv"},
+                text=list(labels),
+                textposition="top right",
+                textfont={"size": 10},
+                customdata=list(hover),
+                hovertemplate="%{customdata}<extra></extra>",
+                name=name,
+                marker=marker,
+            ),
+        ]
+    )
+    scales = [
+        {
+            "label": label,
+            "method": "relayout",
+            "args": [{"xaxis.type": horizontal, "yaxis.type": vertical}],
+        }
+        for label, horizontal, vertical in (
+            ("linear", "linear", "linear"),
+            ("log (hides 0)", "log", "log"),
+        )
+    ]
+    figure.update_layout(
+        template="plotly_white",
+        height=620,
+        margin={"l": 70, "r": 20, "t": 50, "b": 60},
+        xaxis_title=objectives[0].title,
+        yaxis_title=objectives[1].title,
+        legend={"orientation": "h", "y": 1.08},
+        updatemenus=[{"type": "buttons", "direction": "right", "x": 1, "y": 1.12, "buttons": scales}],
+    )
+    html: str = figure.to_html(full_html=False, include_plotlyjs=True, div_id="front")
+    return html
+
+
+def _weights(config: WfqConfig) -> str:
+    return ", ".join(f"{100 * weight:.3g} %" for weight in config.weights)
+
+
+def _hover(point: FrontPoint, objectives: Sequence[Objective]) -> str:
+    lines = [f"<b>{point.front_id}</b>"]
+    lines += [
+        f"{objective.title}: {point.figures[str(objective)]:,.4g} ± {point.spread[str(objective)]:,.2g}"
+        for objective in objectives
+    ]
+    lines += [f"{name}: {point.figures[name]:,.4g}" for name in ("JCT:avg", "Pred_err:avg", "Pred_err:p99")]
+    lines += [
+        f"classes up to {bounds_text(point.config)}",
+        f"weights {_weights(point.config)}",
+        f"efficiency at least {point.config.efficiency_min:.3g}, step {point.config.efficiency_step:.3g}",
+    ]
+    return "<br>".join(lines)
+
+
+def _table(front: Front, objectives: Sequence[Objective]) -> str:
+    shown = dict.fromkeys(
+        [*map(str, objectives), "JCT:avg", "Pred_err:avg", "Pred_err:p99", "unfairness:avg"]
+    )
+    head = ["id", *shown, "efficiency", "step", "weights", "classes up to"]
+    rows = [
+        [
+            point.front_id,
+            *(f"{point.figures[name]:,.4g}" for name in shown),
+            f"{point.config.efficiency_min:.3g}",
+            f"{point.config.efficiency_step:.3g}",
+            _weights(point.config),
+            bounds_text(point.config),
+        ]
+        for point in front.points
+    ]
+    cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    return (
+        f"<table><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>"
+        + "".join(f"<tr id='{row[0]}'>{html}</tr>" for row, html in zip(rows, cells, strict=True))
+        + "</table>"
+    )
+
+
+def _page(title: str, lead: str, body: str, *, refresh: bool = False) -> str:
+    again = f'<meta http-equiv="refresh" content="{REFRESH_S}">' if refresh else ""
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{again}<title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1><p>{lead}</p>{body}</body></html>\n"
+    )

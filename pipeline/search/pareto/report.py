@@ -1,0 +1,140 @@
+"""Writes a search's front beside it, and into MLflow: one run a search."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from foundation.csv_files import write_rows
+from foundation.errors import NotFoundError
+from foundation.leftovers import scratch_folder
+from foundation.storage import locate, write_atomically
+from lucid_models.registry import Registry, Run
+from pipeline.search.pareto.page import front_page, progress_page
+from pipeline.search.pareto.presented import FRONT_FILE, Front, read_front
+from pipeline.search.pareto.study import STUDY_FILE, Study
+from pipeline.search.sweeps.inputs import read_bytes
+from simulator.elastic.pareto.front import hypervolume
+
+EXPERIMENT = "lucid-pareto"
+PAGE_FILE, TABLE_FILE = "front.html", "front.csv"
+STUDY_TAG, NAME_TAG = "pareto_study", "cluster"
+
+
+def front_rows(front: Front) -> list[dict[str, Any]]:
+    """Return the front as a table: id, figures on fresh samples, the configuration."""
+    return [
+        {
+            "front_id": point.front_id,
+            **point.figures,
+            "thresholds_s": " ".join(f"{bound:g}" for bound in point.config.thresholds_s),
+            "weights": " ".join(f"{weight:g}" for weight in point.config.weights),
+            "efficiency_min": point.config.efficiency_min,
+            "efficiency_step": point.config.efficiency_step,
+        }
+        for point in front.points
+    ]
+
+
+def write_progress(study: Study) -> None:
+    """Draw the front as it stands, while the search runs."""
+    _write_text(f"{study.uri}/{PAGE_FILE}", progress_page(study))
+
+
+def write_report(study: Study, front: Front) -> tuple[str, ...]:
+    """Write front.html and front.csv beside front.json; return the URIs of all three."""
+    rows = front_rows(front)
+    table = io.StringIO()
+    write_rows(rows, list(rows[0]), table)
+    _write_text(f"{study.uri}/{PAGE_FILE}", front_page(study, front))
+    _write_text(f"{study.uri}/{TABLE_FILE}", table.getvalue())
+    return tuple(f"{study.uri}/{name}" for name in (PAGE_FILE, TABLE_FILE, FRONT_FILE))
+
+
+def _write_text(uri: str, text: str) -> None:
+    fs, path = locate(uri)
+    write_atomically(fs, path, lambda sink: sink.write(text.encode()))
+
+
+def record_search(study: Study, front: Front, *, tracking_uri: str) -> tuple[str, str]:
+    """Log a finished search as a run of MLflow, once; return the run's id and its page in MLflow's UI."""
+    registry = Registry(tracking_uri)
+    tags = {STUDY_TAG: study.sha256, NAME_TAG: study.name, "evaluations": str(front.evaluations)}
+    for found in registry.find_runs(EXPERIMENT, tags, most=1):
+        return found.run_id, Run(registry, found.run_id).ui_path()
+    with registry.run(EXPERIMENT, f"pareto {study.name}", {**tags, "study_uri": study.uri}) as run:
+        run.log_params(
+            {
+                "preference": " ".join(front.preference),
+                "evaluations": front.evaluations,
+                "simulations": front.simulations,
+                "jobs_per_sample": front.jobs_per_sample,
+                "samples": study.samples,
+                "held_out_samples": study.held_out_samples,
+                "round_size": study.round_size,
+                "seed": study.seed,
+                "gpus": study.gpus,
+                "whole_gpus": study.whole_gpus,
+                "jobs": study.jobs,
+                **study.about,
+            }
+        )
+        run.log_metrics(_metrics(front))
+        run.set_tag("mlflow.note.content", _note(study, front))
+        with scratch_folder("pareto") as scratch:
+            for name in (STUDY_FILE, FRONT_FILE, PAGE_FILE, TABLE_FILE):
+                data = read_bytes(f"{study.uri}/{name}")
+                if data is not None:
+                    (scratch / name).write_bytes(data)
+            run.log_folder(scratch)
+        return run.run_id, run.ui_path()
+
+
+def _metrics(front: Front) -> dict[str, float]:
+    found: dict[str, float] = {"front_points": len(front.points)}
+    for name in front.preference:
+        values = [point.figures[name] for point in front.points]
+        plain_name = name.replace(":", "_")
+        found |= {f"least_{plain_name}": min(values), f"most_{plain_name}": max(values)}
+    worst = [max(point.figures[name] for point in front.points) for name in front.preference]
+    if all(worst):
+        shares = [
+            tuple(point.figures[name] / most for name, most in zip(front.preference, worst, strict=True))
+            for point in front.points
+        ]
+        found["hypervolume_of_own_range"] = hypervolume(shares, [1.0] * len(worst))
+    return found
+
+
+def _note(study: Study, front: Front) -> str:
+    first = front.preference[0]
+    return (
+        f"{len(front.points)} configurations of PCS for {study.name}, from the least {first} "
+        f"({front.points[0].front_id}) to the most ({front.points[-1].front_id}). Open `{PAGE_FILE}` among "
+        "the artifacts, and pick one by its id: `lucid pareto pick ID`."
+    )
+
+
+def newest_front(
+    tracking_uri: str, *, cluster: str | None = None, run_id: str | None = None
+) -> tuple[Front, str]:
+    """Return a recorded front and its run: that run's, or else the newest of a cluster.
+
+    Raises NotFoundError when there is none.
+    """
+    registry = Registry(tracking_uri)
+    if run_id is None:
+        wanted: Mapping[str, str] = {} if cluster is None else {NAME_TAG: cluster}
+        runs = registry.find_runs(EXPERIMENT, wanted, most=1)
+        if not runs:
+            whose = "" if cluster is None else f" of {cluster!r}"
+            raise NotFoundError(
+                f"MLflow on {tracking_uri} has no Pareto search{whose}.",
+                remedy="Run `lucid pareto search ... --track`, or the DAG search_pareto_front.",
+            )
+        run_id = runs[0].run_id
+    import json
+
+    return Front.from_data(json.loads(registry.read_run_file(run_id, FRONT_FILE))), run_id
+
+
+__all__ = ["newest_front", "read_front", "record_search", "write_progress", "write_report"]

@@ -1,0 +1,375 @@
+"""Rounds of candidates: chosen by the optimiser, simulated by anybody, told by their records.
+
+Each candidate is tried on the first sample of the workload; only those that come near the front there are
+tried on all. Candidates with equal configurations are one. A record is known by the configuration and the
+sample, so a search that was interrupted goes on where it stopped, and workers on any machines may fill the
+same folder.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from foundation.errors import BadInputError, LucidError, NotFoundError
+from foundation.progress import Progress, silent
+from pipeline.search.pareto.inputs import Collected, read_collected
+from pipeline.search.pareto.search import first_parameters, next_parameters, on_scale, parameters_between
+from pipeline.search.pareto.study import Study, load_study
+from pipeline.search.tuning.files import read_json, write_json
+from simulator.elastic.allocation import Pool
+from simulator.elastic.configurations import configuration_from_json, configuration_to_json
+from simulator.elastic.pareto.evaluate import evaluate
+from simulator.elastic.pareto.front import front_positions
+from simulator.elastic.pareto.samples import Purpose, draw_sample
+from simulator.elastic.pareto.size_classes import InfeasibleError, WfqParameters
+from simulator.elastic.rules.wfq import WfqConfig
+from simulator.workload import Workload
+
+NEAR = 0.03  # a candidate is near the front unless another is better by as much in every objective
+CLOSE = 0.01  # likewise, for who is tried on fresh samples
+IDENTITY_DIGITS = 16
+
+Evaluation = tuple[str, str]  # a candidate's identity, a sample's name
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration that the search tries, with what is known of it: measures by sample.
+
+    `error` says why it could not be simulated.
+    """
+
+    identity: str
+    round_number: int
+    parameters: WfqParameters
+    config: WfqConfig
+    measures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    error: str | None = None
+
+    def values(self, study: Study, samples: Sequence[str]) -> tuple[float, ...]:
+        """Return its objectives: means over these samples, all of which must be known."""
+        return tuple(
+            sum(self.measures[sample][str(objective)] for sample in samples) / len(samples)
+            for objective in study.objectives
+        )
+
+    def knows(self, samples: Sequence[str]) -> bool:
+        """Whether it was tried on all of these samples."""
+        return all(sample in self.measures for sample in samples)
+
+
+def search_samples(study: Study) -> list[str]:
+    """Return the names of the samples that choose; the first is the one that all are tried on."""
+    return [f"search-{number}" for number in range(study.samples)]
+
+
+def held_out_samples(study: Study) -> list[str]:
+    """Return the names of the fresh samples."""
+    return [f"held_out-{number}" for number in range(study.held_out_samples)]
+
+
+def ask_round(study: Study, number: int) -> list[Evaluation]:
+    """Choose the candidates of a round, once, and return the simulations that are left to run.
+
+    Those are its own on the first sample, and what earlier candidates near the front lack. Raises
+    BadInputError when a round before it was not asked for or simulated.
+    """
+    asked = _rounds(study)
+    if number > len(asked):
+        raise BadInputError(
+            f"Round {number} of {study.uri} cannot be asked for: there are {len(asked)} before it.",
+            remedy="Ask for the rounds in order.",
+        )
+    if number == len(asked):
+        candidates = candidates_of(study)
+        missing = [c for c in candidates if not c.measures and c.error is None]
+        if missing:
+            raise BadInputError(
+                f"Round {number} of {study.uri} cannot be asked for: {len(missing)} candidates of earlier "
+                "rounds have no result.",
+                remedy="Evaluate them first.",
+            )
+        chosen = _choose(study, number, candidates)
+        to_confirm = near_front(study, candidates)
+        document = {
+            "candidates": [
+                {"parameters": parameters.to_data(), "configuration": configuration_to_json(config)}
+                for parameters, config in chosen
+            ],
+            "evaluations": [
+                *([identity_of(study, config), search_samples(study)[0]] for _, config in chosen),
+                *_lacking(to_confirm, search_samples(study)),
+            ],
+        }
+        write_json(f"{study.uri}/rounds/{number}.json", document)
+        asked.append(document)
+    return _left(study, [(identity, sample) for identity, sample in asked[number]["evaluations"]])
+
+
+def ask_confirmations(study: Study) -> list[Evaluation]:
+    """Return what is left to simulate of candidates near the front, once all rounds are done."""
+    return _left(study, _lacking(near_front(study, candidates_of(study)), search_samples(study)))
+
+
+def ask_held_out(study: Study) -> list[Evaluation]:
+    """Return the simulations that are left of the found front on fresh samples."""
+    return _left(study, _lacking(close_front(study, candidates_of(study)), held_out_samples(study)))
+
+
+def near_front(study: Study, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates that no other beats clearly on the first sample."""
+    return _unbeaten(study, candidates, search_samples(study)[:1], NEAR)
+
+
+def close_front(study: Study, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return those on the front by all samples of the search, and those that chance may have kept from it."""
+    return _unbeaten(study, candidates, search_samples(study), CLOSE)
+
+
+def _unbeaten(
+    study: Study, candidates: Sequence[Candidate], samples: Sequence[str], margin: float
+) -> list[Candidate]:
+    """Return who is on the front by these samples, or is beaten by no more than the margin.
+
+    Of candidates with equal figures only the first: they differ in what no job ever meets.
+    """
+    known = [candidate for candidate in candidates if candidate.knows(samples)]
+    points = [candidate.values(study, samples) for candidate in known]
+    if not known:
+        return []
+    best = {points[i] for i in front_positions(points)}
+    clearly = np.array(sorted(best)) * (1 + margin)
+    beaten = [bool((clearly <= np.array(point)).all(axis=1).any()) for point in points]
+    first = {point: candidate for candidate, point in zip(reversed(known), reversed(points), strict=True)}
+    return [
+        candidate
+        for candidate, point, is_beaten in zip(known, points, beaten, strict=True)
+        if first[point] is candidate and (point in best or not is_beaten)
+    ]
+
+
+def found_front(study: Study, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return who is on the front by all samples of the search."""
+    samples = search_samples(study)
+    known = [candidate for candidate in candidates if candidate.knows(samples)]
+    return [known[i] for i in front_positions([candidate.values(study, samples) for candidate in known])]
+
+
+def _choose(
+    study: Study, number: int, candidates: Sequence[Candidate]
+) -> list[tuple[WfqParameters, WfqConfig]]:
+    sizes_s = collected_of(study.uri).sizes_s
+    seen = {candidate.identity for candidate in candidates}
+    configs: list[tuple[WfqParameters, WfqConfig]] = []
+
+    def accept(parameters: WfqParameters) -> bool:
+        try:
+            config = parameters.config(sizes_s)
+        except InfeasibleError:
+            return False
+        identity = identity_of(study, config)
+        if identity in seen:
+            return False
+        seen.add(identity)
+        configs.append((parameters, config))
+        return True
+
+    size = study.round_size
+    if number == 0:
+        first_parameters(study.bounds, sizes_s, accept, seed=study.seed, size=size)
+    else:
+        found = [
+            (candidate, on_scale(study.objectives, values))
+            for candidate, values in estimates(study, candidates)
+        ]
+        if not found:
+            raise LucidError(f"No candidate of {study.uri} could be simulated: {candidates[0].error}")
+        known = [(candidate.parameters, values) for candidate, values in found]
+        # Only who was tried on all samples is looked at for gaps: an estimate may close one in appearance.
+        samples = search_samples(study)
+        sure = [(candidate.parameters, values) for candidate, values in found if candidate.knows(samples)]
+        parameters_between(
+            study.bounds,
+            sure or known,
+            accept,
+            tried=[values[0] for _, values in known],
+            seed=study.seed,
+            round_number=number,
+            size=size // 2,
+        )
+        next_parameters(
+            study.bounds, known, accept, seed=study.seed, round_number=number, size=size - len(configs)
+        )
+    return configs
+
+
+def estimates(study: Study, candidates: Sequence[Candidate]) -> list[tuple[Candidate, tuple[float, ...]]]:
+    """Return each candidate's objectives over all samples, as far as they are known.
+
+    Who was tried on the first sample alone is scaled by what the others' first sample says of all of theirs;
+    who did there exactly as another is taken to do so on all.
+    """
+    samples = search_samples(study)
+    whole = [candidate for candidate in candidates if candidate.knows(samples)]
+    scale = [1.0] * len(study.objectives)
+    if whole:
+        on_all = [candidate.values(study, samples) for candidate in whole]
+        on_first = [candidate.values(study, samples[:1]) for candidate in whole]
+        for i in range(len(scale)):
+            first = sum(values[i] for values in on_first)
+            scale[i] = sum(values[i] for values in on_all) / first if first else 1.0
+    on_all_of = {
+        candidate.values(study, samples[:1]): candidate.values(study, samples) for candidate in whole
+    }
+    found = []
+    for candidate in candidates:
+        if candidate.knows(samples):
+            found.append((candidate, candidate.values(study, samples)))
+        elif candidate.knows(samples[:1]):
+            values = candidate.values(study, samples[:1])
+            scaled = tuple(v * s for v, s in zip(values, scale, strict=True))
+            found.append((candidate, on_all_of.get(values, scaled)))
+    return found
+
+
+def evaluate_batch(study_uri: str, evaluations: Sequence[Sequence[str]], progress: Progress = silent) -> int:
+    """Simulate pairs of (identity, sample) and store what they find; what is known is not run again.
+
+    A simulation that fails is a record, not an error. Returns how many were run.
+    """
+    study = load_study(study_uri)
+    wanted = {candidate.identity: candidate for candidate in _asked(study)}
+    executed = 0
+    for position, (identity, sample) in enumerate(evaluations):
+        if identity not in wanted:
+            raise BadInputError(
+                f"The search at {study_uri} has no candidate {identity!r}.", remedy="Ask for a round first."
+            )
+        progress(position, len(evaluations), sample)
+        uri = _record_uri(study, (identity, sample))
+        if read_json(uri) is None:
+            write_json(uri, _run(study, wanted[identity], sample))
+            executed += 1
+    return executed
+
+
+def _run(study: Study, candidate: Candidate, sample: str) -> dict[str, Any]:
+    collected = collected_of(study.uri)
+    try:
+        measures = evaluate(
+            candidate.config,
+            sample_of(study.uri, sample),
+            Pool(collected.gpus, whole=collected.whole),
+            study.objectives,
+        )
+    except (LucidError, ArithmeticError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"measures": measures}
+
+
+@lru_cache(maxsize=2)
+def collected_of(study_uri: str) -> Collected:
+    """Return a stored search's workload; the last ones are kept for this process's next simulation."""
+    return read_collected(load_study(study_uri).inputs_uri)
+
+
+@lru_cache(maxsize=16)
+def sample_of(study_uri: str, name: str) -> Workload:
+    """Return a sample by name."""
+    study = load_study(study_uri)
+    purpose, _, number = name.rpartition("-")
+    purposes: dict[str, Purpose] = {"search": "search", "held_out": "held_out", "comparison": "comparison"}
+    return draw_sample(collected_of(study_uri).jobs, study.sampling, purposes[purpose], int(number))
+
+
+def identity_of(study: Study, config: WfqConfig) -> str:
+    """Name what a candidate's figures depend on: its configuration and the workload."""
+    document = {"inputs": study.inputs_sha256, **configuration_to_json(config)}
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:IDENTITY_DIGITS]
+
+
+def candidates_of(study: Study) -> list[Candidate]:
+    """Return the candidates of all rounds in the order in which they were asked for, with their records."""
+    samples = [*search_samples(study), *held_out_samples(study)]
+    found = []
+    for candidate in _asked(study):
+        known = {}
+        for sample in samples:
+            with suppress(NotFoundError):
+                known[sample] = _record(_record_uri(study, (candidate.identity, sample)))
+        found.append(
+            replace(
+                candidate,
+                measures={s: record["measures"] for s, record in known.items() if "measures" in record},
+                error=next((record["error"] for record in known.values() if "error" in record), None),
+            )
+        )
+    return found
+
+
+def _asked(study: Study) -> list[Candidate]:
+    found: list[Candidate] = []
+    for number in range(study.rounds):
+        try:
+            found += _asked_in_round(study.uri, study.sha256, number)
+        except NotFoundError:
+            break
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _asked_in_round(study_uri: str, study_sha256: str, number: int) -> tuple[Candidate, ...]:
+    """Return a round's candidates, which never change; raises NotFoundError while nobody has asked for it."""
+    document = read_json(f"{study_uri}/rounds/{number}.json")
+    if document is None:
+        raise NotFoundError(f"Nobody has asked for round {number} of {study_uri}.")
+    study = load_study(study_uri)
+    found = []
+    for asked in document["candidates"]:
+        config = configuration_from_json(asked["configuration"])
+        parameters = WfqParameters.from_data(asked["parameters"])
+        found.append(Candidate(identity_of(study, config), number, parameters, config))
+    return tuple(found)
+
+
+@lru_cache(maxsize=2**16)
+def _record(uri: str) -> dict[str, Any]:
+    """Return what a simulation found, which never changes; raises NotFoundError while it has not run."""
+    record = read_json(uri)
+    if record is None:
+        raise NotFoundError(f"There is no {uri}.")
+    return record
+
+
+def _lacking(candidates: Sequence[Candidate], samples: Sequence[str]) -> list[Evaluation]:
+    return [
+        (candidate.identity, sample)
+        for candidate in candidates
+        for sample in samples
+        if sample not in candidate.measures
+    ]
+
+
+def _left(study: Study, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    return [found for found in evaluations if read_json(_record_uri(study, found)) is None]
+
+
+def _rounds(study: Study) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while len(found) < study.rounds:
+        stored = read_json(f"{study.uri}/rounds/{len(found)}.json")
+        if stored is None:
+            break
+        found.append(stored)
+    return found
+
+
+def _record_uri(study: Study, evaluation: Evaluation) -> str:
+    return f"{study.uri}/evaluations/{'-'.join(evaluation)}.json"

@@ -1,0 +1,151 @@
+"""A sweep as three steps that may run on three machines: plan, simulate chunks of runs, collect.
+
+What the DAG `evaluate_policies` maps its tasks to. Only URIs, identities and small numbers pass between them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cluster_logs.cluster_names import check_cluster_name
+from foundation.errors import BadInputError
+from foundation.leftovers import scratch_folder
+from foundation.plain_values import plain
+from foundation.progress import Progress, silent
+from lucid_models.registry import Registry
+from pipeline.search.sweeps.inputs import read_bytes
+from pipeline.search.sweeps.runs import OK, axes_of, shown, variants
+from pipeline.search.sweeps.spec import SweepSpec
+from pipeline.search.sweeps.sweep import (
+    SweepPlan,
+    SweepReport,
+    collect_sweep,
+    load_plan,
+    pending,
+    plan_digest,
+    plan_sweep,
+    run_and_store,
+)
+
+EXPERIMENT = "lucid-policy-evaluation"
+# Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.
+MOST_CHUNKS = 1_000
+SHOWN_VARIANTS = 12
+LOGGED_FIGURES = ("mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "utilisation_pct")
+
+
+def plan_evaluation(
+    *,
+    lake_uri: str,
+    cluster: str,
+    asked: Mapping[str, Any],
+    runs_per_task: int = 1,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Freeze the inputs in the lake and say what is left to run.
+
+    `asked` holds the keys of a sweep file (`spec.py`); None and empty values are left out.
+    The jobs are those of the file that it names, else the lake's. Returns sweep_uri, chunks (lists of run
+    identities), runs, reused, remarks. The same form gives the same place, so what was interrupted goes on.
+
+    Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster's tables.
+    """
+    check_cluster_name(cluster)
+    given = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
+    place = {} if "jobs" in given else {"lake": lake_uri, "cluster": cluster}
+    spec = SweepSpec().changed({**given, **place}, place="The form")
+    runs = spec.runs()
+    inputs = spec.read_inputs(progress)
+    uri = f"{lake_uri.rstrip('/')}/sweeps/cluster={cluster}/{plan_digest(inputs, runs)}"
+    plan = plan_sweep(inputs, runs, uri)
+    left = list(pending(plan))
+    size = max(1, runs_per_task, -(-len(left) // MOST_CHUNKS))
+    return {
+        "sweep_uri": plan.uri,
+        "chunks": [left[i : i + size] for i in range(0, len(left), size)],
+        "runs": len(plan.runs),
+        "reused": len(plan.runs) - len(left),
+        "remarks": list(plan.remarks),
+    }
+
+
+def simulate_chunk(*, sweep_uri: str, run_ids: Sequence[str], progress: Progress = silent) -> dict[str, int]:
+    """Execute these runs of a planned sweep, one after another, and store each record.
+
+    A run that fails is a record, not an error. Returns how many runs were done, failed, and their jobs.
+    """
+    plan = load_plan(sweep_uri)
+    unknown = [identity for identity in run_ids if identity not in plan.runs]
+    if unknown:
+        raise BadInputError(
+            f"The sweep at {sweep_uri} has no run {unknown[0]!r}.", remedy="Plan the sweep again."
+        )
+    left = pending(plan)  # a second try of this task does not repeat what the first one finished
+    done = {"runs": 0, "failed": 0, "jobs": 0}
+    for number, identity in enumerate(run_ids):
+        progress(number, len(run_ids), plan.runs[identity].label)
+        if identity not in left:
+            continue
+        record = run_and_store(plan.uri, plan.inputs_uri, plan.runs[identity])
+        done["runs"] += 1
+        if record["status"] == OK:
+            done["jobs"] += record["figures"]["jobs"]
+        else:
+            done["failed"] += 1
+    return done
+
+
+def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> dict[str, Any]:
+    """Write the tidy table and the pictures to the lake and to MLflow; return what a person wants to see.
+
+    Raises SweepFailedError, after everything was written, when a run failed or is missing.
+    """
+    plan = load_plan(sweep_uri)
+    report = collect_sweep(plan, manifest=True)
+    path = record_evaluation(plan, report, cluster=cluster, tracking_uri=tracking_uri)
+    report.raise_for_failure()
+    return {
+        "table": report.table_uri,
+        "csv": report.csv_uri,
+        "figures": list(report.figures),
+        "mlflow_path": path,
+        "runs": len(report.table),
+        "variants": plain(variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]),
+    }
+
+
+def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tracking_uri: str) -> str:
+    """Log an evaluation as a run of MLflow: the table, the pictures and each variant's means.
+
+    Returns the run's page in MLflow's UI. The same plan again is another run: MLflow keeps history.
+    """
+    name = f"{cluster} {plan.uri.rpartition('/')[2]}"
+    with Registry(tracking_uri).run(EXPERIMENT, name, {"cluster": cluster, "sweep_uri": plan.uri}) as run:
+        policies = sorted({planned.policy for planned in plan.runs.values()})
+        run.log_params(
+            {
+                "cluster": cluster,
+                "sweep_uri": plan.uri,
+                "policies": ", ".join(policies),
+                "runs": len(plan.runs),
+                "failed_runs": len(report.not_ok),
+            }
+        )
+        axes = axes_of(report.table)
+        for row in variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]:
+            settings = [
+                f"{axis.rpartition('.')[2]} {shown(row[axis])}"
+                for axis in axes
+                if axis in row and not (axis == "node_scale" and row[axis] == 1)
+            ]
+            variant = _metric_name(" ".join([row["policy"], *settings]))
+            run.log_metrics({f"{variant}/{name}": row[name] for name in LOGGED_FIGURES})
+        with scratch_folder("evaluation") as scratch:
+            for uri in (report.table_uri, report.csv_uri, *report.figures):
+                (scratch / uri.rpartition("/")[2]).write_bytes(read_bytes(uri) or b"")
+            run.log_folder(scratch)
+        return run.ui_path()
+
+
+def _metric_name(text: str) -> str:
+    """A name as MLflow takes it: letters, digits and _ - . space."""
+    return "".join(c if c.isalnum() or c in "_-. " else "_" for c in text)[:200]

@@ -1,0 +1,218 @@
+"""One run of a sweep: the one function that the command line's workers, the DAG's tasks and tests call."""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from time import process_time
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
+from foundation.plain_values import plain
+from foundation.progress import Progress, silent
+from pipeline.replay.cluster_events import EVERYONE, ClusterEvents
+from pipeline.replay.simulation import logged_ends_s
+from pipeline.search.sweeps.inputs import SweepInputs, load_inputs
+from pipeline.search.sweeps.runs import FAILED, OK, SweepRun, run_id
+from pipeline.validation.replay_inputs import profiles_of_jobs
+from profiler_jobs.profile_table import ProfileSet
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange
+from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.policies.registry import policy_class
+from simulator.replay import simulate
+from simulator.user_history import user_history_estimates
+from simulator.workload import JobProfile, Workload
+
+FORMAT_VERSION = 1
+SHORTEST_ESTIMATE_S = 1.0
+_NOISE = 1  # names the stream of random numbers that estimates are drawn from; job types have the seed's own
+_KEPT_WORKLOADS = 2
+
+
+class Replayer:
+    """Makes workload and cluster of each run from a sweep's inputs, and simulates it."""
+
+    def __init__(self, inputs: SweepInputs) -> None:
+        self.inputs = inputs
+        # Consecutive runs mostly differ in policy and settings only. Bounded: a workload may be large.
+        self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_workload)
+        self._profiles = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_profiles)
+        self._model: Any = None
+        self._colocation = colocation_of(inputs)
+
+    def record(self, run: SweepRun, progress: Progress = silent) -> dict[str, Any]:
+        """Simulate and return the record to store; an error becomes a record that says so.
+
+        A service that does not answer is no result: ServiceUnavailableError is raised.
+        """
+        began = process_time()
+        record: dict[str, Any] = {
+            "format_version": FORMAT_VERSION,
+            "run_id": run_id(run, self.inputs.sha256),
+            "run": run.to_dict(),
+            "status": OK,
+            "error": None,
+            "figures": None,
+        }
+        try:
+            record["figures"] = plain(self._summary(run, progress))
+        except ServiceUnavailableError:
+            raise
+        except LucidError as error:
+            record |= {"status": FAILED, "error": str(error)}
+        except Exception as error:
+            # A policy of somebody else may raise anything; the other runs go on.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+            record |= {"status": FAILED, "error": said}
+        record["cpu_s"] = process_time() - began
+        return record
+
+    def _summary(self, run: SweepRun, progress: Progress) -> Mapping[str, Any]:
+        workload = self.workload(run)
+        cluster, changes = self.cluster(run, workload)
+        workload = workload.that_fit(cluster, changes)
+        if not len(workload):
+            skipped = ", ".join(f"{count:,} {rule}" for rule, count in workload.skipped.items() if count)
+            raise BadInputError(
+                f"No job can be replayed: {skipped}.",
+                remedy="Check the nodes against the log's virtual clusters.",
+            )
+        result = simulate(
+            workload,
+            cluster,
+            run.policy,
+            rules=self.inputs.rules,
+            settings=run.settings,
+            colocation=self._colocation,
+            changes=changes,
+            progress=progress,
+        )
+        return {"total_gpus": cluster.total_gpus, **result.summary}
+
+    def cluster(self, run: SweepRun, workload: Workload) -> tuple[ClusterSpec, tuple[ClusterChange, ...]]:
+        """Return the cluster at its size for this run, and what happens to it."""
+        given = self.inputs
+        events = ClusterEvents(
+            cpu_cores_per_node=given.cpu_cores_per_node,
+            failure_mtbf_hours=given.failure_mtbf_hours,
+            failure_repair_hours=given.failure_repair_hours,
+        )
+        origin = workload.origin if workload.origin is not None else given.jobs["submit_time"].min()
+        sizes = scaled_sizes(given.sizes, run.node_scale, one_pool=given.one_pool)
+        return events.cluster(sizes, workload, origin, ZoneInfo("UTC"), run.seed)
+
+    def workload(self, run: SweepRun) -> Workload:
+        """Return the jobs with the beliefs of this run."""
+        needs_estimates = policy_class(run.policy).needs_estimates
+        noise = run.estimate_noise if needs_estimates else None
+        seeded = noise is not None or self.inputs.job_types == "drawn"
+        return self._workload(run.seed if seeded else 0, noise, needs_estimates)
+
+    def _make_workload(self, seed: int, noise: float | None, needs_estimates: bool) -> Workload:
+        jobs = self.inputs.jobs
+        workload = Workload.from_jobs(
+            jobs,
+            profiles=self._profiles(seed),
+            cpu_jobs=self.inputs.cpu_cores_per_node > 0,
+        )
+        if self.inputs.one_pool:
+            workload = workload.in_one_virtual_cluster(EVERYONE)
+        if noise is not None:
+            return workload.with_estimates(noisy_estimates_s(workload, len(jobs), noise, seed))
+        if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
+            workload = workload.with_estimates(
+                user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
+            )
+        return workload
+
+    def _make_profiles(self, seed: int) -> tuple[JobProfile | None, ...] | None:
+        """Each row's profile, scored by the packing model; None: the table's own columns, without a score."""
+        solo, pairs = self.inputs.solo, self.inputs.pairs
+        if solo is None or pairs is None:
+            return None
+        measured = ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
+        profiles = profiles_of_jobs(self.inputs.jobs, measured, self.inputs.job_types, seed, [])
+        distinct = list(dict.fromkeys(profile for profile in profiles if profile is not None))
+        if not distinct:
+            return profiles
+        if "sharing_score" in solo.columns:
+            labels = dict(zip(solo["job_type"], map(int, solo["sharing_score"]), strict=True))
+            return tuple(
+                None if profile is None else replace(profile, sharing_score=labels.get(profile.job_type))
+                for profile in profiles
+            )
+        scores = self._packing_model(solo, pairs).predict(
+            [profile.gpu_util_pct for profile in distinct],
+            [profile.gpu_mem_util_pct for profile in distinct],
+            [profile.gpu_mem_mib for profile in distinct],
+            [float(profile.amp) for profile in distinct],
+        )
+        scored = {
+            profile: replace(profile, sharing_score=int(score))
+            for profile, score in zip(distinct, scores, strict=True)
+        }
+        return tuple(None if profile is None else scored[profile] for profile in profiles)
+
+    def _packing_model(self, solo: pd.DataFrame, pairs: pd.DataFrame) -> Any:
+        """Learned from the sweep's profiles, once: seeds draw jobs, not models."""
+        if self._model is None:
+            from lucid_models.packing.model import PackingAnalyzeModel
+
+            self._model = PackingAnalyzeModel().fit(solo, pairs)
+        return self._model
+
+
+def colocation_of(inputs: SweepInputs) -> ColocationModel | None:
+    """Return how fast the measured pairs run; None: the simulator's own model."""
+    if inputs.pairs is None or inputs.solo is None:
+        return None
+    if "sharing_score" in inputs.solo.columns:
+        return PairsInOrder(inputs.pairs)
+    return MeasuredPairs(inputs.pairs)
+
+
+def scaled_sizes(sizes: pd.DataFrame, factor: float, *, one_pool: bool = False) -> pd.DataFrame:
+    """Return sizes with every number of nodes scaled and rounded, but no virtual cluster scaled away.
+
+    One pool of GPUs is one node: its GPUs are scaled.
+    """
+    column = "gpus_per_node" if one_pool else "nodes"
+    counts = sizes[column].to_numpy(dtype=np.int64)
+    scaled = np.maximum(1, np.floor(counts * factor + 0.5).astype(np.int64))
+    return sizes.assign(**{column: np.where(counts > 0, scaled, 0)})
+
+
+def noisy_estimates_s(workload: Workload, rows: int, sigma: float, seed: int) -> NDArray[np.float64]:
+    """Return true run times x exp(sigma x N(0, 1)), at least 1 s, one a job.
+
+    Each of the log's `rows` has its own normal number, the same for every `sigma` and whichever jobs are
+    replayed, so that sizes of noise and of clusters can be compared.
+    """
+    normal = np.random.default_rng([seed, _NOISE]).standard_normal(rows)
+    duration = np.array([job.duration_s for job in workload.jobs], dtype=np.float64)
+    if workload.rows is not None:
+        normal = normal[workload.rows]
+    estimates: NDArray[np.float64] = np.maximum(SHORTEST_ESTIMATE_S, duration * np.exp(sigma * normal))
+    return estimates
+
+
+@lru_cache(maxsize=1)
+def replayer_of(inputs_uri: str) -> Replayer:
+    """Return the replayer of a stored sweep's inputs; the last one is kept for this process's next run."""
+    return Replayer(load_inputs(inputs_uri))
+
+
+def execute_run(inputs_uri: str, run: SweepRun, progress: Progress = silent) -> dict[str, Any]:
+    """Simulate one run on stored inputs and return its record (status, error, figures, cpu_s).
+
+    `progress` is told how many of its jobs are done.
+    """
+    return replayer_of(inputs_uri).record(run, progress)

@@ -1,0 +1,255 @@
+"""What a sweep is asked to do: a TOML file, the command line's options or a DAG's form, as one checked value.
+
+format = "helios"
+jobs = "log.csv.gz"            # paths are relative to the file
+nodes = "nodes.csv"
+policies = ["fifo", "tiresias", "lucid"]
+seeds = [0, 1, 2]
+job_types = "drawn"
+singles = "singles.csv"
+pairs = "pairs.csv"
+estimate_noises = [0.5, 1.0]
+
+[settings.lucid]
+profiling_limit_s = [60, 100, 200]
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+from foundation.errors import BadInputError, UnknownNameError
+from foundation.input_roots import has_scheme
+from foundation.progress import Progress, silent
+from foundation.regular_files import read_regular
+from pipeline import settings as places
+from pipeline.replay.simulation import reference_measurements
+from pipeline.search.sweeps.inputs import SweepInputs, read_lake, read_log
+from pipeline.search.sweeps.runs import SweepRun, expand
+from pipeline.training.windows import read_time
+from pipeline.validation.replay_inputs import JobTypes
+from simulator.node_failures import DEFAULT_REPAIR_HOURS
+from simulator.rules import load_rules
+
+_PATHS = ("jobs", "nodes", "singles", "pairs")
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file.
+
+    `settings` are combined with each other, policy by policy; each of `variants` (policy, settings) stands
+    alone. With `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
+    """
+
+    jobs: str = ""
+    format: str = ""
+    lake: str | None = None
+    cluster: str | None = None
+    nodes: str | None = None
+    gpus: int | None = None
+    gpus_per_node: int = 8
+    start: str | None = None
+    end: str | None = None
+    time_zone: str | None = None
+    rules: str = "default"
+    policies: tuple[str, ...] = ()
+    settings: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    variants: tuple[tuple[str, Mapping[str, tuple[Any, ...]]], ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    node_scales: tuple[float, ...] = (1.0,)
+    estimate_noises: tuple[float, ...] = ()
+    job_types: JobTypes | None = None
+    singles: str | None = None
+    pairs: str | None = None
+    cpu_cores_per_node: int = 0
+    failure_mtbf_hours: float | None = None
+    failure_repair_hours: float = DEFAULT_REPAIR_HOURS
+
+    @classmethod
+    def from_toml(cls, path: Path) -> "SweepSpec":
+        """Read a file. Raises BadInputError for a file or a value, UnknownNameError for a key."""
+        try:
+            document = tomllib.loads(read_regular(path).decode("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadInputError(
+                f"The sweep file {str(path)!r} cannot be read: {error}.",
+                remedy="Write TOML; see docs/sweeps.md.",
+            ) from error
+        for key in _PATHS:
+            value = document.get(key)
+            if isinstance(value, str) and not has_scheme(value):
+                document[key] = str(path.parent / value)
+        return cls().changed(document, place=str(path))
+
+    def changed(self, values: Mapping[str, Any], *, place: str = "The sweep") -> "SweepSpec":
+        """Return the same with other values by key; `place` says in errors where they come from."""
+        known = {found.name: found for found in fields(self)}
+        read: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in known:
+                raise UnknownNameError(f"key of a sweep ({place}):", key, known)
+            read[key] = _read(key, value, place)
+        return replace(self, **read)
+
+    def runs(self) -> tuple[SweepRun, ...]:
+        """Return every combination. Raises BadInputError or UnknownNameError for what cannot be run."""
+        wanted = [(self.policies, self.settings)] if self.policies or not self.variants else []
+        wanted += [((policy,), {policy: settings}) for policy, settings in self.variants]
+        return tuple(
+            run
+            for policies, settings in wanted
+            for run in expand(
+                policies,
+                settings=settings,
+                seeds=self.seeds,
+                node_scales=self.node_scales,
+                estimate_noises=self.estimate_noises or (None,),
+            )
+        )
+
+    def read_inputs(self, progress: Progress = silent) -> SweepInputs:
+        """Read the log and what goes with it. Raises BadInputError when the sweep does not say enough."""
+        if self.cluster is not None and not self.jobs:
+            return self._read_lake()
+        for key in ("jobs", "format"):
+            if not getattr(self, key):
+                raise BadInputError(
+                    f"The sweep names no {key}.", remedy=f"Give --{key}, or {key} in the file."
+                )
+        if (self.nodes is None) == (self.gpus is None):
+            raise BadInputError(
+                "The cluster's size is not clear.", remedy="Give either --nodes FILE or --gpus N."
+            )
+        if (self.singles is None) != (self.pairs is None):
+            raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
+        singles, pairs = self.singles, self.pairs
+        remarks: tuple[str, ...] = ()
+        named = {*self.policies, *(policy for policy, _ in self.variants)}
+        if singles is None and "lucid" in named and load_rules(self.rules).labelled_scores:
+            found_singles, found_pairs, said = reference_measurements()
+            singles, pairs = (None if found is None else str(found) for found in (found_singles, found_pairs))
+            remarks = (said,)
+        inputs = read_log(
+            jobs_uri=self.jobs,
+            source_format=self.format,
+            nodes_uri=self.nodes,
+            gpus=self.gpus,
+            gpus_per_node=self.gpus_per_node,
+            start=read_time(self.start),
+            end=read_time(self.end),
+            time_zone=self.time_zone,
+            rules=self.rules,
+            job_types=self.job_types or "log",
+            singles_uri=singles,
+            pairs_uri=pairs,
+            cpu_cores_per_node=self.cpu_cores_per_node,
+            failure_mtbf_hours=self.failure_mtbf_hours,
+            failure_repair_hours=self.failure_repair_hours,
+            progress=progress,
+        )
+        return replace(inputs, remarks=(*inputs.remarks, *remarks))
+
+    def _read_lake(self) -> SweepInputs:
+        """All from the lake; job types that the log lacks are drawn unless `job_types` says otherwise."""
+        fixed = {"nodes": self.nodes, "gpus": self.gpus, "singles": self.singles, "pairs": self.pairs}
+        for key, value in fixed.items():
+            if value is not None:
+                raise BadInputError(
+                    f"--cluster {self.cluster} takes everything from the lake, but {key} is {value!r}.",
+                    remedy=f"Leave out {key}, or give the log as --jobs.",
+                )
+        assert self.cluster is not None  # noqa: S101 - the caller looked
+        return read_lake(
+            lake_uri=self.lake or places.lake_uri(),
+            cluster=self.cluster,
+            start=read_time(self.start),
+            end=read_time(self.end),
+            rules=self.rules,
+            job_types=self.job_types or "drawn",
+            cpu_cores_per_node=self.cpu_cores_per_node,
+            failure_mtbf_hours=self.failure_mtbf_hours,
+            failure_repair_hours=self.failure_repair_hours,
+        )
+
+
+def _read(key: str, value: Any, place: str) -> Any:
+    """One value in the type of its field; raises BadInputError that names key, value and place."""
+    fault = BadInputError(f"{place}: {key} is {value!r}.", remedy=_WANTED[key])
+    if key in ("seeds", "node_scales", "estimate_noises", "policies"):
+        wanted: Any = {"seeds": int, "policies": str}.get(key, int | float)
+        values = value if isinstance(value, list | tuple) else [value]
+        if not values or not all(isinstance(item, wanted) and not isinstance(item, bool) for item in values):
+            raise fault
+        return tuple(values)
+    if key == "settings":
+        if not isinstance(value, Mapping) or not all(isinstance(found, Mapping) for found in value.values()):
+            raise fault
+        return {str(policy): _tried(found) for policy, found in value.items()}
+    if key == "variants":
+        if not isinstance(value, list | tuple):
+            raise fault
+        for found in value:
+            if not isinstance(found, Mapping) or set(found) - {"settings"} != {"policy"}:
+                raise fault
+            if not isinstance(found.get("settings", {}), Mapping):
+                raise fault
+        return tuple((str(found["policy"]), _tried(found.get("settings", {}))) for found in value)
+    if key in ("gpus", "gpus_per_node"):
+        if value is None and key == "gpus":
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise fault
+        return value
+    if key in ("cpu_cores_per_node", "failure_mtbf_hours", "failure_repair_hours"):
+        kind = int if key == "cpu_cores_per_node" else (int, float)
+        if value is None and key == "failure_mtbf_hours":
+            return None
+        if not isinstance(value, kind) or isinstance(value, bool) or value < 0:
+            raise fault
+        return value
+    if isinstance(value, datetime | date):  # TOML has times of its own
+        return value.isoformat()
+    if key == "job_types" and value is not None and value not in get_args(JobTypes):
+        raise fault
+    if value is not None and not isinstance(value, str):
+        raise fault
+    return value
+
+
+def _tried(settings: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """A policy's settings, each with the values to try."""
+    return {
+        str(name): tuple(tried) if isinstance(tried, list | tuple) else (tried,)
+        for name, tried in settings.items()
+    }
+
+
+_WANTED = {
+    "jobs": "Give the log's path.",
+    "format": "Give the log's format.",
+    "lake": "Give the lake's root URI.",
+    "cluster": "Give the cluster's name in the lake.",
+    "nodes": "Give the path of a CSV virtual_cluster,nodes.",
+    "gpus": "Give a number of GPUs, 1 or more.",
+    "gpus_per_node": "Give a number of GPUs, 1 or more.",
+    "start": "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00.",
+    "end": "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00.",
+    "time_zone": "Write a zone's name, for instance Asia/Shanghai.",
+    "rules": "Give the name of a rule set.",
+    "policies": "List the policies' names.",
+    "settings": "Write settings.POLICY.NAME = [values].",
+    "variants": "Write [[variants]] with policy = NAME and settings = { NAME = VALUE }.",
+    "seeds": "List whole numbers.",
+    "node_scales": "List numbers above 0.",
+    "estimate_noises": "List numbers of 0 or more.",
+    "job_types": f"Choose one of: {', '.join(get_args(JobTypes))}.",
+    "singles": "Give the path of the solo profiles.",
+    "pairs": "Give the path of the pair profiles.",
+    "cpu_cores_per_node": "Give a whole number, 0 or more.",
+    "failure_mtbf_hours": "Give the mean hours between a node's failures, or leave it out.",
+    "failure_repair_hours": "Give mean hours until a node is back.",
+}

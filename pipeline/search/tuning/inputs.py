@@ -1,0 +1,263 @@
+"""What every trial replays, frozen: the lake as it was known at the end of training.
+
+    STUDY/inputs/                   a lake of its own: jobs with their estimates, nodes, profiles
+    STUDY/inputs/forecast.parquet   throughput bins and their forecasts, if the lake has throughput
+    STUDY/inputs/inputs.json        written last; what the log did not say
+
+A trial reads nothing else, so it sees neither the held-out window nor what happened to the lake since. The
+estimates and forecasts are those of models that learned until the first block begins, each with what was
+known when it was needed: as the gate replays a release that learned until its window begins.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from cluster_logs.job_table import FINISHED_STATES
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError
+from foundation.progress import Progress, silent
+from foundation.run_manifest import frame_sha256
+from foundation.storage import locate, write_atomically
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.duration.rival_estimates import helios_rolling_s
+from lucid_models.known_profiles import with_known_profiles
+from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.model import ThroughputPredictModel
+from lucid_models.throughput.scorer import SERIES
+from lucid_models.training_data import as_known_at
+from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
+from pipeline.search.sweeps.inputs import read_bytes
+from pipeline.search.tuning.windows import TuningWindows
+from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
+from pipeline.validation.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, read_inputs
+from profiler_jobs.profile_table import ProfileSet
+from simulator.forecast import ThroughputForecast
+
+Floats = NDArray[np.float64]
+
+INPUTS_FILE, FORECAST_FILE = "inputs.json", "forecast.parquet"
+# Raise it when the same lake gives other inputs, or the same trial other figures.
+INPUTS_VERSION = 1
+HISTORY_JOBS = 500_000  # as in training: older jobs add little
+
+
+@dataclass(frozen=True)
+class KnownLake:
+    """A cluster's tables as they were known at a moment; what the log says later is not in them."""
+
+    cluster: str
+    until: datetime
+    jobs: pd.DataFrame
+    nodes: pd.DataFrame  # virtual_cluster, nodes, gpus_per_node, date (None: from the beginning)
+    profiles: ProfileSet
+    throughput: pd.DataFrame | None
+    remarks: tuple[str, ...]
+    metrics: pd.DataFrame  # of running jobs, day by day; maybe empty
+
+    @property
+    def node_count(self) -> int:
+        """The nodes of the whole cluster, by the newest counts."""
+        dated = self.nodes["date"].dropna()
+        newest = self.nodes["date"].isna() if dated.empty else self.nodes["date"] == dated.max()
+        return int(self.nodes.loc[newest, "nodes"].sum())
+
+    def sha256(self) -> str:
+        """SHA-256 of all that is known."""
+        frames = [
+            self.jobs,
+            self.nodes.assign(date=self.nodes["date"].astype(str)),
+            self.profiles.solo,
+            self.profiles.pairs,
+            *([] if self.throughput is None else [self.throughput]),
+            *([] if self.metrics.empty else [self.metrics]),
+        ]
+        digests = [frame_sha256(frame) for frame in frames]
+        return hashlib.sha256("\n".join([str(INPUTS_VERSION), *digests]).encode()).hexdigest()
+
+
+def read_known_lake(lake_uri: str, cluster: str, until: datetime) -> KnownLake:
+    """Read what was known of a cluster at `until`. Raises NotFoundError without jobs or nodes."""
+    lake = Lake(lake_uri)
+    jobs = as_known_at(lake.read_jobs(cluster, None, until), until)
+    profiles, remarks = measured_or_simulated(lake_uri, cluster)
+    first = jobs["submit_time"].min().to_pydatetime()
+    return KnownLake(
+        cluster,
+        until,
+        jobs,
+        _known_nodes(lake, cluster, first, until),
+        profiles,
+        _known_throughput(lake, cluster, until),
+        tuple(remarks),
+        lake.read_job_metrics(cluster, until),
+    )
+
+
+def _known_throughput(lake: Lake, cluster: str, until: datetime) -> pd.DataFrame | None:
+    """The submissions of the bins that had ended by `until`; None when there are none."""
+    try:
+        bins = lake.read_throughput(cluster, None, until)
+    except NotFoundError:
+        return None
+    ended = bins["bin_start"] + pd.to_timedelta(bins["bin_s"], unit="s") <= until
+    known = bins.loc[ended, ["bin_start", "bin_s", *SERIES, "origin"]].reset_index(drop=True)
+    return None if known.empty else known
+
+
+def _known_nodes(lake: Lake, cluster: str, first: datetime, until: datetime) -> pd.DataFrame:
+    """The counts at the first job, and those of the days from then on that had begun by `until`."""
+    days = lake.node_dates(cluster)
+    at_first = lake.read_nodes(cluster, first.date())
+    if at_first.empty and days:
+        at_first = lake.read_nodes(cluster, days[0])  # the counts begin after the log
+    parts = [at_first.assign(date=None)]
+    parts += [
+        lake.read_nodes(cluster, day).assign(date=day)
+        for day in days
+        if first.date() < day and datetime(day.year, day.month, day.day, tzinfo=until.tzinfo) < until
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def freeze(
+    known: KnownLake,
+    windows: TuningWindows,
+    folder_uri: str,
+    *,
+    duration: DurationSettings,
+    progress: Progress = silent,
+) -> tuple[str, ...]:
+    """Write the frozen lake, once; returns what the log did not say.
+
+    `duration` says how the estimates are learned.
+    """
+    marker = f"{folder_uri}/{INPUTS_FILE}"
+    stored = read_bytes(marker)
+    if stored is not None:
+        return tuple(json.loads(stored)["remarks"])
+    estimates, said = _estimates_s(known, windows, duration, progress)
+    jobs = _with_running_jobs(known).assign(estimated_duration_s=estimates)
+    submit = pd.to_datetime(jobs["submit_time"], utc=True)
+    replayed = jobs[(submit >= windows.warm_up_start) & (jobs["gpus"] >= 1)]
+    lake = Lake(folder_uri)
+    lake.write_jobs(known.cluster, replayed.drop(columns="cluster").reset_index(drop=True))
+    lake.write_nodes(known.cluster, known.nodes)
+    write_profile_set(folder_uri, known.cluster, known.profiles)
+    lake.write_job_metrics(known.cluster, known.metrics.drop(columns="cluster"))
+    remarks = [*known.remarks, *said, *_store_forecast(known, windows, folder_uri)]
+    text = json.dumps({"remarks": remarks}, indent=1) + "\n"
+    fs, path = locate(marker)
+    write_atomically(fs, path, lambda sink: sink.write(text.encode()))
+    return tuple(remarks)
+
+
+def _with_running_jobs(known: KnownLake) -> pd.DataFrame:
+    """Jobs still running at `until` occupy their GPUs for as long as they had by then."""
+    jobs = known.jobs
+    start = jobs["start_time"] if jobs["start_time"].notna().any() else jobs["submit_time"]
+    so_far_s = (pd.Timestamp(known.until) - pd.to_datetime(start, utc=True)).dt.total_seconds()
+    unfinished = ~jobs["state"].isin([str(state) for state in FINISHED_STATES])
+    running = jobs["duration_s"].isna() & unfinished & (so_far_s > 0)
+    return jobs.assign(duration_s=jobs["duration_s"].where(~running, so_far_s))
+
+
+def _estimates_s(
+    known: KnownLake, windows: TuningWindows, duration: DurationSettings, progress: Progress
+) -> tuple[Floats, tuple[str, ...]]:
+    """Each job's estimate: the model's from the first block on, Helios' rolling one before (warm-up)."""
+    jobs = with_known_profiles(known.jobs, known.metrics)
+    estimates = helios_rolling_s(jobs)
+    fresh = (pd.to_datetime(jobs["submit_time"], utc=True) >= windows.start).to_numpy(dtype=bool)
+    history = as_known_at(jobs[~fresh], windows.start).iloc[-HISTORY_JOBS:]
+    try:
+        model = WorkloadEstimateModel(duration).fit(history, known_until=windows.start, progress=progress)
+    except BadInputError as error:
+        return estimates, (f"Estimates are Helios' rolling ones, no duration model: {error}",)
+    estimates[fresh] = model.predict_causal(jobs[fresh], earlier=jobs[~fresh], progress=progress)
+    return estimates, ()
+
+
+def _store_forecast(known: KnownLake, windows: TuningWindows, folder_uri: str) -> tuple[str, ...]:
+    """Forecast every known bin by a model that learned until the first block begins."""
+    bins = known.throughput
+    if bins is None:
+        return ("The lake has no throughput: the sharing strategy has no forecast to go by.",)
+    ends = bins["bin_start"] + pd.to_timedelta(bins["bin_s"], unit="s")
+    try:
+        models = {
+            series: ThroughputPredictModel().fit(bins[ends <= windows.start].reset_index(drop=True), series)
+            for series in SERIES
+        }
+    except BadInputError as error:
+        return (f"The sharing strategy has no throughput forecast to go by: {error}",)
+    forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
+    parts = [
+        pd.DataFrame({"series": name, "counted": one.counted, "forecast": one.forecast}).assign(
+            first_bin_s=one.first_bin_s, bin_s=one.bin_s, lead_bins=one.lead_bins
+        )
+        for name, one in forecast_series(forecasts, bins).items()
+    ]
+    table = pa.Table.from_pandas(pd.concat(parts, ignore_index=True), preserve_index=False)
+    fs, folder = locate(folder_uri)
+    write_atomically(fs, f"{folder}/{FORECAST_FILE}", partial(pq.write_table, table))
+    return ()
+
+
+@dataclass(frozen=True)
+class BlockInputs:
+    """What a replay of one window needs, the trial's settings aside."""
+
+    replay: ReplayInputs
+    estimates_s: Floats
+    forecast: ThroughputForecast | None
+
+    @property
+    def start_s(self) -> float:
+        """When the window begins, in seconds of the replay's clock; what comes before is warm-up."""
+        return self._clock(self.replay.window.start)
+
+    @property
+    def end_s(self) -> float:
+        """When the window ends, in seconds of the replay's clock."""
+        return self._clock(self.replay.window.end)
+
+    def _clock(self, instant: datetime) -> float:
+        origin = pd.Timestamp(self.replay.replayed["submit_time"].iloc[0])
+        return float((pd.Timestamp(instant) - origin).total_seconds())
+
+
+def read_block(
+    folder_uri: str, cluster: str, window: HeldOutWindow, *, job_types: JobTypes, seed: int
+) -> BlockInputs:
+    """Read one window from the frozen lake. Raises BadInputError when no job was submitted in it."""
+    replay = read_inputs(lake_uri=folder_uri, cluster=cluster, window=window, job_types=job_types, seed=seed)
+    origin = pd.Timestamp(replay.replayed["submit_time"].iloc[0]).to_pydatetime()
+    series = _read_forecast(folder_uri)
+    return BlockInputs(
+        replay,
+        replay.replayed["estimated_duration_s"].to_numpy(dtype=np.float64),
+        None if series is None else believed_throughput(series, origin, window.end),
+    )
+
+
+def _read_forecast(folder_uri: str) -> dict[str, SeriesForecast] | None:
+    data = read_bytes(f"{folder_uri}/{FORECAST_FILE}")
+    if data is None:
+        return None
+    found = {}
+    for name, rows in pq.read_table(pa.BufferReader(data)).to_pandas().groupby("series", sort=True):
+        first_bin_s, bin_s, lead_bins = (
+            int(rows[column].iloc[0]) for column in ("first_bin_s", "bin_s", "lead_bins")
+        )
+        counted, forecast = (rows[column].to_numpy(np.float64) for column in ("counted", "forecast"))
+        found[str(name)] = SeriesForecast(first_bin_s, bin_s, lead_bins, counted, forecast)
+    return found

@@ -1,0 +1,179 @@
+"""What is tuned: the settings of section 4.5, each a short list of values that holds the current one.
+
+Every parameter is a position in its list, so the optimiser sees steps and a trial is plain data. T_prof,
+N_prof, C_prof and G_SS are settings of the Lucid policy; the two thresholds are settings of the Packing
+Analyze Model, whose tree is trained anew for them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from foundation.errors import BadInputError, UnknownNameError
+from lucid_models.packing.tree import PackingSettings
+from simulator.policies.lucid import LucidSettings
+from simulator.stages.strategy import SHARING_CAPACITY
+
+Value = int | float | str
+Values = Mapping[str, Value]
+Thresholds = tuple[float, float]
+
+SHARING = ("none", "apathetic", "default")  # by G_SS: nobody, 1, 2
+THRESHOLDS = ("medium_from", "tiny_above")
+_TRIED: Mapping[str, tuple[Value, ...]] = {
+    "profiling_limit_s": (60.0, 100.0, 150.0, 200.0, 300.0, 450.0, 600.0),
+    "profiling_max_gpus": (1, 2, 4, 8, 16),
+    "profiling_nodes": (0, 1, 2, 3, 4, 6, 8),
+    "borrowed_nodes_max": (0, 2, 4, 8),
+    "sharing": SHARING,
+    "medium_from": (0.75, 0.80, 0.85, 0.88),
+    "tiny_above": (0.90, 0.93, 0.95, 0.97),
+}
+SYMBOLS: Mapping[str, str] = {
+    "profiling_limit_s": "T_prof (s)",
+    "profiling_max_gpus": "N_prof (GPUs)",
+    "profiling_nodes": "C_prof (nodes)",
+    "borrowed_nodes_max": "C_prof, borrowed (nodes)",
+    "sharing": "G_SS",
+    "medium_from": "Medium from",
+    "tiny_above": "Tiny above",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting: the values to try, ascending, and the one that holds now."""
+
+    name: str
+    values: tuple[Value, ...]
+    current: Value
+
+    def position(self, value: Value) -> int:
+        """Where a value stands in the list."""
+        return self.values.index(value)
+
+    @property
+    def symbol(self) -> str:
+        """The paper's name of it."""
+        return SYMBOLS[self.name]
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """The parameters in the order of the paper; each trial gives every one a value."""
+
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def current(self) -> dict[str, Value]:
+        """What holds now: trial 0."""
+        return {parameter.name: parameter.current for parameter in self.parameters}
+
+    @property
+    def free(self) -> tuple[Parameter, ...]:
+        """The parameters with more than one value."""
+        return tuple(parameter for parameter in self.parameters if len(parameter.values) > 1)
+
+    def one_at_a_time(self) -> list[dict[str, Value]]:
+        """Trial 0, then each other value of each parameter beside the current ones of all others."""
+        others = [
+            {**self.current, parameter.name: value}
+            for parameter in self.free
+            for value in parameter.values
+            if value != parameter.current
+        ]
+        return [self.current, *(values for values in others if thresholds_rise(values))]
+
+    def to_data(self) -> list[dict[str, Any]]:
+        """The space as plain values."""
+        return [asdict(parameter) | {"values": list(parameter.values)} for parameter in self.parameters]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Mapping[str, Any]]) -> "SearchSpace":
+        """The space that `to_data` described."""
+        return cls(tuple(Parameter(row["name"], tuple(row["values"]), row["current"]) for row in data))
+
+
+def search_space(
+    settings: Mapping[str, Any],
+    packing: PackingSettings,
+    *,
+    nodes: int,
+    chosen: Mapping[str, Sequence[Value]] | None = None,
+) -> SearchSpace:
+    """The space around a release's settings and thresholds, on a cluster of so many nodes.
+
+    `chosen` replaces the values of a parameter; one value alone fixes it. A profiler larger than
+    `profiling_share_max` of the cluster is not tried: the policy would cut it back. Raises UnknownNameError
+    for a name that is not tuned, BadInputError for a value that the policy or the model refuses.
+    """
+    asked = dict(chosen or {})
+    for name in asked:
+        if name not in _TRIED:
+            raise UnknownNameError("setting that is tuned", name, list(_TRIED))
+    policy = LucidSettings(**settings)
+    current: dict[str, Any] = {**asdict(policy), "medium_from": packing.medium_from}
+    current["tiny_above"] = packing.tiny_above
+    most = int(policy.profiling_share_max * nodes)
+    parameters = []
+    for name, tried in _TRIED.items():
+        values = {_like(current[name], name, value) for value in asked.get(name) or tried}
+        if name == "profiling_nodes":
+            values = {value for value in values if int(value) <= most} or {min(current[name], most)}
+            current[name] = min(current[name], most)
+        values.add(current[name])
+        parameters.append(Parameter(name, tuple(sorted(values, key=_rank(name))), current[name]))
+    space = SearchSpace(tuple(parameters))
+    for trial in space.one_at_a_time():
+        LucidSettings(**{**settings, **policy_part(trial)})
+    if not all(0 < float(value) < 2 for name in THRESHOLDS for value in asked.get(name, ())):
+        raise BadInputError("A packing threshold lies outside of (0, 2).", remedy="Use for example 0.85.")
+    return space
+
+
+def _like(current: Any, name: str, value: Value) -> Value:
+    """A value as the setting's own kind of number: 60 and 60.0 are the same trial."""
+    if isinstance(current, str) and value in SHARING:
+        return value
+    try:
+        found: Value = type(current)(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if isinstance(current, str) or found != value:
+        known = f"one of {', '.join(SHARING)}" if isinstance(current, str) else type(current).__name__
+        raise BadInputError(f"{name} is to be tried as {value!r}.", remedy=f"Use {known}.")
+    return found
+
+
+def _rank(name: str) -> Any:
+    return SHARING.index if name == "sharing" else float
+
+
+def policy_part(values: Values) -> dict[str, Value]:
+    """A trial's settings of the Lucid policy."""
+    return {name: value for name, value in values.items() if name not in THRESHOLDS}
+
+
+def thresholds_of(values: Values) -> Thresholds:
+    """A trial's thresholds: Medium from, Tiny above."""
+    return float(values["medium_from"]), float(values["tiny_above"])
+
+
+def with_thresholds(settings: PackingSettings, thresholds: Thresholds) -> PackingSettings:
+    """The packing model's settings with other thresholds."""
+    return replace(settings, medium_from=thresholds[0], tiny_above=thresholds[1])
+
+
+def thresholds_rise(values: Values) -> bool:
+    """Whether a trial's thresholds can cut speeds into three scores."""
+    medium_from, tiny_above = thresholds_of(values)
+    return medium_from < tiny_above
+
+
+def shown(name: str, value: Value) -> str:
+    """A value as the paper would write it."""
+    if name == "sharing":
+        capacity = SHARING_CAPACITY[str(value)]
+        return f"{value} ({'nobody' if capacity is None else capacity})"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,217 @@
+"""A tuning study as files that any worker may read and add to; no database, nothing pickled.
+
+    STUDY/study.json           what is tuned, on which windows, how
+    STUDY/inputs/              what every trial replays (pipeline/search/tuning/inputs.py)
+    STUDY/rounds/N.json        the trials that round N asked for; round 0: the current settings, and each
+                               other value of each setting alone
+    STUDY/trials/ID.json       a trial's record, written in one move when it is done
+
+pipeline/search/tuning/rounds.py fills rounds/ and trials/.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, get_args
+
+from cluster_logs.cluster_names import check_cluster_name
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.progress import Progress, silent
+from lucid_models.duration.model import DurationSettings
+from lucid_models.packing.tree import PackingSettings
+from pipeline.search.tuning.files import read_json, write_json
+from pipeline.search.tuning.inputs import freeze, read_known_lake
+from pipeline.search.tuning.space import SearchSpace, Value, search_space
+from pipeline.search.tuning.trials import trial_id
+from pipeline.search.tuning.windows import TuningWindows, tuning_windows
+from pipeline.training.windows import submission_span, training_window_end
+from pipeline.validation.replay_inputs import JobTypes
+from simulator.gate.rules import OBJECTIVES
+from simulator.policies.lucid import LucidSettings
+
+FORMAT_VERSION = 1
+STUDY_FILE = "study.json"
+
+
+@dataclass(frozen=True)
+class TuningSpec:
+    """What is asked of a study; the days are counted back from the end of training.
+
+    - `objective`: one of the gate's (`simulator.gate.rules.OBJECTIVES`), lower is better.
+    - `round_size`: trials that the optimiser asks for at once. Part of the study: with another size it asks
+      for other trials.
+    - `search`: values to try in place of a parameter's own; one value fixes it.
+    - `job_types`, `seed`: as in the gate; `seed` is the optimiser's too.
+    """
+
+    hold_out_days: int = 14
+    as_of: datetime | None = None
+    search_days: float = 9.0
+    validation_days: float = 7.0
+    blocks: int = 3
+    warm_up_days: float = 1.0
+    objective: str = "mean_jct_s"
+    round_size: int = 8
+    search: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    job_types: JobTypes = "drawn"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise UnknownNameError("objective", self.objective, OBJECTIVES)
+        if self.job_types not in get_args(JobTypes):
+            raise UnknownNameError("way to find job types", self.job_types, get_args(JobTypes))
+        if not 1 <= self.round_size <= 200:
+            raise BadInputError(f"round_size is {self.round_size!r}.", remedy="Use 1 to 200.")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A planned study. `sha256` names what its trials depend on and how they are chosen."""
+
+    uri: str
+    cluster: str
+    sha256: str
+    inputs_sha256: str
+    windows: TuningWindows
+    space: SearchSpace
+    settings: Mapping[str, Any]
+    packing: PackingSettings
+    objective: str
+    round_size: int
+    job_types: JobTypes
+    seed: int
+    hold_out_days: int
+    as_of: str | None
+    base_release: int | None
+    remarks: tuple[str, ...]
+
+    @property
+    def inputs_uri(self) -> str:
+        """Where the frozen inputs are."""
+        return f"{self.uri}/inputs"
+
+    def identity(self, values: Mapping[str, Value]) -> str:
+        """A trial's identity."""
+        return trial_id(values, self.inputs_sha256)
+
+
+def plan_study(
+    *,
+    lake_uri: str,
+    cluster: str,
+    spec: TuningSpec | None = None,
+    settings: Mapping[str, Any] | None = None,
+    packing: PackingSettings | None = None,
+    base_release: int | None = None,
+    duration: DurationSettings | None = None,
+    out_uri: str | None = None,
+    progress: Progress = silent,
+) -> Study:
+    """Freeze the inputs and store the plan; the same arguments give the same study.
+
+    `settings` and `packing` are what holds now (default: the policy's and the model's own defaults),
+    `base_release` is where they come from; `duration` says how the estimates are learned. The study lies at
+    `out_uri`, by default in the lake under tuning/cluster=C/DIGEST. Raises NotFoundError when the lake lacks
+    jobs or nodes, BadInputError when the log is too short.
+    """
+    check_cluster_name(cluster)
+    asked = spec or TuningSpec()
+    pinned = asdict(LucidSettings(**dict(settings or {})))
+    tree = packing or PackingSettings()
+    until = training_window_end(lake_uri, cluster, asked.hold_out_days, asked.as_of)
+    first, _ = submission_span(lake_uri, cluster, asked.as_of)
+    windows = tuning_windows(
+        first,
+        until,
+        search_days=asked.search_days,
+        validation_days=asked.validation_days,
+        blocks=asked.blocks,
+        warm_up_days=asked.warm_up_days,
+    )
+    progress(0, None, "reading the log")
+    known = read_known_lake(lake_uri, cluster, until)
+    space = search_space(pinned, tree, nodes=known.node_count, chosen=asked.search)
+    shared = {
+        "known": known.sha256(),
+        "windows": windows.to_data(),
+        "settings": pinned,
+        "packing": asdict(tree),
+        "duration": asdict(duration or DurationSettings()),
+        "job_types": asked.job_types,
+        "seed": asked.seed,
+    }
+    inputs_sha256 = _digest(shared)
+    plan = {
+        "cluster": cluster,
+        **shared,
+        "inputs_sha256": inputs_sha256,
+        "space": space.to_data(),
+        "objective": asked.objective,
+        "round_size": asked.round_size,
+    }
+    sha256 = _digest(plan)
+    uri = (out_uri or f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}/{sha256[:12]}").rstrip("/")
+    _check_place(uri, sha256)
+    remarks = freeze(
+        known, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=progress
+    )
+    document = {
+        "format_version": FORMAT_VERSION,
+        "sha256": sha256,
+        **plan,
+        "hold_out_days": asked.hold_out_days,
+        "as_of": None if asked.as_of is None else asked.as_of.isoformat(),
+        "base_release": base_release,
+        "remarks": list(remarks),
+    }
+    write_json(f"{uri}/{STUDY_FILE}", document)
+    return load_study(uri)
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_place(uri: str, sha256: str) -> None:
+    found = read_json(f"{uri}/{STUDY_FILE}")
+    if found is not None and found.get("sha256") != sha256:
+        raise BadInputError(
+            f"{uri} holds another study ({str(found.get('sha256'))[:12]}): its log, windows, settings or "
+            "seed differ.",
+            remedy="Give another folder.",
+        )
+
+
+def load_study(uri: str) -> Study:
+    """Read a stored study. Raises NotFoundError when there is none, BadInputError for another format."""
+    uri = uri.rstrip("/")
+    document = read_json(f"{uri}/{STUDY_FILE}")
+    if document is None:
+        raise NotFoundError(f"There is no tuning study at {uri}.", remedy="Plan it first: `lucid tune`.")
+    if document["format_version"] != FORMAT_VERSION:
+        raise BadInputError(
+            f"The study at {uri} has format {document['format_version']}, not {FORMAT_VERSION}.",
+            remedy="Tune again in a new folder.",
+        )
+    return Study(
+        uri=uri,
+        cluster=document["cluster"],
+        sha256=document["sha256"],
+        inputs_sha256=document["inputs_sha256"],
+        windows=TuningWindows.from_data(document["windows"]),
+        space=SearchSpace.from_data(document["space"]),
+        settings=document["settings"],
+        packing=PackingSettings(**document["packing"]),
+        objective=document["objective"],
+        round_size=document["round_size"],
+        job_types=document["job_types"],
+        seed=document["seed"],
+        hold_out_days=document["hold_out_days"],
+        as_of=document["as_of"],
+        base_release=document["base_release"],
+        remarks=tuple(document["remarks"]),
+    )

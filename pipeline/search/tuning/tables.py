@@ -1,0 +1,192 @@
+"""What people read of a study: the sensitivity tables (Lucid's Table 6, for every setting), all trials."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from foundation.markdown import NO_VALUE, markdown_frame, number
+from pipeline.search.tuning.proposal import CURRENT, TUNED, Proposal
+from pipeline.search.tuning.rounds import Trial
+from pipeline.search.tuning.space import SYMBOLS, SearchSpace, shown
+from pipeline.search.tuning.study import Study
+
+FIGURES = (
+    "mean_jct_s",
+    "mean_queuing_delay_s",
+    "p999_queuing_delay_s",
+    "profiling_runs",
+    "profiling_queue_s",
+    "ended_in_profiling_pct",
+    "colocated_pct",
+)
+SAME_FILTERING = 0.95
+WORTH_CUTTING_S = 1.0
+
+
+def trials_table(study: Study, trials: Sequence[Trial]) -> pd.DataFrame:
+    """One row a trial: its values, its score, the means of its figures over the search blocks."""
+    return pd.DataFrame(
+        [
+            {
+                "trial": trial.number,
+                "round": trial.round_number,
+                **trial.values,
+                "change_pct": trial.change_pct,
+                **{name: trial.mean_figure(name) for name in FIGURES},
+                "error": None if trial.record is None else trial.record["error"],
+            }
+            for trial in trials
+        ]
+    )
+
+
+def sensitivity_table(space: SearchSpace, trials: Sequence[Trial]) -> pd.DataFrame:
+    """One row for each value of each parameter, all others at their current values."""
+    by_values = {tuple(trial.values[p.name] for p in space.parameters): trial for trial in trials}
+    rows: list[dict[str, Any]] = []
+    for parameter in space.free:
+        for value in parameter.values:
+            values = {**space.current, parameter.name: value}
+            trial = by_values.get(tuple(values[p.name] for p in space.parameters))
+            if trial is not None:
+                rows.append(
+                    {
+                        "parameter": parameter.name,
+                        "value": value,
+                        "current": value == parameter.current,
+                        "change_pct": trial.change_pct,
+                        **{name: trial.mean_figure(name) for name in FIGURES},
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def sensitivity_markdown(space: SearchSpace, table: pd.DataFrame) -> str:
+    """The rows of all parameters as a Markdown table; current values are marked."""
+    rows = [
+        {
+            "setting": parameter.symbol,
+            "value": shown(parameter.name, row["value"]) + (" *" if row["current"] else ""),
+            "objective": _signed(row["change_pct"]),
+            "mean JCT, s": number(row["mean_jct_s"], 0),
+            "mean queue, s": number(row["mean_queuing_delay_s"], 0),
+            "P99.9 queue, s": number(row["p999_queuing_delay_s"], 0),
+            "profiling runs": number(row["profiling_runs"], 0),
+            "queue before profiling, s": number(row["profiling_queue_s"], 1),
+            "end in profiling, %": number(row["ended_in_profiling_pct"], 1),
+            "shared GPUs, %": number(row["colocated_pct"], 1),
+        }
+        for parameter in space.free
+        for row in table[table["parameter"] == parameter.name].to_dict(orient="records")
+    ]
+    return markdown_frame(pd.DataFrame(rows))
+
+
+def profiling_markdown(trials: Sequence[Trial]) -> str:
+    """The paper's guided tuning (section 4.8): the profiler with the shortest queue that costs nothing.
+
+    Of the trials whose objective is no worse than the current one and in which as many jobs end in profiling
+    (95 % of them at least), the one with the shortest queue before profiling; on the search blocks.
+    """
+    current = trials[0] if trials else None
+    if current is None or not current.mean_figure("profiling_runs"):
+        return ""
+    if (current.mean_figure("profiling_queue_s") or 0.0) < WORTH_CUTTING_S:
+        return "Jobs hardly queue before profiling: there is nothing to cut."
+    fewest_pct = SAME_FILTERING * (current.mean_figure("ended_in_profiling_pct") or 0.0)
+    able = [
+        trial
+        for trial in trials
+        if trial.change_pct is not None
+        and trial.change_pct <= 0
+        and trial.mean_figure("profiling_runs")
+        and (trial.mean_figure("ended_in_profiling_pct") or 0.0) >= fewest_pct
+    ]
+    best = min(able, key=lambda trial: (trial.mean_figure("profiling_queue_s"), trial.number))
+    rows = []
+    for name, what, digits in (
+        ("profiling_queue_s", "queue before profiling, s", 1),
+        ("profiling_runs", "profiling runs", 0),
+        ("ended_in_profiling_pct", "jobs that end in profiling, %", 1),
+        ("mean_jct_s", "mean JCT, s", 0),
+    ):
+        rows.append(_before_after(what, current.mean_figure(name), best.mean_figure(name), digits))
+    changes = [
+        f"{SYMBOLS[name]} {shown(name, value)}"
+        for name, value in best.values.items()
+        if value != current.values[name]
+    ]
+    table = markdown_frame(pd.DataFrame(rows).rename(columns={"": "search blocks", "after": "tuned"}))
+    said = ", ".join(changes) or "the current settings"
+    return f"The shortest queue before profiling at no cost: {said}.\n\n{table}"
+
+
+def validation_markdown(proposal: Proposal) -> str:
+    """Before and after, on the validation window; empty when nothing was validated."""
+    if proposal.validation is None:
+        return ""
+    before, after = (proposal.validation["figures"][name] for name in (CURRENT, TUNED))
+    rows = []
+    for name, what, digits in (
+        ("jobs", "jobs", 0),
+        ("mean_jct_s", "mean JCT, s", 0),
+        ("mean_queuing_delay_s", "mean queuing delay, s", 0),
+        ("p999_queuing_delay_s", "P99.9 queuing delay, s", 0),
+        ("profiling_runs", "profiling runs", 0),
+        ("profiling_queue_s", "queue before profiling, s", 1),
+        ("ended_in_profiling_pct", "jobs that end in profiling, %", 1),
+        ("colocated_pct", "jobs that shared GPUs, %", 1),
+    ):
+        rows.append(_before_after(what, float(before[name]), float(after[name]), digits))
+    table = pd.DataFrame(rows).rename(columns={"": "validation window", "after": "best trial"})
+    return markdown_frame(table)
+
+
+def _before_after(what: str, old: float | None, new: float | None, digits: int) -> dict[str, str]:
+    ratio = number(old / new) + "×" if old and new and old != new else NO_VALUE
+    return {"": what, "current": number(old, digits), "after": number(new, digits), "ratio": ratio}
+
+
+def study_markdown(
+    study: Study, trials: Sequence[Trial], proposal: Proposal, weights: dict[str, float]
+) -> str:
+    """The whole report of a study."""
+    table = sensitivity_table(study.space, trials)
+    blocks = ", ".join(
+        f"{w.start:%Y-%m-%d %H:%M} to {w.end:%m-%d %H:%M}" for w in study.windows.search.values()
+    )
+    validated = study.windows.validation
+    jobs = sum(int(block["jobs"]) for block in (trials[0].record or {"blocks": {}})["blocks"].values())
+    what = (
+        f"{proposal.trials} settings were replayed on {jobs:,} jobs: blocks {blocks} (UTC); validated from "
+        f"{validated.start:%Y-%m-%d %H:%M} to {validated.end:%m-%d %H:%M}. Objective: "
+        f"{study.objective}, as the mean over blocks of its change against the current settings. Study "
+        f"{study.sha256[:12]}, seed {study.seed}."
+    )
+    parts = [
+        proposal.sentence,
+        what,
+        validation_markdown(proposal),
+        sensitivity_markdown(study.space, table),
+        profiling_markdown(trials),
+        _weights_markdown(study.space, weights),
+        *study.remarks,
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _weights_markdown(space: SearchSpace, weights: dict[str, float]) -> str:
+    rows = [
+        {
+            "setting": parameter.symbol,
+            "share of the trials' variance": f"{100 * weights[parameter.name]:.1f} %",
+        }
+        for parameter in sorted(space.free, key=lambda p: -weights.get(p.name, 0.0))
+        if parameter.name in weights
+    ]
+    return markdown_frame(pd.DataFrame(rows))
+
+
+def _signed(value: float | None) -> str:
+    return NO_VALUE if value is None or value != value else f"{value:+.2f} %"

@@ -1,0 +1,180 @@
+"""One trial: settings and thresholds, replayed on the blocks, as a record that any worker may write."""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.errors import LucidError, ServiceUnavailableError
+from foundation.plain_values import plain
+from live_scheduler.deciding.sharing_beliefs import believed_pairs
+from lucid_models.packing.model import PackingAnalyzeModel
+from lucid_models.packing.tree import PackingSettings
+from pipeline.search.sweeps.runs import FAILED, OK, RESULTS_VERSION
+from pipeline.search.tuning.inputs import BlockInputs, read_block
+from pipeline.search.tuning.space import Thresholds, Values, policy_part, thresholds_of, with_thresholds
+from pipeline.search.tuning.windows import TuningWindows
+from pipeline.validation.contenders import Contender, replay_contender, sharing_scores
+from pipeline.validation.replay_inputs import JobTypes
+from simulator.colocation import MeasuredPairs
+from simulator.gate.metrics import quantile
+from simulator.metrics import mean
+from simulator.placement import Placement
+from simulator.recorder import StopReason
+from simulator.result import SimulationResult
+from simulator.snapshot import JobView, NodePool
+from simulator.stages.profiler import PROFILER
+
+Floats = NDArray[np.float64]
+
+
+class ProfilingQueue:
+    """A `simulator.recorder.Recorder`: how long the window's jobs wait for the profiler."""
+
+    def __init__(self, start_s: float) -> None:
+        self._start_s = start_s
+        self.waits_s: list[float] = []
+
+    def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
+        """Nothing to add up yet."""
+
+    def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
+        """A wait is over."""
+        if pool.name == PROFILER and job.submit_time_s >= self._start_s:
+            self.waits_s.append(now_s - job.queued_since_s)
+
+    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
+        """Nobody waits less for it."""
+
+    def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
+        """Whoever leaves the queue without a run is not counted."""
+
+    def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
+        """Nothing to add up."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One replayed window: the schedule, the waits for the profiler, and what was replayed."""
+
+    result: SimulationResult
+    profiling_waits_s: tuple[float, ...]
+    inputs: BlockInputs
+
+    def figures(self) -> dict[str, float]:
+        """The figures of the jobs submitted in the window; the warm-up is not counted."""
+        table = self.result.jobs
+        jobs = table[table["submit_time_s"] >= self.inputs.start_s]
+        waits = jobs["queuing_delay_s"].to_numpy(np.float64)
+        return {
+            "jobs": len(jobs),
+            "mean_jct_s": mean(jobs["jct_s"].to_numpy(np.float64)),
+            "mean_queuing_delay_s": mean(waits),
+            "p99_queuing_delay_s": quantile(waits, 0.99),
+            "p999_queuing_delay_s": quantile(waits, 0.999),
+            "profiling_runs": len(self.profiling_waits_s),
+            "profiling_queue_s": mean(np.asarray(self.profiling_waits_s)),
+            "ended_in_profiling_pct": 100 * float(jobs["ended_in_profiling"].mean()),
+            "colocated_pct": 100 * float(jobs["colocated"].mean()),
+        }
+
+
+def trial_id(values: Values, inputs_sha256: str) -> str:
+    """A trial's identity: 20 hex digits of what its figures depend on."""
+    identity = {"inputs": inputs_sha256, "values": dict(values), "version": RESULTS_VERSION}
+    text = json.dumps(identity, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+class Replayer:
+    """Replays trials on a study's frozen inputs; what trials share is read once."""
+
+    def __init__(
+        self,
+        *,
+        inputs_uri: str,
+        cluster: str,
+        windows: TuningWindows,
+        settings: Mapping[str, Any],
+        packing: PackingSettings,
+        job_types: JobTypes,
+        seed: int,
+    ) -> None:
+        self.windows = windows
+        self.settings = settings
+        self.packing = packing
+        self._read = partial(read_block, inputs_uri, cluster, job_types=job_types, seed=seed)
+        self._colocation: MeasuredPairs | None = None  # the same in every block
+        self._blocks: dict[str, BlockInputs] = {}
+        self._scores: dict[tuple[str, float, float], Floats] = {}
+        self._models: dict[Thresholds, PackingAnalyzeModel] = {}
+
+    def replay(self, values: Values, block: str) -> Replay:
+        """Replay a block (or the validation window) under a trial's values, as the gate replays a release."""
+        inputs = self._block(block)
+        model = self._packing_model(thresholds_of(values))
+        queue = ProfilingQueue(inputs.start_s)
+        contender = Contender(
+            "lucid",
+            "lucid",
+            inputs.estimates_s,
+            self._sharing_scores(block, model),
+            {**self.settings, **policy_part(values)},
+            inputs.forecast,
+            believed_pairs(model),
+        )
+        if self._colocation is None:
+            self._colocation = MeasuredPairs(inputs.replay.measured.pairs)
+        result = replay_contender(
+            contender, inputs.replay, inputs.replay.cluster, self._colocation, recorder=queue
+        )
+        return Replay(result, tuple(queue.waits_s), inputs)
+
+    def run(self, identity: str, values: Values) -> dict[str, Any]:
+        """Replay every search block and return the record; an error becomes a record that says so.
+
+        A service that does not answer is no result: ServiceUnavailableError is raised.
+        """
+        record: dict[str, Any] = {
+            "trial_id": identity,
+            "values": dict(values),
+            "status": OK,
+            "error": None,
+            "blocks": {},
+        }
+        try:
+            for block in self.windows.search:
+                record["blocks"][block] = plain(self.replay(values, block).figures())
+        except ServiceUnavailableError:
+            raise
+        except LucidError as error:
+            record |= {"status": FAILED, "error": str(error)}
+        return record
+
+    def _block(self, name: str) -> BlockInputs:
+        found = self._blocks.get(name)
+        if found is None:
+            found = self._blocks[name] = self._read(self.windows.window(name))
+        return found
+
+    def _packing_model(self, thresholds: Thresholds) -> PackingAnalyzeModel:
+        """A model that was trained with these thresholds."""
+        found = self._models.get(thresholds)
+        if found is None:
+            measured = self._block(next(iter(self.windows.search))).replay.measured
+            model = PackingAnalyzeModel(with_thresholds(self.packing, thresholds))
+            found = self._models[thresholds] = model.fit(measured.solo, measured.pairs)
+        return found
+
+    def _sharing_scores(self, block: str, model: PackingAnalyzeModel) -> Floats:
+        """The scores of the block's jobs."""
+        key = (block, model.settings.medium_from, model.settings.tiny_above)
+        found = self._scores.get(key)
+        if found is None:
+            found = self._scores[key] = sharing_scores(model, self._block(block).replay)
+        return found

@@ -1,0 +1,68 @@
+"""Train one model by name: what the DAG `retrain_models` maps its three tasks to."""
+
+from datetime import datetime
+from typing import Any
+
+from foundation.errors import UnknownNameError
+from foundation.plain_values import plain
+
+MODELS = ("packing", "throughput", "duration")
+
+
+def train_model(
+    *,
+    model: str,
+    cluster: str,
+    lake_uri: str,
+    training_until: str,
+    tracking_uri: str,
+    seed: int = 0,
+    lead_bins: int | None = None,
+    utc_offset_hours: float = 0.0,
+    packing_kind: str = "tree",
+) -> dict[str, Any]:
+    """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
+
+    The packing model, of `packing_kind`, learns from the cluster's profile tables, which have no time.
+    `lead_bins` (None: the default) and `utc_offset_hours`, the cluster's local time minus UTC, are the
+    throughput model's.
+
+    Raises UnknownNameError for another model or kind, NotFoundError when the lake lacks a table.
+    """
+    from lucid_models import training
+
+    until = datetime.fromisoformat(training_until)
+    if model == "packing":
+        from lucid_models.packing.tree import packing_settings
+        from pipeline.profiling.profile_store import read_profile_set
+
+        packing = packing_settings(packing_kind)
+        profiles = read_profile_set(lake_uri, cluster)
+        report: Any = training.train_packing(
+            solo=profiles.solo,
+            pairs=profiles.pairs,
+            tracking_uri=tracking_uri,
+            seed=seed,
+            settings=packing,
+        )
+    elif model == "throughput":
+        from lucid_models.throughput.model import DEFAULT_LEAD_BINS, ThroughputSettings
+
+        report = training.train_throughput(
+            lake_uri=lake_uri,
+            cluster=cluster,
+            tracking_uri=tracking_uri,
+            train_until=until,
+            settings=ThroughputSettings(
+                lead_bins=DEFAULT_LEAD_BINS if lead_bins is None else lead_bins,
+                utc_offset_s=round(utc_offset_hours * 3_600),
+            ),
+        )
+    elif model == "duration":
+        report = training.train_duration(
+            lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until
+        )
+    else:
+        raise UnknownNameError("model", model, MODELS)
+    result: dict[str, Any] = plain(report)
+    return result

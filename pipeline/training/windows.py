@@ -1,0 +1,114 @@
+"""Which days teach and which days judge: the one split that training, validation and the DAGs share."""
+
+from datetime import UTC, datetime, timedelta
+
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError
+
+DEFAULT_HOLD_OUT_DAYS = 14
+LONGEST_HOLD_OUT_DAYS = 3_650
+
+
+def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) -> tuple[datetime, datetime]:
+    """The first and the last submission of a cluster's jobs (UTC), as if the log ended at `as_of`.
+
+    A cluster of which only the published throughput is known spans its bins. Of jobs, two days are read, not
+    the whole table. Raises NotFoundError when the lake has no jobs, BadInputError when
+    `as_of` lies before the first.
+    """
+    lake = Lake(lake_uri)
+    first, last = _job_span(lake, cluster) or _throughput_span(lake, cluster) or (None, None)
+    if first is None or last is None:
+        raise NotFoundError(
+            f"The lake {lake_uri} has no jobs of cluster {cluster!r}.",
+            remedy="`lucid ingest` or `lucid synthesize` fills it.",
+        )
+    if as_of is None or as_of > last:
+        return first, last
+    if as_of <= first:
+        raise BadInputError(
+            f"As of {as_of:%Y-%m-%d %H:%M}, {cluster!r} has no job: its first was submitted at "
+            f"{first:%Y-%m-%d %H:%M} UTC.",
+            remedy="Choose a later time.",
+        )
+    return first, as_of
+
+
+def only_cluster(lake_uri: str) -> str:
+    """Return the one cluster that the lake has jobs of.
+
+    Raises NotFoundError when it has none, BadInputError when it has several.
+    """
+    clusters = Lake(lake_uri).clusters()
+    if not clusters:
+        raise NotFoundError(
+            f"The lake {lake_uri} has no jobs of any cluster.",
+            remedy="`lucid ingest`, or the DAG ingest_logs, fills it.",
+        )
+    if len(clusters) > 1:
+        raise BadInputError(
+            f"The lake {lake_uri} has several clusters: {', '.join(clusters)}.", remedy="Name one: --cluster."
+        )
+    return clusters[0]
+
+
+def _job_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
+    days = lake.dates(cluster)
+    if not days:
+        return None
+    ends = []
+    for day in (days[0], days[-1]):
+        midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - the lake reads it as UTC
+        times = lake.read_jobs(cluster, midnight, midnight + timedelta(days=1), ["submit_time"])
+        ends.append(times["submit_time"])
+    return ends[0].min().to_pydatetime(), ends[1].max().to_pydatetime()
+
+
+def _throughput_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
+    if not lake.dates(cluster, "throughput"):
+        return None
+    starts = lake.read_throughput(cluster)["bin_start"]
+    return starts.min().to_pydatetime(), starts.max().to_pydatetime()
+
+
+def read_time(text: str | None) -> datetime | None:
+    """Read an ISO day or time, naive unless it names a zone; nothing stays nothing."""
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInputError(
+            f"{text!r} is not a date or time.", remedy="Write it as 2017-12-01 or 2017-12-01T08:00:00."
+        ) from error
+
+
+def read_as_of(text: str | None) -> datetime | None:
+    """Read an ISO day or time, UTC unless it says otherwise, or the word `now`; nothing stays nothing."""
+    if text == "now":
+        return datetime.now(UTC)
+    instant = read_time(text)
+    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def training_window_end(
+    lake_uri: str, cluster: str, hold_out_days: int, as_of: datetime | None = None
+) -> datetime:
+    """When training must stop learning so that the last `hold_out_days` of the log stay unseen (UTC).
+
+    `as_of` ends the log earlier than its last submission, which makes a run repeatable while the log grows.
+    Raises BadInputError when nothing would be left to learn from, NotFoundError when the lake has no jobs.
+    """
+    if isinstance(hold_out_days, bool) or not 1 <= hold_out_days <= LONGEST_HOLD_OUT_DAYS:
+        raise BadInputError(
+            f"A hold-out of {hold_out_days!r} days.", remedy=f"Use 1 to {LONGEST_HOLD_OUT_DAYS} days."
+        )
+    first, last = submission_span(lake_uri, cluster, as_of)
+    until = last - timedelta(days=hold_out_days)
+    if until <= first:
+        raise BadInputError(
+            f"Holding out {hold_out_days} days leaves nothing to learn from: {cluster!r} has jobs submitted "
+            f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC.",
+            remedy="Hold out fewer days (--hold-out-days), or ingest more of the log.",
+        )
+    return until

@@ -1,0 +1,89 @@
+"""On which days a release is to be judged: as many as it was built with, unless somebody says otherwise."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from lucid_models.registry import Registry
+from lucid_models.releases.lifecycle import ReleaseInfo, show_release
+from pipeline.release.current_release import find_current_release
+from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span
+
+HOLD_OUT_TAG = "hold_out_days"
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class HeldOutDays:
+    """The log's last `days`, of the log as it was at `as_of` (None: as it is)."""
+
+    days: int
+    as_of: datetime | None
+
+
+def record_held_out(tracking_uri: str, release: ReleaseInfo, days: int) -> None:
+    """Keep with a release how many days it was built to be judged on."""
+    Registry(tracking_uri).set_version_tag(release.name, release.version, HOLD_OUT_TAG, str(days))
+
+
+def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) -> HeldOutDays:
+    """Return the days that a release was built to be judged on; of one that does not say, all that it has not
+    seen.
+
+    Raises BadInputError when it does not say until when it learned, or has seen the whole log.
+    """
+    stated = release.training.get("until")
+    if stated is None:
+        raise BadInputError(
+            f"Release {release.version} of {release.cluster} does not say until when it learned.",
+            remedy="Say how many days to hold out: --hold-out-days.",
+        )
+    until = datetime.fromisoformat(str(stated))
+    _, last = submission_span(lake_uri, release.cluster)
+    tag = Registry(tracking_uri).version(release.name, release.version).tags.get(HOLD_OUT_TAG)
+    if tag is not None:
+        end = until + int(tag) * DAY
+        return HeldOutDays(int(tag), end if last > end else None)
+    unseen = math.floor((last - until) / DAY)
+    if unseen < 1:
+        raise BadInputError(
+            f"Release {release.version} of {release.cluster} learned until {until:%Y-%m-%d %H:%M}, and the "
+            f"log ends at {last:%Y-%m-%d %H:%M} UTC: there is no whole day to judge it on.",
+            remedy="Ingest what came since, or train again with days held out (--hold-out-days).",
+        )
+    return HeldOutDays(unseen, None)
+
+
+def held_out_of(
+    tracking_uri: str,
+    cluster: str,
+    version: int | None,
+    lake_uri: str,
+    *,
+    days: int | None = None,
+    as_of: datetime | None = None,
+) -> HeldOutDays:
+    """Return the days to judge a release on: `days`, else as many as it was built with.
+
+    `version` None: the challenger. A release that cannot be read is refused on any days.
+    """
+    if days is not None:
+        return HeldOutDays(days, as_of)
+    try:
+        release = show_release(
+            tracking_uri=tracking_uri, cluster=cluster, alias="challenger", version=version
+        )
+    except ReleaseRefusedError:
+        return HeldOutDays(DEFAULT_HOLD_OUT_DAYS, as_of)
+    built = held_out_as_built(tracking_uri, release, lake_uri)
+    return HeldOutDays(built.days, as_of or built.as_of)
+
+
+def usual_held_out(tracking_uri: str, cluster: str, lake_uri: str) -> int | None:
+    """Return how many days the cluster's present release holds out; None without a release."""
+    try:
+        release = find_current_release(tracking_uri, cluster, purpose="")
+        return held_out_as_built(tracking_uri, release, lake_uri).days
+    except (NotFoundError, BadInputError):
+        return None
