@@ -13,12 +13,15 @@ RUN python -m pip install --no-cache-dir --require-hashes --requirement requirem
     && uv pip install --system --no-cache --require-hashes --requirement requirements-airflow.lock
 
 COPY pyproject.toml README.md LICENSE ./source/
+COPY foundation ./source/foundation
 COPY cluster_logs ./source/cluster_logs
 COPY profiler_jobs ./source/profiler_jobs
 COPY lucid_models ./source/lucid_models
 COPY simulator ./source/simulator
 COPY live_scheduler ./source/live_scheduler
+COPY local_stack ./source/local_stack
 COPY pipeline ./source/pipeline
+COPY lucid_cli ./source/lucid_cli
 COPY plugins ./source/plugins
 RUN uv pip install --system --no-cache --no-deps "setuptools>=80" \
     && uv pip install --system --no-cache --no-deps --no-build-isolation ./source \

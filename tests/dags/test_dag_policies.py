@@ -25,6 +25,9 @@ HEAVY = (
     "interpret",
     "matplotlib",
     "pipeline",
+    "local_stack",
+    "lucid_cli",
+    "experiments",
 )
 
 ids = [file.stem for file in FILES]

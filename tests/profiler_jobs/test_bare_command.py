@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 BLOCKED = [
     *("typer", "rich", "click", "mlflow", "sklearn", "scipy", "interpret", "airflow", "psutil", "torch"),
     *("httpx", "matplotlib", "joblib", "optuna", "pydantic", "lightgbm", "great_expectations", "rapidfuzz"),
-    *("onnx", "onnxruntime", "lucid_models", "simulator", "live_scheduler", "pipeline"),
+    *("onnx", "onnxruntime", "lucid_models", "simulator", "live_scheduler", "pipeline", "lucid_cli"),
 ]
 BLOCKING = f"""
 import sys
