@@ -81,7 +81,7 @@ class ActionTaker:
             or before is None
             or view.elastic is None
             or view.partner is not None
-            or view.stranded
+            or not view.shareable
             or view.run_limit_s is not None
         ):
             raise PolicyError(
@@ -121,7 +121,7 @@ class ActionTaker:
             view.state is RunState.PENDING
             and partner.state is RunState.RUNNING
             and partner.partner is None
-            and not partner.stranded
+            and partner.shareable
             and partner.gpus == view.gpus
             and (partner.elastic is None or partner.held_gpus == view.gpus)
             and partner.pool == view.pool

@@ -207,7 +207,7 @@ def check_work(jobs: list[JobView], name: str) -> None:
             continue
         elif not job.was_colocated and abs(ran_s - least_s) > slack_s:
             fault = f"ran for {ran_s} s and had {least_s} s to do"
-        elif not job.stranded and ran_s - job.colocated_s > least_s + slack_s:
+        elif job.shareable and ran_s - job.colocated_s > least_s + slack_s:
             fault = f"ran alone for {ran_s - job.colocated_s} s and had only {least_s} s to do"
         else:
             continue

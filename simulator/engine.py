@@ -17,7 +17,6 @@ from foundation.progress import Progress, silent
 from simulator.action_taker import ActionTaker
 from simulator.actions import PolicyError, Start
 from simulator.agenda import Agenda
-from simulator.artifact_rules.pair_speed_rules import under_rules
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.colocation import BelievedPairs, ColocationModel, UtilisationModel
@@ -40,9 +39,9 @@ from simulator.outgrown import OutgrownJobs
 from simulator.policy import Policy
 from simulator.recorder import Recorder
 from simulator.result import SimulationResult, schedule_of
-from simulator.rules import Rules, load_rules
+from simulator.rules import DEFAULT, Rules
 from simulator.snapshot import JobView, NodePool, RunState, Snapshot
-from simulator.workload import Workload, refuse_negative_estimates
+from simulator.workload import Workload
 
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped
 
@@ -61,7 +60,7 @@ class Simulation:
         policy: Policy,
         *,
         name: str | None = None,
-        rules: Rules | str = "default",
+        rules: Rules = DEFAULT,
         colocation: ColocationModel | None = None,
         changes: Sequence[ClusterChange] = (),
         forecast: ThroughputForecast | None = None,
@@ -71,7 +70,7 @@ class Simulation:
         progress: Progress | None = None,
     ) -> None:
         began = process_time()
-        self.rules = load_rules(rules) if isinstance(rules, str) else rules
+        self.rules = rules
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
         self.workload = workload.that_fit(cluster, changes).capped(cluster, changes)
@@ -98,8 +97,7 @@ class Simulation:
                     f"(the first: {without[0]!r}).",
                     remedy="Give estimates, for instance simulator.user_history.user_history_estimates.",
                 )
-            if not self.rules.negative_estimates:
-                refuse_negative_estimates(self.workload, self.name)
+            rules.check_estimates(self.workload, self.name)
         self.now_s = 0.0
         if initial is not None:
             self.now_s = initial.at_s
@@ -120,7 +118,7 @@ class Simulation:
             self.pools,
             policy,
             self.rules,
-            under_rules(colocation or UtilisationModel(), self.rules),
+            rules.pair_speeds(colocation or UtilisationModel()),
             self._agenda,
             outgrown=self._outgrown,
             recorder=recorder,

@@ -6,7 +6,6 @@ the agenda.
 
 from collections.abc import Mapping
 from heapq import heappush
-from math import ceil
 
 from foundation.progress import Progress
 from simulator.actions import PolicyError
@@ -23,7 +22,6 @@ from simulator.snapshot import JobView, NodePool, RunState
 
 PROGRESS_EVERY = 1000  # completed jobs
 _COMPLETE = int(EventKind.COMPLETE)
-STEP_TOLERANCE = 1e-6  # of a step: what rounding leaves over is not work
 
 
 class JobLives:
@@ -59,8 +57,8 @@ class JobLives:
         self._progress = progress
         self._jobs = jobs
         self._completion_s = policy.costs.completion_s
-        self._step_s = rules.step_s
-        self._restores_partner = rules.restores_partner
+        self._rules = rules
+        self._moves_ends = type(rules).end_of_run_s is not Rules.end_of_run_s
         # What a policy does not override is not called: these are asked at each event.
         self._chooses_pool = type(policy).pool_of is not Policy.pool_of
         self._keeps_order = type(policy).running_key is not Policy.running_key
@@ -154,8 +152,8 @@ class JobLives:
         end_s = self.now_s + view.remaining_s / view.speed
         if view.elastic is not None:
             end_s += view.elastic.pause_s
-        if self._step_s is not None:
-            end_s = ceil(end_s / self._step_s - STEP_TOLERANCE) * self._step_s
+        if self._moves_ends:
+            end_s = self._rules.end_of_run_s(end_s)
         end_s += self._completion_s
         kind = _COMPLETE
         if view.run_limit_s is not None and view.start_time_s + view.run_limit_s < end_s:
@@ -213,16 +211,16 @@ class JobLives:
         else:
             self.settle(partner)
             view.partner = partner.partner = None
-            if partner.joined and not self._restores_partner:
-                partner.stranded = True
-            else:
+            if self._rules.speeds_up_alone(partner):
                 partner.speed = 1.0
                 if partner.remaining_s:  # else its work is done and its end stands
                     self.foresee(partner)
+            else:
+                partner.shareable = False
             view.joined = partner.joined = False
         view.speed = 1.0
         if reason != "completed":
-            view.stranded = False
+            view.shareable = True
         view.placement = None
         view.run_limit_s = None
         view.version += 1

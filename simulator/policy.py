@@ -19,7 +19,7 @@ from simulator.running_order import RunningKey
 from simulator.snapshot import JobView, NodePool, Snapshot
 
 if TYPE_CHECKING:
-    from simulator.artifact_rules.earlier_stage import EarlierStage
+    from simulator.profiling_prepass import ProfilingPrepass
     from simulator.rules import Rules
     from simulator.workload import Workload
 
@@ -127,10 +127,19 @@ class Policy(ABC):
         Called once, after `prepare`. `history` is None where nobody knows, else it is this policy's to keep.
         """
 
-    def stage_before(
+    @classmethod
+    def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
+        """Return the settings that a live cluster prescribes.
+
+        There, true run times are unknown, nodes belong to their partitions and running jobs are left alone;
+        `shares_gpus` says whether two jobs may share GPUs in some partition.
+        """
+        return {}
+
+    def profiling_prepass(
         self, workload: "Workload", cluster: ClusterSpec, rules: "Rules"
-    ) -> "EarlierStage | None":
-        """Play a stage before the simulation proper, as some authors' simulators do; None: there is none."""
+    ) -> "ProfilingPrepass | None":
+        """Play profiling before the simulation proper, as some simulators do; None: there is none."""
         return None
 
     def running_key(self, job: JobView, now_s: float) -> RunningKey:

@@ -6,6 +6,7 @@ from typing import Any
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.colocation import BelievedPairs, ColocationModel
@@ -19,7 +20,7 @@ from simulator.policy import Policy
 from simulator.prediction import PredictingSimulation
 from simulator.recorder import Recorder
 from simulator.result import SimulationResult
-from simulator.rules import Rules, load_rules
+from simulator.rules import Rules
 from simulator.workload import Workload
 
 
@@ -79,12 +80,12 @@ def simulate(
             predict=bool(predict),
             progress=progress,
         )
-    stage = policy.stage_before(workload, cluster, chosen)
+    prepass = policy.profiling_prepass(workload, cluster, chosen)
     only = None if isinstance(predict, bool) else predict
     make = partial(PredictingSimulation, by=predict_by, only=only) if predict else Simulation
     simulation = make(
-        stage.workload if stage else workload,
-        stage.cluster if stage else cluster,
+        prepass.workload if prepass else workload,
+        prepass.cluster if prepass else cluster,
         policy,
         name=name,
         rules=chosen,
@@ -96,12 +97,12 @@ def simulate(
         recorder=recorder,
         progress=progress,
     )
-    if stage:
-        stage.mark(simulation.jobs)
+    if prepass:
+        prepass.mark(simulation.jobs)
     simulation.run()
     if progress is not None:
         progress(simulation.completed, len(simulation.jobs), simulation.name)
-    return stage.joined(simulation.result()) if stage else simulation.result()
+    return prepass.joined(simulation.result()) if prepass else simulation.result()
 
 
 def run_policies(

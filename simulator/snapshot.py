@@ -66,10 +66,10 @@ class JobView:
         "remaining_s",
         "run_limit_s",
         "run_since_s",
+        "shareable",
         "speed",
         "start_time_s",
         "state",
-        "stranded",
         "submit_time_s",
         "unstable",
         "version",
@@ -98,7 +98,7 @@ class JobView:
         self.placement: Placement | None = None
         self.partner: JobView | None = None
         self.joined = False  # it came to its partner's GPUs, and not its partner to its
-        self.stranded = False  # its partner has gone and it is slow still (`Rules.restores_partner`)
+        self.shareable = True  # in this run: a partner may come, or its GPUs may change
         self.start_time_s = 0.0  # of the present run
         self.run_limit_s: float | None = None  # of the present run
         self.queued_since_s = job.submit_time_s

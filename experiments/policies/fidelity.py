@@ -25,7 +25,8 @@ from experiments.policies.agreement import (
 from foundation.csv_files import write_csv
 from foundation.errors import LucidError
 from foundation.markdown import markdown_table
-from simulator.rules import ALL, ARTIFACTS, LUCID_SIMULATOR, WITHOUT
+from simulator.artifact_rules.artifact import ALL, WITHOUT
+from simulator.artifact_rules.rule_sets import ARTIFACTS, LUCID_SIMULATOR
 
 LISTED_DIFFERENCES = 20
 

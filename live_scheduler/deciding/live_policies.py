@@ -37,17 +37,8 @@ def live_policy(settings: LiveSettings) -> Policy:
             f"The policy {name!r} {why}, which no live cluster allows.",
             remedy=f"Choose one of: {', '.join(live_policy_names())}.",
         )
-    chosen = dict(settings.policy_settings)
-    if _is_elastic(found):  # nobody knows how long a job will run, and no job can be stopped or resized
-        chosen |= {"sizes": "estimated", "resizes": False}
-    if name == "lucid":
-        # Nodes are set aside and lent by administrators, not by a policy.
-        chosen |= {"profiling_nodes": 0, "borrowed_nodes_max": 0, "free_profiling": False}
-        if settings.shared_partitions:
-            chosen["packs_unmeasured"] = True  # what is known of a job here was measured before
-        else:
-            chosen["sharing"] = "none"
-    return load_policy(name, chosen)
+    prescribed = found.live_settings(shares_gpus=bool(settings.shared_partitions))
+    return load_policy(name, {**settings.policy_settings, **prescribed})
 
 
 def live_policy_names() -> list[str]:

@@ -28,6 +28,7 @@ from simulator.artifact_rules.published_packing import (
     read_labelled_profiles,
     read_published_pairs,
 )
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.elastic.elastic_jobs import as_elastic
 from simulator.job_columns import strings_or_none
@@ -36,7 +37,7 @@ from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.report import write_results
 from simulator.result import SimulationResult
-from simulator.rules import DEFAULT, Rules, load_rules
+from simulator.rules import DEFAULT, Rules
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload

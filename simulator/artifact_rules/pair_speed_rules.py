@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.rules import Rules
 from simulator.workload import JobProfile
 
 if TYPE_CHECKING:
@@ -61,10 +60,3 @@ class RuledSpeeds:
             return 1.0, 1.0
         mine, theirs = self._model.speeds(first, second)
         return min(mine, self._speed_max), min(theirs, self._speed_max)
-
-
-def under_rules(model: ColocationModel, rules: Rules) -> ColocationModel:
-    """Return the model as the rule set has it; the model itself where nothing changes."""
-    if rules.pair_speed_max is None and not rules.full_speed_models:
-        return model
-    return RuledSpeeds(model, rules.pair_speed_max, rules.full_speed_models)

@@ -73,6 +73,11 @@ class ElasticPolicy(Policy):
     def rule(self) -> AllocationRule:
         """The rule, which knows neither nodes nor queues."""
 
+    @classmethod
+    def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
+        """Go by estimates, and leave what runs alone."""
+        return {"sizes": "estimated", "resizes": False}
+
     def _forget(self) -> None:
         self._active: dict[str, dict[JobView, PlacedJob]] = {}  # by pool, in the order of submission
         self._crowds: dict[str, Crowd] = {}

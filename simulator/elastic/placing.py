@@ -133,9 +133,7 @@ def shrunk(placement: Placement, gpus: int) -> Placement:
 
 
 def _may_change(view: JobView) -> bool:
-    return (
-        view.elastic is not None and view.partner is None and not view.stranded and view.run_limit_s is None
-    )
+    return view.elastic is not None and view.partner is None and view.shareable and view.run_limit_s is None
 
 
 def _without(placement: Placement, other: Placement) -> Placement:

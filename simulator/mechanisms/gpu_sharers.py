@@ -52,7 +52,7 @@ class GpuSharers:
 
     def begin(self, job: JobView) -> None:
         """Take note of a job that runs on GPUs of its own."""
-        memory_mib = None if job.stranded else self.memory_mib_of(job)
+        memory_mib = self.memory_mib_of(job) if job.shareable else None
         entry = None
         if memory_mib is not None:
             entry = (memory_mib, job.index, job)

@@ -131,7 +131,7 @@ class PartnerSearch:
 
     def _offer(self, job: JobView, now_s: float) -> bool:
         """Offer a running job as a partner, if it is measured."""
-        if job.stranded or not self._measured.knows(job, now_s):
+        if not job.shareable or not self._measured.knows(job, now_s):
             return False
         kind = job.job.template or f"job {job.index}"
         kinds = self._offers.setdefault(job.gpus, {})

@@ -6,16 +6,15 @@ Its stages are modules of their own in `simulator.stages`: the non-intrusive pro
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from foundation.errors import BadInputError
 from simulator.actions import Action
-from simulator.artifact_rules.earlier_stage import EarlierStage
+from simulator.artifact_rules.lucid_ways import PROFILING_TAKES_TIME, ArtifactPacking, ArtifactSettings
 from simulator.cluster import ClusterSpec
 from simulator.policy import Policy, RankByColumns, RunCosts
+from simulator.profiling_prepass import ProfilingPrepass
 from simulator.rules import Rules
 from simulator.snapshot import JobView, NodePool, Snapshot
-from simulator.stages.binder import AffineJobpairBinder, pack_after_idle
-from simulator.stages.first_fit_packing import FirstFitSettings, FirstPartnerBinder, pack_before_idle
 from simulator.stages.indolent_packing import IndolentPacking
 from simulator.stages.indolent_settings import IndolentSettings
 from simulator.stages.orchestrator import OrchestratorSettings, ResourceOrchestrator
@@ -27,26 +26,20 @@ from simulator.workload import Workload
 
 @dataclass(frozen=True)
 class LucidSettings(
-    FirstFitSettings, StrategySettings, IndolentSettings, OrchestratorSettings, ProfilerSettings
+    ArtifactSettings, StrategySettings, IndolentSettings, OrchestratorSettings, ProfilerSettings
 ):
     """All settings of Lucid: those of its profiler, orchestrator, binder and sharing strategy.
 
-    Off by default, and there to compare with the authors' simulator (`--rules lucid-artifact`): what
-    FirstFitSettings holds; `free_profiling`, as if profiling took no time; `completion_s`, for which jobs
-    hold their GPUs after the end of their work.
+    Off by default, and there to compare with the authors' simulator: what ArtifactSettings holds.
+    `completion_s`: jobs hold their GPUs for so long after the end of their work.
     """
 
-    free_profiling: bool = False
     completion_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse rules for pairs that the artifact's packing does not know."""
         super().__post_init__()
-        if self.packing_rule == "pairs" and (self.packs_before_idle or self.first_partner):
-            raise BadInputError(
-                "The artifact's way to pack (packs_before_idle, first_partner) knows sharing scores only.",
-                remedy="Use packing_rule 'scores' with it.",
-            )
+        self.check_packing(self.packing_rule)
 
 
 class Lucid(Policy):
@@ -59,9 +52,10 @@ class Lucid(Policy):
         self.settings = settings or LucidSettings()
         self.profiler = SpaceAwareProfiler(self.settings)
         self.costs = RunCosts(completion_s=self.settings.completion_s)
-        binder = FirstPartnerBinder if self.settings.first_partner else AffineJobpairBinder
-        self.binder = binder(self.settings)
         self.orchestrator = ResourceOrchestrator(self.settings)
+        self.artifact_packing: ArtifactPacking | None = None
+        if self.settings.packs_by_artifact:
+            self.artifact_packing = ArtifactPacking(self.settings, self.settings, self.orchestrator)
         self.packing = IndolentPacking(
             self.settings,
             self.profiler.measured_after_s,
@@ -71,13 +65,25 @@ class Lucid(Policy):
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Set the profiler's nodes aside."""
-        if self.settings.free_profiling:
+        if self.settings.profiles_beforehand:
             return cluster
         return self.profiler.prepare(cluster, largest_job)
 
-    def stage_before(self, workload: Workload, cluster: ClusterSpec, rules: Rules) -> EarlierStage | None:
+    @classmethod
+    def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
+        """Set no nodes aside, which administrators do, and pack only where jobs may share GPUs."""
+        settings: dict[str, Any] = {"profiling_nodes": 0, "borrowed_nodes_max": 0, **PROFILING_TAKES_TIME}
+        if shares_gpus:
+            settings["packs_unmeasured"] = True  # a job's profile is there only if it was measured before
+        else:
+            settings["sharing"] = "none"
+        return settings
+
+    def profiling_prepass(
+        self, workload: Workload, cluster: ClusterSpec, rules: Rules
+    ) -> ProfilingPrepass | None:
         """Play the profiler first, if its time is not to count."""
-        if not self.settings.free_profiling:
+        if not self.settings.profiles_beforehand:
             return None
         from simulator.artifact_rules.free_profiling import FreeProfiling  # it is a simulation of its own
 
@@ -138,17 +144,10 @@ class Lucid(Policy):
         nothing. A job that finds neither GPUs nor a partner does not hold up later ones.
         """
         now_s = snapshot.now_s
-        if self.settings.packs_before_idle or self.settings.first_partner:
-            return self._serve_as_the_artifact(pool, capacity, now_s)
+        if self.artifact_packing is not None:
+            return self.artifact_packing.serve(pool, capacity, now_s)
         evictions = self.packing.evictions(pool, now_s)
         if evictions:
             return evictions  # those who had to go queue again, and this is asked once more
         starts = self.orchestrator.start_what_fits(pool) if len(pool.queue) else []
         return [*starts, *self.packing.pack(pool, capacity, now_s, starts, snapshot.believed_pairs)]
-
-    def _serve_as_the_artifact(self, pool: NodePool, capacity: int | None, now_s: float) -> Sequence[Action]:
-        if capacity is None or not len(pool.queue):
-            return self.orchestrator.start_what_fits(pool)
-        if self.settings.packs_before_idle:
-            return pack_before_idle(pool, self.binder, capacity, now_s)
-        return pack_after_idle(pool, self.binder, capacity, now_s)

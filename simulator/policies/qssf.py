@@ -1,32 +1,9 @@
 """Quasi-shortest service first (Helios, SC '21, section 4.2, Algorithm 1)."""
 
-from dataclasses import dataclass
-from typing import Literal
-
-from foundation.errors import BadInputError
 from simulator.actions import Start
-from simulator.policy import Policy, start_from_front, start_in_order
-from simulator.snapshot import JobView, NodePool, Snapshot
-
-FRESH_QUEUE_ORDERS = ("service", "gpus")
-
-
-@dataclass(frozen=True)
-class QssfSettings:
-    """Settings of QSSF.
-
-    `fresh_queue` is the order of a queue in which every job arrived at this very moment: "service" as always,
-    or "gpus", fewest first, as the authors' simulator has it.
-    """
-
-    fresh_queue: Literal["service", "gpus"] = "service"
-
-    def __post_init__(self) -> None:
-        if self.fresh_queue not in FRESH_QUEUE_ORDERS:
-            raise BadInputError(
-                f"fresh_queue is {self.fresh_queue!r}.",
-                remedy=f"Choose one of: {', '.join(FRESH_QUEUE_ORDERS)}.",
-            )
+from simulator.artifact_rules.fresh_queue import QssfSettings
+from simulator.policy import Policy
+from simulator.snapshot import JobView, Snapshot
 
 
 class Qssf(Policy):
@@ -38,6 +15,7 @@ class Qssf(Policy):
 
     def __init__(self, settings: QssfSettings | None = None) -> None:
         self.settings = settings or QssfSettings()
+        self._start = self.settings.starting_rule()
 
     def priority(self, job: JobView) -> tuple[float, int]:
         """Order by expected service (GPU seconds), then by GPUs."""
@@ -45,25 +23,4 @@ class Qssf(Policy):
 
     def decide(self, snapshot: Snapshot) -> list[Start]:
         """Start from the front of each changed queue."""
-        if self.settings.fresh_queue == "service":
-            return start_in_order(snapshot)
-        now_s = snapshot.now_s
-        return [start for pool in snapshot.changed for start in _start_with_fresh_queue_by_gpus(pool, now_s)]
-
-
-def _start_with_fresh_queue_by_gpus(pool: NodePool, now_s: float) -> list[Start]:
-    queue = pool.queue
-    if (
-        len(queue) < 2
-        or queue.first.submit_time_s != now_s
-        or any(job.submit_time_s != now_s for job in queue)
-    ):
-        return start_from_front(pool)
-    plan = pool.plan()
-    actions: list[Start] = []
-    for job in sorted(queue, key=lambda job: (job.gpus, job.index)):
-        placement = plan.place(job.gpus)
-        if placement is None:
-            break
-        actions.append(Start(job, placement))
-    return actions
+        return self._start(snapshot)

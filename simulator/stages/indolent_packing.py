@@ -198,7 +198,7 @@ class IndolentPacking:
             or job.run_limit_s is not None
         ):
             return
-        if job.stranded or (
+        if not job.shareable or (
             not self._naive
             and (len(placement) > 1 or (profile.sharing_score is None and not self._by_pairs) or job.unstable)
         ):

@@ -7,13 +7,13 @@ first start, end and number of preemptions are kept, so a change of any decision
 import json
 from pathlib import Path
 
+from simulator.artifact_rules.rule_sets import RULES
 from simulator.colocation import UtilisationModel
 from simulator.conformance import sample_workload
 from simulator.elastic.elastic_jobs import as_elastic
 from simulator.policies.registry import BUILT_IN, elastic_policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
-from simulator.rules import RULES
 from simulator.speed_up_table import measured_speed_ups
 
 FOLDER = Path(__file__).parent

@@ -8,20 +8,20 @@ import pytest
 from experiments.pages import written
 from experiments.policies.fidelity import faults_described
 from foundation.errors import BadInputError, LucidError, UnknownNameError
-from simulator.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds, under_rules
-from simulator.cluster import ClusterSpec
-from simulator.conformance import check_policy
-from simulator.policies.registry import load_policy
-from simulator.replay import simulate
-from simulator.rules import (
-    ALL,
+from simulator.artifact_rules.artifact import ALL
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds
+from simulator.artifact_rules.rule_sets import (
     ARTIFACTS,
-    DEFAULT,
     HELIOS_SIMULATOR,
     LUCID_ARTIFACT,
     LUCID_SIMULATOR,
     load_rules,
 )
+from simulator.cluster import ClusterSpec
+from simulator.conformance import check_policy
+from simulator.policies.registry import load_policy
+from simulator.replay import simulate
+from simulator.rules import DEFAULT
 from simulator.workload import Job, JobProfile, Workload
 
 ONE_NODE = ClusterSpec({"a": 1}, 8)
@@ -188,14 +188,14 @@ class TestSpeeds:
         assert model.speeds(self.VGG, self.NEUMF) == (1.2, 0.4)
 
     def test_some_models_run_at_full_speed_whatever_was_measured(self):
-        model = under_rules(PairsInOrder(self.PAIRS), LUCID_ARTIFACT)
+        model = LUCID_ARTIFACT.pair_speeds(PairsInOrder(self.PAIRS))
         assert model.speeds(self.VGG, self.NEUMF) == (1.0, 1.0)
-        honest = under_rules(PairsInOrder(self.PAIRS), LUCID_SIMULATOR.rules([ALL]))
+        honest = LUCID_SIMULATOR.rules([ALL]).pair_speeds(PairsInOrder(self.PAIRS))
         assert honest.speeds(self.VGG, self.NEUMF) == (1.0, 0.4)
 
     def test_our_own_rules_leave_a_model_as_it_is(self):
         model = PairsInOrder(self.PAIRS)
-        assert under_rules(model, DEFAULT) is model
+        assert DEFAULT.pair_speeds(model) is model
 
     def test_nothing_is_faster_than_the_greatest_speed(self):
         assert RuledSpeeds(PairsInOrder(self.PAIRS), 0.6).speeds(self.VGG, self.VGG) == (0.5, 0.6)

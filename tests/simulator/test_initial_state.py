@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, UnknownNameError
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel
 from simulator.conformance import SHAPES, AuditedSimulation, sample_changes, sample_workload
@@ -31,7 +32,7 @@ def outcome(view):
 
 def cut_and_resumed(name, workload, cluster, changes, moment_s, rules="default"):
     """Return (uncut outcomes, outcomes of the run that was cut) by job."""
-    given = {"rules": rules, "changes": changes, "colocation": UtilisationModel()}
+    given = {"rules": load_rules(rules), "changes": changes, "colocation": UtilisationModel()}
     whole = Simulation(workload, cluster, load_policy(name), **given)
     whole.run()
     first = Simulation(workload, cluster, load_policy(name), **given)

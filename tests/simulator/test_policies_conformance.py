@@ -4,13 +4,13 @@ import pytest
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Preempt, Start
+from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.conformance import ConformanceError, check_policy, sample_workload
 from simulator.engine import PolicyError
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policies.sjf import Sjf
 from simulator.replay import run_policies, simulate
-from simulator.rules import LUCID_ARTIFACT
 
 
 @pytest.mark.parametrize("name", policy_names())

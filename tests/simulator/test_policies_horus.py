@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from simulator.actions import Colocate, Preempt
+from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
 from simulator.conformance import AuditedSimulation, check_policy
@@ -16,7 +17,6 @@ from simulator.placement import FreeGpus
 from simulator.policies.horus import Horus, HorusSettings, slowdown
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.rules import LUCID_ARTIFACT
 from simulator.snapshot import JobView, NodePool, RunState
 from simulator.workload import Job, JobProfile, Workload
 

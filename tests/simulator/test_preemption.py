@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.actions import Preempt, Start
+from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.cluster import ClusterSpec
 from simulator.conformance import sample_changes, sample_workload
 from simulator.mechanisms.preemption import PreemptionSettings
 from simulator.policies.srtf import Srtf
 from simulator.policies.tiresias import Tiresias, TiresiasSettings
 from simulator.replay import simulate
-from simulator.rules import LUCID_ARTIFACT
 from simulator.workload import Job, Workload
 
 

@@ -18,7 +18,7 @@ from experiments.policies.fidelity import (
     main,
     reference_slice,
 )
-from simulator.rules import LUCID_SIMULATOR
+from simulator.artifact_rules.rule_sets import LUCID_SIMULATOR
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 

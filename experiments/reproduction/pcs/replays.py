@@ -14,6 +14,7 @@ from cluster_logs.ingest import read_jobs_file
 from experiments.reproduction.pcs import published
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
+from simulator.artifact_rules.rule_sets import PCS_ARTIFACT
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import Pool
 from simulator.elastic.configurations import configuration_to_json
@@ -24,7 +25,6 @@ from simulator.elastic.rules.wfq import WfqConfig
 from simulator.metrics import mean, percentile
 from simulator.policies.pcs import Pcs, PcsSettings
 from simulator.policies.registry import load_policy
-from simulator.rules import PCS_ARTIFACT
 from simulator.workload import Job, Workload
 
 # Raise it when the same trace and policy give other figures.

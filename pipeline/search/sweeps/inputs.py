@@ -42,8 +42,8 @@ from simulator.artifact_rules.published_packing import (
     read_labelled_profiles,
     read_published_pairs,
 )
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
-from simulator.rules import load_rules
 
 INPUTS_FILE = "inputs.json"
 # What a replay may depend on; columns that a source lacks are null.

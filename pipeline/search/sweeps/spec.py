@@ -31,8 +31,8 @@ from pipeline.search.sweeps.inputs import SweepInputs, read_lake, read_log
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
 from pipeline.validation.replay_inputs import JobTypes
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
-from simulator.rules import load_rules
 
 _PATHS = ("jobs", "nodes", "singles", "pairs")
 

@@ -1,4 +1,4 @@
-"""A stage that some simulators play to its end before the simulation proper, as if it took no time."""
+"""Profiling that is played to its end before the simulation proper, as if it took no time."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -9,8 +9,8 @@ from simulator.snapshot import JobView
 from simulator.workload import Workload
 
 
-class EarlierStage(Protocol):
-    """A stage that has been played; `workload` and `cluster` are what it leaves for the simulation proper."""
+class ProfilingPrepass(Protocol):
+    """A prepass that has been played; `workload` and `cluster` are what it leaves for later."""
 
     workload: Workload
     cluster: ClusterSpec

@@ -1,34 +1,19 @@
-"""The affine-jobpair binder (Lucid section 3.3): which running job a waiting one may share GPUs with."""
+"""The affine-jobpair binder as the Lucid artifact has it, job by job along the queue.
+
+Our own packing (`simulator.stages.indolent_packing`) follows the paper's section 3.3 with what it remembers.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from simulator.actions import Action, Colocate, Start
 from simulator.snapshot import JobView, NodePool
-from simulator.stages.settings import StageSettings
-
-
-@dataclass(frozen=True)
-class BinderSettings(StageSettings):
-    """Settings of indolent packing.
-
-    - `gpu_memory_mib`: two jobs' memory on a GPU stays below it.
-    - `partner_min_remaining_s`: a running job that is believed to end sooner is no partner.
-    - `priority_ratio_max`: a job is not packed with one that is expected to need so many times less service,
-      since long packing blocks the head of the line (section 3.1, inter-module dependence 3).
-    - `packs_unmeasured`: jobs that were never profiled are packed too (the authors' simulator does).
-    """
-
-    gpu_memory_mib: float = 24_576.0
-    partner_min_remaining_s: float = 300.0
-    priority_ratio_max: float = 2.0
-    packs_unmeasured: bool = False
+from simulator.stages.indolent_settings import IndolentSettings
 
 
 class AffineJobpairBinder:
     """Indolent packing: only pairs that are unlikely to hurt each other."""
 
-    def __init__(self, settings: BinderSettings) -> None:
+    def __init__(self, settings: IndolentSettings) -> None:
         self.settings = settings
 
     def is_measured(self, job: JobView) -> bool:
@@ -46,7 +31,7 @@ class AffineJobpairBinder:
             profile = job.profile
             if (
                 job.partner is None
-                and not job.stranded
+                and job.shareable
                 and profile is not None
                 and profile.sharing_score is not None
                 and profile.sharing_score <= capacity

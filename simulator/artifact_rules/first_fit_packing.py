@@ -1,29 +1,12 @@
-"""How the Lucid artifact's simulator packs jobs, for `--rules lucid-artifact`: before it looks for idle GPUs.
-
-Its walk and its choice of a partner are settings of Lucid, off by default.
-"""
+"""How the Lucid artifact's simulator packs jobs: before it looks for idle GPUs, with the first partner."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 from simulator.actions import Action, Colocate, Start
+from simulator.artifact_rules.binder import AffineJobpairBinder
 from simulator.snapshot import JobView, NodePool
-from simulator.stages.binder import AffineJobpairBinder, BinderSettings
-from simulator.stages.settings import StageSettings
-
-
-@dataclass(frozen=True)
-class FirstFitSettings(StageSettings):
-    """What the artifact does differently when it packs.
-
-    - `packs_before_idle`: a job is packed, if a partner is allowed, before idle GPUs are tried.
-    - `first_partner`: the partner is the first that is allowed, in the order of starts, however little run
-      time it is believed to have left.
-    """
-
-    packs_before_idle: bool = False
-    first_partner: bool = False
+from simulator.stages.indolent_settings import IndolentSettings
 
 
 def may_share(binder: AffineJobpairBinder, job: JobView) -> bool:
@@ -31,7 +14,7 @@ def may_share(binder: AffineJobpairBinder, job: JobView) -> bool:
     profile = job.profile
     return (
         job.partner is None
-        and not job.stranded
+        and job.shareable
         and profile is not None
         and profile.sharing_score is not None
         and binder.is_measured(job)
@@ -69,7 +52,7 @@ class _Candidates:
         self.jobs.remove(job)
         return _Candidates(self.jobs)
 
-    def may_suit(self, job: JobView, capacity: int, settings: BinderSettings) -> bool:
+    def may_suit(self, job: JobView, capacity: int, settings: IndolentSettings) -> bool:
         mine = job.profile
         if mine is None or mine.sharing_score is None or mine.sharing_score + self.least_score > capacity:
             return False

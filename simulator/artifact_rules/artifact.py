@@ -1,0 +1,105 @@
+"""What the authors' simulators share: rules that are data, and faults that can be left out one by one."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+from foundation.errors import UnknownNameError
+from simulator.artifact_rules.pair_speed_rules import RuledSpeeds
+from simulator.colocation import ColocationModel
+from simulator.rules import Rules
+from simulator.snapshot import JobView
+from simulator.workload import Workload
+
+WITHOUT = "-without:"  # between an artifact's name and the faults to leave out, separated by commas
+ALL = "all"
+STEP_TOLERANCE = 1e-6  # of a step: what rounding leaves over is not work
+
+
+@dataclass(frozen=True)
+class ArtifactRules(Rules):
+    """The rules of an authors' simulator.
+
+    - `step_s`: the ends of runs fall on multiples of it, upwards; None: where they are.
+    - `restores_partner`: whether the second job of a pair runs at full speed again, and may share again, once
+      the first has ended. The first always does when the second has.
+    - `pair_speed_max`: no job of a pair runs faster than this; None: as fast as was measured.
+    - `full_speed_models`: a pair with one of these models runs at full speed, whatever was measured.
+    - `negative_estimates`: policies order by estimates below 0 as they are; without, they are refused.
+    """
+
+    step_s: float | None = None
+    restores_partner: bool = True
+    pair_speed_max: float | None = None
+    full_speed_models: tuple[str, ...] = ()
+    negative_estimates: bool = False
+
+    def check_estimates(self, workload: Workload, policy: str) -> None:
+        """Take estimates below 0 as they are, if the artifact does."""
+        if not self.negative_estimates:
+            super().check_estimates(workload, policy)
+
+    def pair_speeds(self, model: ColocationModel) -> ColocationModel:
+        """Cap the speeds of pairs, and run some models at full speed."""
+        if self.pair_speed_max is None and not self.full_speed_models:
+            return model
+        return RuledSpeeds(model, self.pair_speed_max, self.full_speed_models)
+
+    def end_of_run_s(self, end_s: float) -> float:
+        """Round up to whole steps."""
+        if self.step_s is None:
+            return end_s
+        return ceil(end_s / self.step_s - STEP_TOLERANCE) * self.step_s
+
+    def speeds_up_alone(self, job: JobView) -> bool:
+        """The job that joined a pair may stay as slow as it was."""
+        return self.restores_partner or not job.joined
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What an artifact's simulator does and should not: `meaning`, and how it changes rules and settings."""
+
+    name: str
+    meaning: str
+    policy_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+    def added_to(self, rules: ArtifactRules) -> ArtifactRules:
+        """Return the rules with this fault."""
+        settings = {policy: dict(values) for policy, values in rules.policy_settings.items()}
+        for policy, values in self.policy_settings.items():
+            settings[policy] = {**settings.get(policy, {}), **values}
+        return replace(
+            rules, **{**self.rules, "policy_settings": settings, "faults": (*rules.faults, self.name)}
+        )
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """An authors' simulator: its rules without faults, and its faults in the order of their effect."""
+
+    sound: ArtifactRules
+    faults: tuple[Fault, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the rule set with all faults."""
+        return self.sound.name
+
+    def rules(self, without: Collection[str] = ()) -> ArtifactRules:
+        """Return the rule set with all faults but those named; raises UnknownNameError for an unknown one."""
+        known = [fault.name for fault in self.faults]
+        for name in without:
+            if name not in (*known, ALL):
+                raise UnknownNameError(f"fault of {self.name}", name, (*known, ALL))
+        left_out = set(known) if ALL in without else set(without)
+        rules = self.sound
+        for fault in self.faults:
+            if fault.name not in left_out:
+                rules = fault.added_to(rules)
+        if left_out:
+            said = ALL if len(left_out) == len(known) else ",".join(n for n in known if n in left_out)
+            rules = replace(rules, name=f"{self.name}{WITHOUT}{said}")
+        return rules

@@ -1,0 +1,180 @@
+"""The rule sets by name: our own, and those of the authors' simulators to compare with job by job.
+
+What the authors' simulators do by mistake is a `Fault` with a name, so that each can be switched off by
+itself: `lucid-artifact-without:lost_partner`. `docs/simulator_fidelity.md` says what each is worth.
+"""
+
+from collections.abc import Mapping
+
+from foundation.errors import UnknownNameError
+from simulator.artifact_rules.artifact import WITHOUT, Artifact, ArtifactRules, Fault
+from simulator.rules import DEFAULT, Rules
+
+# What a preemption costs in the Lucid artifact, up to a node and above.
+_LUCID_PREEMPTION = {"preemption_s": 40.0, "preemption_multi_node_s": 60.0}
+# In the Helios artifact: one GPU, up to a node, above.
+_HELIOS_PREEMPTION = {
+    "preemption_single_gpu_s": 7.0,
+    "preemption_s": 30.0,
+    "preemption_multi_node_s": 60.0,
+}
+
+FRESH_QUEUE_BY_GPUS = Fault(
+    "fresh_queue_by_gpus",
+    "QSSF orders a queue in which every job arrived this very second by GPUs alone.",
+    {"qssf": {"fresh_queue": "gpus"}},
+)
+FREEST_REMAINDER = Fault(
+    "freest_remainder",
+    "The remainder of a job larger than a node goes to the node with most free GPUs, an idle one if there is "
+    "one.",
+    rules={"remainder": "freest"},
+)
+
+
+def _quota_walk(*policies: str) -> Fault:
+    return Fault(
+        "quota_walk",
+        "Preemptive policies hand out the number of GPUs by priority, whether or not gangs then fit, and "
+        "preempt whoever gets none.",
+        {policy: {"selection": "quota"} for policy in policies},
+    )
+
+
+def _late_completion(*policies: str) -> Fault:
+    return Fault(
+        "late_completion",
+        f"Jobs hold their GPUs for a second after their work is done ({', '.join(policies)}).",
+        {policy: {"completion_s": 1.0} for policy in policies},
+    )
+
+
+# The Lucid artifact's simulator, as it runs on Philly.
+LUCID_SIMULATOR = Artifact(
+    ArtifactRules(
+        "lucid-artifact",
+        step_s=1.0,
+        pair_speed_max=1.0,
+        labelled_scores=True,
+        policy_settings={
+            "srtf": _LUCID_PREEMPTION,
+            "tiresias": _LUCID_PREEMPTION,
+            "lucid": {
+                "profiling_nodes": 2,
+                "profiling_share_max": 1.0,
+                "profiling_max_gpus": 4,
+                "profiling_limit_s": 80.0,
+                "profiling_limit_min_s": 80.0,
+                "profiling_in_place": False,
+                "profiling_scales": False,
+                "borrowed_nodes_max": 0,
+                "sharing": "default",
+                "dynamic_sharing": False,
+                "gpu_memory_mib": 24_576.0,
+                "partner_min_remaining_s": 0.0,
+                "priority_ratio_max": 2.0,
+            },
+        },
+    ),
+    (
+        FRESH_QUEUE_BY_GPUS,
+        _quota_walk("srtf", "tiresias"),
+        FREEST_REMAINDER,
+        _late_completion("srtf", "tiresias", "lucid"),
+        Fault(
+            "free_profiling",
+            "Lucid's profiling takes no time: a job is in its virtual cluster's queue from its submission, "
+            "even while the profiler still has it.",
+            {"lucid": {"free_profiling": True}},
+        ),
+        Fault(
+            "packs_unmeasured",
+            "Lucid packs jobs that are too large for the profiler by figures that nobody measured.",
+            {"lucid": {"packs_unmeasured": True}},
+        ),
+        Fault(
+            "packs_before_idle",
+            "Lucid packs a job with a running one before it looks for idle GPUs.",
+            {"lucid": {"packs_before_idle": True}},
+        ),
+        Fault(
+            "first_partner",
+            "Lucid takes the first partner that the packing rules allow, in the order of starts, and not the "
+            "best.",
+            {"lucid": {"first_partner": True}},
+        ),
+        Fault(
+            "lost_partner",
+            "When the first-started job of a pair ends first, the other stays slow and unpackable for good: "
+            "a job's id is compared with a job.",
+            rules={"restores_partner": False},
+        ),
+        Fault(
+            "uncapped_speeds",
+            "Jobs of a pair may run faster than alone, up to 1.5 times, where the measurement says so.",
+            rules={"pair_speed_max": None},
+        ),
+        Fault(
+            "full_speed_models",
+            "A pair with NeuMF, ResNet-50, BERT or Transformer runs at full speed, whatever was measured.",
+            rules={"full_speed_models": ("NeuMF", "ResNet50", "BERT", "Transformer")},
+        ),
+    ),
+)
+
+# The Helios artifact's simulator (its QSSF service), with its consolidated placement.
+HELIOS_SIMULATOR = Artifact(
+    ArtifactRules("helios-artifact", step_s=1.0, policy_settings={"srtf": _HELIOS_PREEMPTION}),
+    (
+        FRESH_QUEUE_BY_GPUS,
+        _quota_walk("srtf"),
+        FREEST_REMAINDER,
+        _late_completion("srtf"),
+        Fault(
+            "negative_estimates",
+            "QSSF starts jobs with an estimate below 0 before all others: the noise that makes "
+            "estimates is not bounded.",
+            rules={"negative_estimates": True},
+        ),
+    ),
+)
+
+LUCID_ARTIFACT = LUCID_SIMULATOR.rules()
+HELIOS_ARTIFACT = HELIOS_SIMULATOR.rules()
+
+# The PCS artifact's simulator: a pool of GPUs, no nodes, and nothing costs a running job time. What it does
+# otherwise than the paper says is in docs/predictability.md.
+PCS_SIMULATOR = Artifact(
+    ArtifactRules("pcs-artifact", fractional=True),
+    (
+        Fault(
+            "forgetful_predictions",
+            "Themis foretells ends as if what is left of each job were all of it, which makes fair times too "
+            "short, and as if no lease ended before the first job does.",
+            {"themis": {"forgetful": True}},
+        ),
+    ),
+)
+PCS_ARTIFACT = PCS_SIMULATOR.rules()
+
+ARTIFACTS: Mapping[str, Artifact] = {
+    artifact.name: artifact for artifact in (LUCID_SIMULATOR, HELIOS_SIMULATOR, PCS_SIMULATOR)
+}
+RULES: Mapping[str, Rules] = {
+    rules.name: rules for rules in (DEFAULT, LUCID_ARTIFACT, HELIOS_ARTIFACT, PCS_ARTIFACT)
+}
+
+
+def load_rules(name: str) -> Rules:
+    """Return a rule set by name; raises UnknownNameError with the alternatives.
+
+    `lucid-artifact-without:lost_partner,free_profiling` is an artifact without some of its faults,
+    `lucid-artifact-without:all` without any.
+    """
+    if name in RULES:
+        return RULES[name]
+    artifact, without, faults = name.partition(WITHOUT)
+    if not without or artifact not in ARTIFACTS:
+        partial = (f"{known}{WITHOUT}FAULT,..." for known in ARTIFACTS)
+        raise UnknownNameError("rule set", name, (*RULES, *partial))
+    return ARTIFACTS[artifact].rules(faults.split(","))

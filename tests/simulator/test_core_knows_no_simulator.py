@@ -1,0 +1,87 @@
+"""The simulator's core knows neither the mistakes of other simulators nor any policy by name."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from simulator.artifact_rules.artifact import ArtifactRules
+from simulator.artifact_rules.lucid_ways import ArtifactSettings
+from simulator.policies.registry import policy_names
+from simulator.rules import Rules
+
+ROOT = Path(__file__).parents[2]
+# What `--rules` of other simulators need; `packs_unmeasured` and `selection` are choices of our own policies.
+ARTIFACT_WORDS = frozenset(
+    {"stranded", "fresh_queue", "lost_partner", "FirstPartnerBinder", "ArtifactRules"}
+    | (set(ArtifactRules.__dataclass_fields__) - set(Rules.__dataclass_fields__))
+    | (set(vars(ArtifactSettings)["__annotations__"]))
+)
+
+
+def _modules(*packages, without=()):
+    return [
+        path
+        for package in packages
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if not any(path.is_relative_to(ROOT / part) for part in without)
+    ]
+
+
+def _words(tree):
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "name"):
+            word = getattr(node, field, None)
+            if isinstance(word, str):
+                yield node, word
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node, node.value
+
+
+def _text_of(operand):
+    if isinstance(operand, ast.Constant):
+        yield operand.value
+    elif isinstance(operand, ast.Tuple | ast.List | ast.Set):
+        for element in operand.elts:
+            yield from _text_of(element)
+
+
+def _policies_compared(tree, names):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+            if any(text in names for operand in operands for text in _text_of(operand)):
+                yield node.lineno
+        elif isinstance(node, ast.MatchValue) and any(text in names for text in _text_of(node.value)):
+            yield node.lineno
+
+
+def _where(path, line):
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+def test_no_core_module_names_what_only_other_simulators_do():
+    found = [
+        _where(path, node.lineno)
+        for path in _modules("simulator", without=("simulator/artifact_rules",))
+        for node, word in _words(ast.parse(path.read_text(encoding="utf-8")))
+        if word in ARTIFACT_WORDS
+    ]
+    assert found == []
+
+
+def test_no_policy_is_known_by_its_name():
+    names = frozenset(policy_names())
+    found = [
+        _where(path, line)
+        for path in _modules("simulator", "live_scheduler")
+        for line in _policies_compared(ast.parse(path.read_text(encoding="utf-8")), names)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "code", ['if name == "lucid": pass', 'x = name not in ("fifo", "sjf")', 'match n:\n case "pcs": pass']
+)
+def test_a_comparison_would_be_seen(code):
+    assert list(_policies_compared(ast.parse(code), frozenset(policy_names())))
