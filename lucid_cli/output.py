@@ -70,6 +70,11 @@ def print_table(
     from rich.table import Table
 
     names = list(columns or (rows[0].keys() if rows else ()))
+    console = _people()
+    longest = {name: max((len(shown(row.get(name))) for row in rows), default=0) for name in names}
+    heading = {name: max(map(len, name.split("_"))) for name in names}
+    # Where the cells fit whole, headings are broken before names are.
+    whole = sum(max(longest[name], heading[name]) + 3 for name in names) < console.width
     table = Table(title=_text(title) if title else None, title_justify="left")
     for name in names:
         numeric = all(isinstance(plain(row.get(name)), int | float | None) for row in rows)
@@ -77,11 +82,12 @@ def print_table(
             _text(name.replace("_", " ")),
             justify="right" if numeric else "left",
             overflow="fold",
-            min_width=max((len(shown(row.get(name))) for row in rows), default=0) if numeric else None,
+            min_width=longest[name] if numeric else None,
+            no_wrap=whole and not numeric,
         )
     for row in rows:
         table.add_row(*(_text(row.get(name)) for name in names))
-    _people().print(table)
+    console.print(table)
 
 
 def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:

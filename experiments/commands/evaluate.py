@@ -18,7 +18,7 @@ ClusterOption = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to draw pictures.")]
 RivalsFlag = Annotated[
-    bool, typer.Option("--rivals/--no-rivals", help="Also what must be trained; takes most of the time.")
+    bool, typer.Option("--rivals/--no-rivals", help="Also what takes most of the time to train.")
 ]
 FormatOption = Annotated[str, typer.Option("--format", metavar="F", help="The format of --input.")]
 REFERENCE = "LUCID_REFERENCE_DATA"
@@ -33,6 +33,16 @@ _DURATION_COLUMNS = (
     "coverage_p90",
     "negative_share",
     "fit_s",
+)
+_PACKING_COLUMNS = (
+    "model",
+    "protocol",
+    "accuracy",
+    "severe_errors",
+    "precision_mean",
+    "recall_mean",
+    "precision_min",
+    "recall_min",
 )
 _UTILISATION_COLUMNS = (
     "target",
@@ -120,10 +130,12 @@ def packing(
     singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
     pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of colocated pairs.")] = None,
     seed: Annotated[int, typer.Option(help="Of the simulated GPU, which is measured without files.")] = 0,
+    rivals: RivalsFlag = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Classify configurations and judge which pairs may share a GPU; without files, on the simulated GPU."""
     from lucid_models.evaluation.packing import evaluate_packing
+    from lucid_models.evaluation.packing_rivals import NAIVE, OURS
     from pipeline.profiling.profile_store import read_profiles_or_measure
 
     profiles = read_profiles_or_measure(
@@ -132,9 +144,11 @@ def packing(
         seed=seed,
     )
     with progress_reporter() as progress:
-        rows = evaluate_packing(profiles.solo, profiles.pairs, progress=progress)
+        rows = evaluate_packing(
+            profiles.solo, profiles.pairs, models=None if rivals else (OURS, *NAIVE), progress=progress
+        )
     where = "the simulated GPU" if pairs is None else pairs.name
-    _present({"rows": rows}, f"Packing rules on {where}", None, [], as_json)
+    _present({"rows": rows}, f"Packing rules on {where}", _PACKING_COLUMNS, [], as_json)
 
 
 @app.command()
@@ -212,7 +226,7 @@ def sampling(
 def _present(
     document: dict[str, Any],
     title: str,
-    columns: Sequence[str] | None,
+    columns: Sequence[str],
     drawn: Sequence[Path],
     as_json: bool,
 ) -> None:
@@ -224,7 +238,7 @@ def _present(
     rows = [row | {"against_ebm": verdict(row)} for row in document["rows"]]
 
     def people() -> None:
-        print_table(rows if columns else document["rows"], title=title, columns=columns)
+        print_table(rows, title=title, columns=columns)
         if drawn:
             print_lines([f"Drawn: {path}" for path in drawn])
 

@@ -31,6 +31,8 @@ from lucid_models.packing.pairwise_training import (
 
 Floats = NDArray[np.float64]
 Scores = NDArray[np.intp]
+OURS = "tree"
+NAIVE = ("nearest_neighbour", "majority_class", "utilisation_sum_learned")
 GSS = 2  # two jobs may share when their Sharing Scores sum to at most this (Lucid section 3.3)
 # Choosing a threshold costs a black box one fit for each held-out group of models.
 _DEAR = ("leave_model_out",)

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from foundation.leftovers import scratch_folder
-from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.model_format import parse_model
-from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_champion, settle
 from lucid_models.releases.approval import APPROVED, MAX_VERDICT_BYTES, REFUSED
@@ -56,6 +54,10 @@ from lucid_models.releases.store import (
 )
 from lucid_models.throughput.forecasts import ThroughputForecasts
 
+if TYPE_CHECKING:  # what trains is imported where models are loaded: most steps read no model
+    from lucid_models.duration.model import WorkloadEstimateModel
+    from lucid_models.packing.model import PackingAnalyzeModel
+
 __all__ = [
     "ALLOW_SIMULATED",
     "MODEL_NAMES",
@@ -78,9 +80,9 @@ logger = logging.getLogger("lucid.releases")
 class ReleaseModels:
     """The models of one release, as the classes that were trained."""
 
-    packing: PackingAnalyzeModel
+    packing: "PackingAnalyzeModel"
     throughput: ThroughputForecasts
-    duration: WorkloadEstimateModel
+    duration: "WorkloadEstimateModel"
     manifest: ReleaseManifest
 
 
@@ -327,6 +329,9 @@ def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[Rele
 
 def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> ReleaseModels:
     """The models of a release after every check that a scheduler makes; raises ReleaseRefusedError."""
+    from lucid_models.duration.model import WorkloadEstimateModel
+    from lucid_models.packing.model import PackingAnalyzeModel
+
     registry = open_registry(tracking_uri)
     manifest, files = read_release(registry, registry.version(release_name(cluster), version))
     scorers: ReleaseScorers = load_release_scorers(manifest, files)

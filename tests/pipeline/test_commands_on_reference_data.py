@@ -4,12 +4,14 @@ Windows are small, so that all of it costs little; the figures themselves are ot
 """
 
 import csv
+import gzip
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ VENUS = ROOT / "data" / "venus"
 PACKING = ROOT / "data" / "packing"
 PCS_TRACE = ROOT / "data" / "pcs" / "trace_0e4a51.csv.gz"
 SWF_LOG = ROOT / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+CUT_LOG, CUT_LINES = "week.swf", 1_400
 
 REPORT = "model version metrics baselines"
 SUMMARY = (
@@ -42,6 +45,7 @@ SCHEDULE = (
 )
 FORECAST = "series lead model mae fit_s predict_ms"
 ESTIMATE = "model kendall_tau spearman mae_log10 r2_mean_head coverage_p90 fit_s"
+JUDGEMENT = "model protocol accuracy severe_errors precision_mean recall_mean precision_min recall_min"
 SINGLES, PAIRS = PACKING / "single_jobs_rtx3090.csv", PACKING / "colocated_pairs_rtx3090.csv"
 MEASURED = ("--singles", SINGLES, "--pairs", PAIRS)
 DAYS = ("--start", "2017-10-01", "--end", "2017-10-06")
@@ -64,6 +68,12 @@ class Command:
 
 def models_of(document: Any, *expected: str) -> bool:
     return set(expected) <= {row["model"] for row in document["rows"]}
+
+
+def both_protocols(document: Any, _: Path) -> bool:
+    return {"loo", "leave_model_out"} == {
+        row["protocol"] for row in document["rows"] if row["model"] == "tree"
+    }
 
 
 def schedules(folder: str, policies: str, more: str = "") -> Callable[[Any, Path], bool]:
@@ -128,10 +138,15 @@ COMMANDS = {
         ),
     ),
     "evaluate duration": Command(
-        ("evaluate", "duration", "--format", "swf", "--input", SWF_LOG, "--train-days", "7", "--no-rivals"),
+        ("evaluate", "duration", "--format", "swf", "--input", CUT_LOG, "--train-days", "5"),
         ESTIMATE,
         rows="rows",
-        check=lambda document, _: models_of(document, "ebm", "ewma", "tsafrir"),
+        check=lambda document, _: models_of(
+            document, "ebm", "ewma", "tsafrir", "helios_mix", "lightgbm", "rf"
+        ),
+    ),
+    "evaluate packing": Command(
+        ("evaluate", "packing", *MEASURED, "--no-rivals"), JUDGEMENT, rows="rows", check=both_protocols
     ),
     "pareto search": Command(
         ("pareto", "search", "--format", "pcs-csv", "--jobs", PCS_TRACE, "--gpus", "64", "--evaluations", "4",
@@ -202,6 +217,8 @@ class Shell:
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory, own_mlflow_server: MlflowServer) -> Shell:
     folder = tmp_path_factory.mktemp("shell")
+    with gzip.open(SWF_LOG, "rt", encoding="latin-1") as log:
+        (folder / CUT_LOG).write_text("".join(islice(log, CUT_LINES)))
     return Shell(folder, own_mlflow_server.uri)
 
 
