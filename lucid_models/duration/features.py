@@ -1,4 +1,4 @@
-"""Causal statistics of run times, kept up to date job by job, with the standard library alone.
+"""Causal statistics of run times, kept up to date job by job.
 
 What a new job will do is read off what jobs like it did: of the same user, name, name family, size, virtual
 cluster and combinations of these (*levels*). Each key of a level carries a time-decayed mean of log run time
@@ -13,74 +13,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from foundation.errors import BadInputError
-from lucid_models.duration.job_keys import (
-    UNNAMED,
-    join_key,
-    limit_key,
-    log_duration,
-    name_family,
-    number_or_nan,
-    size_key,
-    text_or_none,
-)
+from lucid_models.duration.job_columns import FACTS, JobColumns, KeyColumn
+from lucid_models.duration.job_keys import join_key, log_duration, number_or_nan, parts_of
+from lucid_models.duration.key_columns import KeyColumns
 from lucid_models.duration.key_statistics import (
     KeyStatistics,
     LevelTable,
     forget_oldest,
+    numbers_of,
     read_level,
     write_level,
 )
+from lucid_models.duration.levels import LEVELS, FeatureLayout
 from lucid_models.duration.name_buckets import NameBuckets
 from lucid_models.model_format import Fields, FormatVersionError
 
 # Of the saved state; raised when a reader of the older layout would not know what it reads.
 LAYOUT = 2
 _DAY_S = 86_400.0
-_EPOCH_DAY_OF_WEEK = 3
-_NAN = math.nan
-# Below this weight a key's own history has faded; it keeps the division defined.
-_LEAST_WEIGHT = 1e-12
-
-# level -> the parts of its key, and the level towards which its mean is shrunk.
-LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
-    "all": ((), None),
-    "size": (("size",), "all"),
-    "virtual_cluster": (("virtual_cluster",), "all"),
-    "virtual_cluster_size": (("virtual_cluster", "size"), "size"),
-    "job_type": (("job_type",), "all"),
-    "time_limit": (("time_limit",), "all"),
-    "bucket": (("bucket",), "all"),
-    "family": (("family",), "bucket"),
-    "name": (("name",), "family"),
-    "user": (("user",), "all"),
-    "user_size": (("user", "size"), "user"),
-    "user_time_limit": (("user", "time_limit"), "user"),
-    "user_size_time_limit": (("user", "size", "time_limit"), "user_time_limit"),
-    "user_bucket": (("user", "bucket"), "user"),
-    "user_family": (("user", "family"), "user_bucket"),
-    "user_family_size": (("user", "family", "size"), "user_family"),
-    "user_name": (("user", "name"), "user_family"),
-    "user_name_size": (("user", "name", "size"), "user_name"),
-}
-_COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type", "time_limit", "bucket")
-_COARSE_STATISTICS = ("mean", "raw_mean", "soft_mean")
-_FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "median", "spread", "log_count")
-_FLIGHT_STATISTICS = ("log_running", "log_oldest_age", "log_since_submission")
-_FLIGHT_LEVELS = ("user", "user_name", "name", "virtual_cluster")
-
-# Plain facts of a job that may serve as features, with the key of the job mapping that holds them.
-FACTS = (
-    "log_gpus",
-    "log_cpus",
-    "nodes",
-    "log_time_limit",
-    "gpu_util_pct",
-    "gpu_mem_util_pct",
-    "log_gpu_mem_mib",
-    "hour",
-    "day_of_week",
-)
 
 
 @dataclass(frozen=True)
@@ -114,11 +68,8 @@ class DurationFeatureState:
         settings: DurationFeatureSettings | None = None,
         buckets: NameBuckets | None = None,
     ) -> None:
-        for name in levels:
-            if name not in LEVELS:
-                raise BadInputError(f"Unknown level {name!r}.", remedy=f"Choose from: {', '.join(LEVELS)}.")
-        # In the order of LEVELS a parent always comes before its children.
-        self.levels = tuple(name for name in LEVELS if name in levels or name == "all")
+        self.layout = FeatureLayout(levels)
+        self.levels = self.layout.levels
         self.facts = tuple(name for name in FACTS if name in facts)
         self.settings = settings or DurationFeatureSettings()
         self.buckets = buckets
@@ -126,10 +77,8 @@ class DurationFeatureState:
         self.tables: tuple[LevelTable, ...] = tuple({} for _ in self.levels)
         self.flights: dict[str, _Flight] = {}
         self._started: dict[str, None] = {}  # the running jobs, in the order in which they were seen to start
-        self.parents = tuple(self._parent_position(name) for name in self.levels)
-        self.coarse = tuple(name in _COARSE for name in self.levels)
-        self.tracks_flights = tuple(name in _FLIGHT_LEVELS for name in self.levels)
-        self.names = self._feature_names()
+        self.tracks_flights = self.layout.tracks_flights
+        self.names = (*self.layout.names, *self.facts)
         self._watchers: list[tuple[set[str], ...]] = []
 
     def watch(self) -> tuple[set[str], ...]:
@@ -177,7 +126,7 @@ class DurationFeatureState:
         self._started.pop(job_id, None)
         for tracked, key, table in zip(self.tracks_flights, flight.keys, self.tables, strict=True):
             if tracked and key is not None and key in table:
-                table[key].running.pop(job_id, None)
+                table[key].stopped(job_id)
         if self._watchers:
             self._note(flight.keys, self.tracks_flights)
 
@@ -192,7 +141,7 @@ class DurationFeatureState:
             self._started.pop(job_id, None)
             for tracked, key, table in zip(self.tracks_flights, earlier.keys, self.tables, strict=True):
                 if tracked and key is not None and key in table:
-                    table[key].running.pop(job_id, None)
+                    table[key].stopped(job_id)
         self.flights[job_id] = _Flight(tuple(keys))
         for tracked, key, table in zip(self.tracks_flights, keys, self.tables, strict=True):
             if tracked and key is not None:
@@ -216,10 +165,8 @@ class DurationFeatureState:
         self._started[job_id] = None
         for tracked, key, table in zip(self.tracks_flights, flight.keys, self.tables, strict=True):
             if tracked and key is not None:
-                # A key may have been forgotten while the job waited. A job that starts again is the youngest.
-                running = table.setdefault(key, KeyStatistics()).running
-                running.pop(job_id, None)
-                running[job_id] = time_s
+                # A key may have been forgotten while the job waited.
+                table.setdefault(key, KeyStatistics()).started(job_id, time_s)
         if self._watchers:
             self._note(flight.keys, self.tracks_flights)
 
@@ -255,92 +202,60 @@ class DurationFeatureState:
     # -------------------------------------------------------------------------------------------------
 
     def keys_of(self, job: Mapping[str, Any]) -> tuple[str | None, ...]:
-        """The job's key in each level; None where a part of the key is unknown."""
-        # Jobs without a name are alike in that: they share one.
-        name = text_or_none(job.get("name")) or UNNAMED
-        cpus = number_or_nan(job.get("cpus"))
-        gpus = number_or_nan(job.get("gpus"))
-        parts = {
-            "size": size_key(0.0 if math.isnan(gpus) else gpus, None if math.isnan(cpus) else cpus),
-            "time_limit": limit_key(number_or_nan(job.get("time_limit_s"))),
-            "virtual_cluster": text_or_none(job.get("virtual_cluster")),
-            "job_type": text_or_none(job.get("job_type")),
-            "name": name,
-            "family": name_family(name),
-            "bucket": self.buckets.bucket_of(name) if self.buckets is not None else None,
-            "user": text_or_none(job.get("user")),
-        }
+        """The job's key in each level; None where a part of the key is unknown.
+
+        As `keys_of_all` would say; for a single job reading no columns is ten times as fast.
+        """
+        parts = parts_of(job, self._bucket_of)
         return tuple(join_key([parts[part] for part in LEVELS[level][0]]) for level in self.levels)
 
-    def facts_of(self, job: Mapping[str, Any]) -> list[float]:
-        """The job's plain facts, in the order of `self.facts`; NaN where unknown."""
-        values = {
-            "log_gpus": _log1p(number_or_nan(job.get("gpus"))),
-            "log_cpus": _log1p(number_or_nan(job.get("cpus"))),
-            "nodes": number_or_nan(job.get("nodes")),
-            "log_time_limit": _log1p(number_or_nan(job.get("time_limit_s"))),
-            "gpu_util_pct": number_or_nan(job.get("gpu_util_pct")),
-            "gpu_mem_util_pct": number_or_nan(job.get("gpu_mem_util_pct")),
-            "log_gpu_mem_mib": _log1p(number_or_nan(job.get("gpu_mem_mib"))),
-        }
-        local = self._time_of(job) + self.settings.utc_offset_s
-        if math.isfinite(local):
-            values["hour"] = (local % _DAY_S) / 3_600.0
-            values["day_of_week"] = float((local // _DAY_S + _EPOCH_DAY_OF_WEEK) % 7)
-        return [values.get(name, _NAN) for name in self.facts]
+    def keys_of_all(self, jobs: Sequence[Mapping[str, Any]]) -> list[tuple[str | None, ...]]:
+        """`keys_of` of each job."""
+        columns = JobColumns(jobs).keys(self.levels, self._bucket_of)
+        return list(zip(*(column.each() for column in columns), strict=True))
+
+    def facts_of_all(self, jobs: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+        """The jobs' plain facts in the order of `self.facts`, shape (jobs, facts); NaN where unknown."""
+        columns = JobColumns(jobs)
+        return columns.facts(self.facts, columns.submit_s(self.now_s) + self.settings.utc_offset_s).T
 
     def features(self, job: Mapping[str, Any], at_s: float | None = None) -> list[float]:
         """Features of one job in the order of `names`, as known at `at_s` (default: the job's submission)."""
-        return self.features_of_keys(job, self.keys_of(job), at_s)
+        row: list[float] = self.known_of([job], at_s).features()[0].tolist()
+        return row
 
-    def features_of_keys(
-        self, job: Mapping[str, Any], keys: Sequence[str | None], at_s: float | None
-    ) -> list[float]:
-        """`features` of a job whose keys are known already."""
-        time_s = self._time_of(job) if at_s is None else at_s
-        return self.statistics_at(str(job.get("job_id")), keys, time_s) + self.facts_of(job)
-
-    def statistics_at(self, job_id: str, keys: Sequence[str | None], time_s: float) -> list[float]:
-        """The statistics of a job's keys at a moment, level by level."""
-        half_life, prior = self.settings.half_life_s, self.settings.prior_jobs
-        means: list[float] = []
-        raw_means: list[float] = []
-        result: list[float] = []
-        log, log1p = math.log, math.log1p
-        levels = zip(keys, self.tables, self.parents, self.coarse, self.tracks_flights, strict=True)
-        for key, table, parent, coarse, tracks_flights in levels:
-            statistics = None if key is None else table.get(key)
-            mean = means[parent] if parent >= 0 else _NAN
-            raw = raw_means[parent] if parent >= 0 else _NAN
-            ended = statistics is not None and statistics.count > 0
-            if statistics is not None and ended:
-                decay = math.exp2(min(statistics.time_s - time_s, 0.0) / half_life)
-                weight = statistics.weight * decay
-                own = max(weight + (prior if mean == mean else 0.0), _LEAST_WEIGHT)
-                mean = (statistics.log_sum * decay + (prior * mean if mean == mean else 0.0)) / own
-                raw = (statistics.raw_sum * decay + (prior * raw if raw == raw else 0.0)) / own
-            means.append(mean)
-            raw_means.append(raw)
-            log_raw = log(raw) if raw > 0 else _NAN
-            if coarse:
-                result += (mean, log_raw, statistics.soft_mean if statistics is not None and ended else _NAN)
-            else:
-                if statistics is None or not ended:
-                    result += (mean, log_raw, _NAN, _NAN, _NAN, _NAN, _NAN, 0.0)
-                else:
-                    result += (
-                        mean,
-                        log_raw,
-                        statistics.soft_mean,
-                        statistics.last,
-                        statistics.last_two(),
-                        statistics.median(),
-                        statistics.spread(),
-                        log1p(statistics.count),
-                    )
-            if tracks_flights:
-                result += (0.0, _NAN, _NAN) if statistics is None else statistics.flight(job_id, time_s)
-        return result
+    def known_of(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> "KnownOfJobs":
+        """What is known of jobs at `at_s` (default: at each job's submission)."""
+        columns = JobColumns(jobs)
+        submit_s = columns.submit_s(self.now_s)
+        time_s = submit_s if at_s is None else np.full(len(jobs), at_s)
+        keys = columns.keys(self.levels, self._bucket_of)
+        statistics = [
+            None if key is None else table.get(key)
+            for column, table in zip(keys, self.tables, strict=True)
+            for key in column.keys
+        ]
+        firsts = np.cumsum([0, *(len(column.keys) for column in keys)])[:-1]
+        ids = columns.ids()
+        place = dict(zip(ids, range(len(ids)), strict=True))  # of two jobs with one id, the last
+        newest = np.array(
+            [-1 if one is None else place.get(one.submit_id, -1) for one in statistics], np.intp
+        )
+        rows = np.array([column.of + first for column, first in zip(keys, firsts, strict=True)])
+        own = np.fromiter(map(place.__getitem__, ids), np.intp, len(ids))
+        return KnownOfJobs(
+            keys,
+            KeyColumns(
+                self.layout,
+                numbers_of(statistics),
+                rows,
+                newest.take(rows[self.layout.flights]) == own,
+                time_s,
+                self.settings.half_life_s,
+                self.settings.prior_jobs,
+            ),
+            columns.facts(self.facts, submit_s + self.settings.utc_offset_s),
+        )
 
     # -- saving
     # ---------------------------------------------------------------------------------------------------
@@ -443,27 +358,25 @@ class DurationFeatureState:
         time_s = number_or_nan(job.get("submit_time_s"))
         return self.now_s if math.isnan(time_s) else time_s
 
-    def _parent_position(self, level: str) -> int:
-        parent = LEVELS[level][1]
-        while parent is not None and parent not in self.levels:
-            parent = LEVELS[parent][1]
-        return -1 if parent is None else self.levels.index(parent)
+    def _bucket_of(self, name: str) -> str | None:
+        return None if self.buckets is None else self.buckets.bucket_of(name)
 
-    def _feature_names(self) -> tuple[str, ...]:
-        names: list[str] = []
-        for position, level in enumerate(self.levels):
-            statistics = _COARSE_STATISTICS if self.coarse[position] else _FINE_STATISTICS
-            if self.tracks_flights[position]:
-                statistics = (*statistics, *_FLIGHT_STATISTICS)
-            names += [f"{level}:{statistic}" for statistic in statistics]
-        return (*names, *self.facts)
+
+@dataclass(frozen=True)
+class KnownOfJobs:
+    """What is known of jobs: their keys in each level, the statistics of these, their facts (facts, jobs)."""
+
+    keys: Sequence[KeyColumn]
+    columns: KeyColumns
+    facts: NDArray[np.float64]
+
+    def features(self) -> NDArray[np.float64]:
+        """Features in the order of `DurationFeatureState.names`, shape (jobs, features)."""
+        matrix: NDArray[np.float64] = np.concatenate([self.columns.statistics(), self.facts]).T
+        return matrix
 
 
 @dataclass
 class _Flight:
     keys: tuple[str | None, ...]
     start_s: float | None = None
-
-
-def _log1p(value: float) -> float:
-    return math.log1p(value) if value >= 0 else _NAN

@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from foundation.progress import Progress, silent
 from lucid_models.duration.features import DurationFeatureState
+from lucid_models.duration.key_columns import KeyColumns
+from lucid_models.duration.key_statistics import NOTHING_KNOWN, NUMBERS
 
 _START, _END = 0, 1
+# Jobs whose features are computed at once.
+_BLOCK = 2_048
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ def replay(
     statistics = len(state.names) - len(state.facts)
     matrix = np.empty((int((wanted & fresh).sum()), statistics + len(state.facts)))
     matrix[:, statistics:] = stream.facts[wanted & fresh]
-    row = 0
+    seen = _Seen(state)
+    rows = 0
     event = 0
     events = len(times)
     submit_s, duration_s = stream.submit_s.tolist(), stream.duration_s.tolist()
@@ -68,17 +73,62 @@ def replay(
             event += 1
         job_id, keys = stream.job_ids[job], stream.keys[job]
         if wanted_list[job]:
-            matrix[row, :statistics] = state.statistics_at(job_id, keys, now)
-            row += 1
+            seen.add(job_id, keys, now)
+            if len(seen) == _BLOCK:
+                matrix[rows : rows + _BLOCK, :statistics] = seen.take()
+                rows += _BLOCK
         if now <= until_s:
             state.submit(job_id, keys, now)
         if job % 5_000 == 0:
             progress(job, jobs, "reading the log in the order of time")
+    matrix[rows:, :statistics] = seen.take()
     while event < events:
         _happen(state, stream, duration_s, kinds[event], whose[event], times[event])
         event += 1
     progress(jobs, jobs, "reading the log in the order of time")
     return matrix
+
+
+class _Seen:
+    """What was known of jobs' keys when each was submitted; their features are computed later, together."""
+
+    def __init__(self, state: DurationFeatureState) -> None:
+        self._state = state
+        self._flights = state.layout.flights.tolist()
+        self._numbers: list[bytes] = []
+        self._is_newest: list[list[bool]] = []
+        self._time_s: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._time_s)
+
+    def add(self, job_id: str, keys: Sequence[str | None], time_s: float) -> None:
+        """Note what is known of a job's keys now."""
+        statistics = [
+            None if key is None else table.get(key)
+            for key, table in zip(keys, self._state.tables, strict=True)
+        ]
+        self._numbers.append(b"".join([NOTHING_KNOWN if one is None else one.numbers for one in statistics]))
+        newest = [statistics[level] for level in self._flights]
+        self._is_newest.append([one is not None and one.submit_id == job_id for one in newest])
+        self._time_s.append(time_s)
+
+    def take(self) -> NDArray[np.float64]:
+        """The statistics of the jobs noted, shape (jobs, features), which are forgotten then."""
+        state, levels, jobs = self._state, len(self._state.levels), len(self)
+        numbers = np.frombuffer(b"".join(self._numbers)).reshape(jobs, levels, NUMBERS)
+        is_newest = np.array(self._is_newest, dtype=np.bool_).reshape(jobs, len(self._flights)).T
+        found = KeyColumns(
+            state.layout,
+            numbers.transpose(2, 1, 0).reshape(NUMBERS, levels * jobs),
+            np.arange(levels * jobs).reshape(levels, jobs),
+            is_newest,
+            np.array(self._time_s),
+            state.settings.half_life_s,
+            state.settings.prior_jobs,
+        ).statistics()
+        self._numbers, self._is_newest, self._time_s = [], [], []
+        return found.T
 
 
 def _happen(

@@ -3,9 +3,12 @@ end.
 """
 
 import math
+from array import array
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucid_models.model_format import MAX_ITEMS, Fields
 
@@ -26,28 +29,51 @@ _COLUMNS = {
     "submit_s": (-_MOST, _MOST),
     "earlier_submit_s": (-_MOST, _MOST),
 }
+# Places in a key's numbers: the columns that are saved, the running jobs and when the oldest of them started
+# (NaN: none runs), the last run times (logarithms, the newest at the end; NaN before there were so many).
+COUNT, WEIGHT, LOG_SUM, SQUARE_SUM, RAW_SUM, SOFT_MEAN, TIME, SUBMIT, EARLIER_SUBMIT = range(len(_COLUMNS))
+RUNNING, OLDEST_START, FIRST_RECENT = range(len(_COLUMNS), len(_COLUMNS) + 3)
+NUMBERS = FIRST_RECENT + RECENT
+_NEW_KEY = array("d", [0.0] * TIME + [NEVER_S] * 3 + [0.0, math.nan] + [math.nan] * RECENT)
+# What is known of a key of which nothing is.
+NOTHING_KNOWN = _NEW_KEY.tobytes()
 
 
 class KeyStatistics:
-    """Time-decayed sums as of `time_s`, the last run times (logarithms, newest last), the last submissions,
-    the running jobs.
+    """Time-decayed sums as of a moment, the last run times, the last submissions, the running jobs.
+
+    The `numbers` lie side by side, so that those of many keys are columns at once (`key_columns`).
     """
 
-    __slots__ = (*_COLUMNS, "recent", "running", "submit_id")
+    __slots__ = ("_running", "numbers", "submit_id")
 
     def __init__(self) -> None:
-        self.count = 0
-        self.weight = self.log_sum = self.square_sum = self.raw_sum = 0.0
-        self.soft_mean = 0.0
-        self.recent: list[float] = []
-        self.time_s = self.submit_s = self.earlier_submit_s = NEVER_S
+        self.numbers = _NEW_KEY[:]
         self.submit_id = ""
-        self.running: dict[str, float] = {}
+        self._running: dict[str, float] = {}  # job -> start (s), in the order in which the starts were told
+
+    @property
+    def count(self) -> int:
+        """How many jobs ended."""
+        return int(self.numbers[COUNT])
 
     def submitted(self, job_id: str, time_s: float) -> None:
         """A job of this key was submitted."""
         if job_id != self.submit_id:
-            self.earlier_submit_s, self.submit_s, self.submit_id = self.submit_s, time_s, job_id
+            numbers = self.numbers
+            numbers[EARLIER_SUBMIT], numbers[SUBMIT] = numbers[SUBMIT], time_s
+            self.submit_id = job_id
+
+    def started(self, job_id: str, time_s: float) -> None:
+        """A job of this key started; one that starts again is the youngest."""
+        self._running.pop(job_id, None)
+        self._running[job_id] = time_s
+        self._note_running()
+
+    def stopped(self, job_id: str) -> None:
+        """A job runs no longer, if it did."""
+        if self._running.pop(job_id, None) is not None:
+            self._note_running()
 
     def ended(
         self,
@@ -59,72 +85,48 @@ class KeyStatistics:
         soft_weight: float,
     ) -> None:
         """A job of this key ended: decay what is known to `time_s` and add its run time."""
-        if self.count:
-            elapsed = time_s - self.time_s
+        numbers = self.numbers
+        if numbers[COUNT]:
+            elapsed = time_s - numbers[TIME]
             decay = math.exp2(-elapsed / half_life_s) if elapsed > 0 else 1.0
-            self.weight = self.weight * decay + 1.0
-            self.log_sum = self.log_sum * decay + logarithm
-            self.square_sum = self.square_sum * decay + logarithm * logarithm
-            self.raw_sum = self.raw_sum * decay + duration_s
-            self.soft_mean += soft_weight * (logarithm - self.soft_mean)
+            numbers[WEIGHT] = numbers[WEIGHT] * decay + 1.0
+            numbers[LOG_SUM] = numbers[LOG_SUM] * decay + logarithm
+            numbers[SQUARE_SUM] = numbers[SQUARE_SUM] * decay + logarithm * logarithm
+            numbers[RAW_SUM] = numbers[RAW_SUM] * decay + duration_s
+            numbers[SOFT_MEAN] += soft_weight * (logarithm - numbers[SOFT_MEAN])
+            if elapsed > 0:
+                numbers[TIME] = time_s
         else:
-            self.weight, self.log_sum, self.square_sum = 1.0, logarithm, logarithm * logarithm
-            self.raw_sum = duration_s
-            self.soft_mean = logarithm
-        self.recent.append(logarithm)
-        if len(self.recent) > RECENT:
-            del self.recent[0]
-        self.count += 1
-        self.time_s = max(self.time_s, time_s)
-        self.running.pop(job_id, None)
-
-    @property
-    def last(self) -> float:
-        """The last run time (logarithm); only after a job ended."""
-        return self.recent[-1]
-
-    def last_two(self) -> float:
-        """Mean of the last two run times (logarithms); only after a job ended."""
-        return 0.5 * (self.recent[-1] + self.recent[-min(2, len(self.recent))])
-
-    def median(self) -> float:
-        """Median of the last RECENT run times (logarithms); only after a job ended."""
-        ordered = sorted(self.recent)
-        middle, odd = divmod(len(ordered), 2)
-        return ordered[middle] if odd else 0.5 * (ordered[middle - 1] + ordered[middle])
-
-    def spread(self) -> float:
-        """Standard deviation of log run time; NaN below two jobs."""
-        if self.count < 2:
-            return math.nan
-        mean = self.log_sum / self.weight
-        return math.sqrt(max(self.square_sum / self.weight - mean * mean, 0.0))
-
-    def flight(self, job_id: str, time_s: float) -> tuple[float, float, float]:
-        """log(1 + running jobs), log(1 + age of the oldest) and log(1 + time since another job's
-        submission).
-        """
-        running = len(self.running)
-        oldest = math.nan
-        if running:
-            # Starts are observed in the order of time, so the first is the oldest.
-            oldest = math.log1p(max(time_s - next(iter(self.running.values())), 0.0))
-        since = self.earlier_submit_s if self.submit_id == job_id else self.submit_s
-        gap = math.log1p(max(time_s - since, 0.0)) if since > NEVER_S else math.nan
-        return math.log1p(running), oldest, gap
+            numbers[WEIGHT], numbers[LOG_SUM], numbers[SQUARE_SUM] = 1.0, logarithm, logarithm * logarithm
+            numbers[RAW_SUM] = duration_s
+            numbers[SOFT_MEAN] = logarithm
+            numbers[TIME] = max(NEVER_S, time_s)
+        numbers[COUNT] += 1.0
+        del numbers[FIRST_RECENT]
+        numbers.append(logarithm)
+        if self._running:
+            self.stopped(job_id)
 
     def latest_s(self) -> float:
         """When the key was last heard of."""
-        return max(self.time_s, self.submit_s)
+        return max(self.numbers[TIME], self.numbers[SUBMIT])
+
+    def is_running(self) -> bool:
+        """Whether a job of this key runs."""
+        return bool(self._running)
 
     def copy(self) -> "KeyStatistics":
         """An independent copy."""
         twin = KeyStatistics()
-        for name in (*_COLUMNS, "submit_id"):
-            setattr(twin, name, getattr(self, name))
-        twin.recent = list(self.recent)
-        twin.running = dict(self.running)
+        twin.numbers = self.numbers[:]
+        twin.submit_id = self.submit_id
+        twin._running = dict(self._running)
         return twin
+
+    def _note_running(self) -> None:
+        # Starts are observed in the order of time, so the first is the oldest.
+        self.numbers[RUNNING] = len(self._running)
+        self.numbers[OLDEST_START] = next(iter(self._running.values()), math.nan)
 
 
 LevelTable = dict[str, KeyStatistics]
@@ -134,21 +136,32 @@ def forget_oldest(table: LevelTable, most: int) -> list[str]:
     """Drop the least recently updated keys beyond `most`, and return them; a key with running jobs stays."""
     if len(table) <= most:
         return []
-    ranked = sorted(table, key=lambda key: (not table[key].running, -table[key].latest_s(), key))
-    dropped = [key for key in ranked[most:] if not table[key].running]
+    ranked = sorted(table, key=lambda key: (not table[key].is_running(), -table[key].latest_s(), key))
+    dropped = [key for key in ranked[most:] if not table[key].is_running()]
     for key in dropped:
         del table[key]
     return dropped
 
 
+def numbers_of(statistics: Iterable[KeyStatistics | None]) -> NDArray[np.float64]:
+    """The numbers of keys in columns, shape (NUMBERS, keys); None: a key of which nothing is known."""
+    rows = b"".join([NOTHING_KNOWN if one is None else one.numbers for one in statistics])
+    columns: NDArray[np.float64] = np.frombuffer(rows).reshape(-1, NUMBERS).T
+    return columns
+
+
 def write_level(table: LevelTable) -> dict[str, Any]:
     """A level's table as columns, in the order of keys."""
     keys = sorted(table)
+    numbers = numbers_of(table[key] for key in keys)
+    recent = numbers[FIRST_RECENT:].T
+    columns = {name: numbers[place].tolist() for place, name in enumerate(_COLUMNS)}
     return {
         "keys": keys,
         "submit_id": [table[key].submit_id for key in keys],
-        "recent": [logarithm for key in keys for logarithm in table[key].recent],
-        **{name: [getattr(table[key], name) for key in keys] for name in _COLUMNS},
+        "recent": recent[~np.isnan(recent)].tolist(),
+        **columns,
+        "count": numbers[COUNT].astype(np.int64).tolist(),
     }
 
 
@@ -156,24 +169,26 @@ def read_level(fields: Fields, most: int) -> LevelTable:
     """Read what `write_level` wrote; raises CorruptModelError."""
     keys = fields.texts("keys", unique=True)
     submit_ids = fields.texts("submit_id")
-    columns = {name: fields.numbers(name, *bounds).tolist() for name, bounds in _COLUMNS.items()}
+    columns = {name: fields.numbers(name, *bounds) for name, bounds in _COLUMNS.items()}
     for name, size in (("submit_id", len(submit_ids)), *((name, len(columns[name])) for name in _COLUMNS)):
         if size != len(keys):
             raise fields.fail(name, f"has {size} entries for {len(keys)} keys")
-    kept = np.minimum(np.array(columns["count"]), RECENT).astype(np.intp)
-    recent = fields.numbers("recent", 0.0, 50.0, most=RECENT * MAX_ITEMS).tolist()
+    columns["count"] = np.floor(columns["count"])
+    contradicted = (columns["count"] > 0) & ~(columns["weight"] >= 0.5)
+    if contradicted.any():
+        key = keys[int(contradicted.argmax())]
+        raise fields.fail("count", f"and weight of the key {key!r} contradict each other")
+    kept = np.minimum(columns["count"], RECENT).astype(np.intp)
+    recent = fields.numbers("recent", 0.0, 50.0, most=RECENT * MAX_ITEMS)
     if len(recent) != kept.sum():
         raise fields.fail("recent", f"has {len(recent)} entries, the counts ask for {kept.sum()}")
-    ends = np.cumsum(kept).tolist()
+    numbers = np.tile(np.array(_NEW_KEY), (len(keys), 1))
+    numbers[:, : len(_COLUMNS)] = np.stack(list(columns.values()), axis=1)
+    # The newest at the end: a key with fewer run times has none before them.
+    numbers[:, FIRST_RECENT:][np.arange(RECENT) >= RECENT - kept[:, None]] = recent
     table: LevelTable = {}
-    for position, key in enumerate(keys):
-        statistics = KeyStatistics()
-        for name in _COLUMNS:
-            setattr(statistics, name, columns[name][position])
-        statistics.count = int(statistics.count)
-        statistics.submit_id = submit_ids[position]
-        statistics.recent = recent[ends[position] - int(kept[position]) : ends[position]]
-        if statistics.count < 0 or (statistics.count and not statistics.weight >= 0.5):
-            raise fields.fail("count", f"and weight of the key {key!r} contradict each other")
-        table[key] = statistics
+    for key, submit_id, row in zip(keys, submit_ids, numbers, strict=True):
+        statistics = table[key] = KeyStatistics()
+        statistics.numbers = array("d", row.tobytes())
+        statistics.submit_id = submit_id
     return table

@@ -22,11 +22,8 @@ from foundation.progress import Progress, silent
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
 from lucid_models.duration.bucket_choice import choose_buckets
-from lucid_models.duration.features import (
-    FACTS,
-    DurationFeatureSettings,
-    DurationFeatureState,
-)
+from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
+from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationScorer, ResidualQuantiles
 from lucid_models.duration.tables import (

@@ -14,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.duration.features import DurationFeatureState
-from lucid_models.duration.key_statistics import NEVER_S, KeyStatistics
+from lucid_models.duration.key_columns import SUMS, last_runs, log_counts, shrunk
+from lucid_models.duration.key_statistics import (
+    EARLIER_SUBMIT,
+    NEVER_S,
+    OLDEST_START,
+    RUNNING,
+    SUBMIT,
+    TIME,
+    KeyStatistics,
+    numbers_of,
+)
 from lucid_models.duration.step_functions import StepFunctions
 
 Floats = NDArray[np.float64]
@@ -30,13 +40,12 @@ FEATURES = (*STILL, *MOVING)
 _MEANS, _SPANS = slice(len(STILL), len(STILL) + 2), slice(len(STILL) + 2, None)
 
 _FIRST_CAPACITY = 64
-_LEAST_WEIGHT = 1e-12
 # What is kept of a key's statistics: the features that stand still, and what the others are made of (the
 # decayed sums and their time; the start of the oldest running job, the last two submissions).
+_KEPT = (*SUMS, TIME, OLDEST_START, SUBMIT, EARLIER_SUBMIT)
 _SUMS = slice(len(STILL), len(STILL) + 3)
 _WEIGHT, _TIME = len(STILL), len(STILL) + 3
 _SINCE = slice(len(STILL) + 4, len(STILL) + 7)
-_UNKNOWN = [math.nan] * 5 + [0.0] * 6 + [math.nan] * 3
 
 
 class _LevelKeys:
@@ -90,7 +99,7 @@ class KeyRows:
 
     def __init__(self, state: DurationFeatureState, functions: StepFunctions) -> None:
         self._state, self._functions = state, functions
-        self._depths = _by_depth(state.parents)
+        self._depths = _by_depth(state.layout.parents)
         in_rows = [position for depth in self._depths for position in depth]
         self._levels = [_LevelKeys(in_rows.index(at) * _FIRST_CAPACITY) for at in range(len(in_rows))]
         self._changes = state.watch()
@@ -100,7 +109,7 @@ class KeyRows:
         self.scores = np.zeros((rows, 2))
         self.pair_bins = np.zeros((len(FEATURES), rows), dtype=np.intp)
         self._parents = np.zeros(rows, dtype=np.intp)
-        self._numbers = np.zeros((len(_UNKNOWN), rows))
+        self._numbers = np.zeros((len(STILL) + len(_KEPT), rows))
         # A row that is in use is looked up because it is stale; one that is not never is.
         self._low, self._high = np.full((2, rows), -np.inf), np.full((2, rows), np.inf)  # of the means
         self._until_s = np.full(rows, np.inf)  # when the first time span passes an edge
@@ -114,7 +123,7 @@ class KeyRows:
     def use(self, keys: Sequence[str | None]) -> list[int]:
         """The rows of a job's keys, in each level counted from its first; one more job uses them."""
         rows: list[int] = []
-        for key, level, parent in zip(keys, self._levels, self._state.parents, strict=True):
+        for key, level, parent in zip(keys, self._levels, self._state.layout.parents, strict=True):
             above = rows[parent] if parent >= 0 else 0
             row = level.use(above if key is None else key)
             if row == level.capacity:
@@ -149,22 +158,22 @@ class KeyRows:
     def _refresh(self, serials: Mapping[str, int]) -> list[int]:
         """Take the statistics of the stale rows, and return these."""
         rows: list[int] = []
-        numbers: list[list[float]] = []
-        newest: list[int] = []
+        stale: list[KeyStatistics | None] = []
         for level, heard, table in zip(self._levels, self._changes, self._state.tables, strict=True):
             row_of = level.row_of
             level.stale.update([row_of[key] for key in heard if key in row_of])
             heard.clear()
             for row in level.stale:
                 key = level.keys[row]
-                statistics = table.get(key) if isinstance(key, str) else None
+                stale.append(table.get(key) if isinstance(key, str) else None)
                 rows.append(level.first + row)
-                numbers.append(_UNKNOWN if statistics is None else _numbers(statistics))
-                newest.append(-1 if statistics is None else serials.get(statistics.submit_id, -1))
             level.stale.clear()
         if rows:
-            self._numbers[:, rows] = np.array(numbers).T
-            self.newest[rows] = newest
+            numbers = numbers_of(stale)
+            self._numbers[:, rows] = np.concatenate(
+                [last_runs(numbers), log_counts(numbers[RUNNING, None]), numbers.take(_KEPT, axis=0)]
+            )
+            self.newest[rows] = [-1 if one is None else serials.get(one.submit_id, -1) for one in stale]
         return rows
 
     def _means(self, at_s: float) -> Floats:
@@ -173,22 +182,14 @@ class KeyRows:
         Shape (2, rows).
         """
         prior_jobs, half_life_s = self._state.settings.prior_jobs, self._state.settings.half_life_s
-        nothing = self._numbers[_WEIGHT] == 0
+        ended = self._numbers[_WEIGHT] > 0
         sums = self._numbers[_SUMS] * np.exp2(np.minimum(self._numbers[_TIME] - at_s, 0.0) / half_life_s)
-        # A key's job is a job of every level above: they know something together, or nothing.
-        sums[0, self._levels[0].capacity :] += prior_jobs
-        weight = np.maximum(sums[0], _LEAST_WEIGHT)
-        means = np.full((2, weight.size), np.nan)
+        means = np.full((2, ended.size), np.nan)
         for depth, positions in enumerate(self._depths):
             last = self._levels[positions[-1]]
             here = slice(self._levels[positions[0]].first, last.first + len(last.keys))
-            own, above = sums[1:, here], means[:, here]
-            if depth:
-                above = means.take(self._parents[here], axis=1)
-                own += prior_jobs * above
-            own /= weight[here]
-            np.copyto(own, above, where=nothing[here])
-            means[:, here] = own
+            above = means.take(self._parents[here], axis=1) if depth else None
+            means[:, here] = shrunk(sums[:, here], above, ended[here], prior_jobs)
         known = means[1] > 0
         np.log(means[1], out=means[1], where=known)
         means[1, ~known] = np.nan
@@ -198,6 +199,7 @@ class KeyRows:
         """Score these rows anew; returns those whose bins in pairs changed."""
         numbers = self._numbers.take(rows, axis=1)
         since_s = numbers[_SINCE]
+        since_s[since_s <= NEVER_S] = np.nan
         spans = np.log1p(np.maximum(at_s - since_s, 0.0))
         values = np.concatenate([numbers[: len(STILL)], means.take(rows, axis=1), spans])
         features = self._level_of.take(rows) * len(FEATURES) + np.arange(len(FEATURES))[:, None]
@@ -253,34 +255,3 @@ def with_room(columns: NDArray[Any], at: int, more: int, fill: float = 0) -> NDA
     """The same columns, and from `at` on so many more that hold `fill`."""
     room = np.full((*columns.shape[:-1], more), fill, dtype=columns.dtype)
     return np.concatenate([columns[..., :at], room, columns[..., at:]], axis=-1)
-
-
-def _numbers(statistics: KeyStatistics) -> list[float]:
-    ended = statistics.count > 0
-    known = (
-        [
-            statistics.soft_mean,
-            statistics.last,
-            statistics.last_two(),
-            statistics.median(),
-            statistics.spread(),
-        ]
-        if ended
-        else [math.nan] * 5
-    )
-    return [
-        *known,
-        math.log1p(statistics.count),
-        math.log1p(len(statistics.running)),
-        statistics.weight,
-        statistics.log_sum,
-        statistics.raw_sum,
-        statistics.time_s if ended else 0.0,
-        next(iter(statistics.running.values())) if statistics.running else math.nan,
-        _or_missing(statistics.submit_s),
-        _or_missing(statistics.earlier_submit_s),
-    ]
-
-
-def _or_missing(time_s: float) -> float:
-    return time_s if time_s > NEVER_S else math.nan

@@ -55,13 +55,15 @@ class QueueScorer:
 
     def add(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         """Jobs begin to wait; raises BadInputError for an id that waits already."""
-        for job in jobs:
+        told = list(jobs)
+        read = zip(told, self.state.keys_of_all(told), self.state.facts_of_all(told).tolist(), strict=True)
+        for job, keys, facts in read:
             job_id = str(job.get("job_id"))
             if job_id in self._place:
                 raise BadInputError(f"Job {job_id!r} is in the queue already.", remedy="Remove it first.")
             place = len(self.job_ids)
-            score, bins = self._head.score_facts(self.state.facts_of(job))
-            self._jobs.put(place, self._keys.use(self.state.keys_of(job)), score, bins, self._added)
+            score, bins = self._head.score_facts(facts)
+            self._jobs.put(place, self._keys.use(keys), score, bins, self._added)
             self._serials[job_id] = self._added
             self._added += 1
             self.job_ids.append(job_id)

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.amounts import Scale, counted, human_duration, logarithmic_mean, moves, time_ago
-from lucid_models.duration.features import LEVELS, DurationFeatureState
+from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, number_or_nan, text_or_none
+from lucid_models.duration.key_statistics import LOG_SUM, TIME, WEIGHT
+from lucid_models.duration.levels import LEVELS
 
 # A sentence names the largest parts of an estimate, from this share of it on; what is left is told as one.
 _WORTH_NAMING = 0.03
@@ -177,11 +179,12 @@ def _closest_history(
         statistics = None if key is None else table.get(key)
         if key is None or statistics is None or not statistics.count:
             continue
-        decay = math.exp2(min(statistics.time_s - time_s, 0.0) / state.settings.half_life_s)
-        own = statistics.weight * decay > state.settings.prior_jobs
+        numbers = statistics.numbers
+        decay = math.exp2(min(numbers[TIME] - time_s, 0.0) / state.settings.half_life_s)
+        own = numbers[WEIGHT] * decay > state.settings.prior_jobs
         if not own and finest is not None:
             continue
-        usual = statistics.log_sum / statistics.weight if statistics.weight > 0 else statistics.last
+        usual = numbers[LOG_SUM] / numbers[WEIGHT] if numbers[WEIGHT] > 0 else numbers[-1]
         subject, plural = _subject(level, key)
         history = KeyHistory(
             level,
@@ -189,8 +192,8 @@ def _closest_history(
             plural,
             statistics.count,
             math.exp(min(usual, 50.0)),
-            math.exp(min(statistics.last, 50.0)),
-            max(time_s - statistics.time_s, 0.0),
+            math.exp(min(numbers[-1], 50.0)),
+            max(time_s - numbers[TIME], 0.0),
         )
         if own:
             return history

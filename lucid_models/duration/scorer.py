@@ -102,8 +102,8 @@ class DurationScorer:
         """
         if not jobs:
             return []
-        keys = [self.state.keys_of(job) for job in jobs]
-        rows = self._features(jobs, keys, at_s)
+        keys = self.state.keys_of_all(jobs)
+        rows = self.features(jobs, at_s)
         p50, p90, mean = self.estimate_rows(rows)
         reasons = duration_reasons(self.state, self.log_head, jobs, keys, rows, p50, at_s)
         return [
@@ -113,21 +113,14 @@ class DurationScorer:
 
     def predict(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
         """P50 of each job in seconds, shape (jobs,); what a queue is ordered by."""
+        rows, head = self.features(jobs, at_s), self.log_head
         if len(jobs) <= FEW_JOBS:
-            state, head = self.state, self.log_head
-            return self.p50_of(np.array([head.score_one(state.features(job, at_s)) for job in jobs]))
-        return self.p50_of(self.log_head.score(self.features(jobs, at_s)))
+            return self.p50_of(np.array([head.score_one(row) for row in rows.tolist()]))
+        return self.p50_of(head.score(rows))
 
     def features(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
         """Feature matrix, shape (jobs, features)."""
-        return self._features(jobs, [self.state.keys_of(job) for job in jobs], at_s)
-
-    def _features(
-        self, jobs: Sequence[Mapping[str, Any]], keys: Sequence[Sequence[str | None]], at_s: float | None
-    ) -> NDArray[np.float64]:
-        features = self.state.features_of_keys
-        rows = [features(job, known, at_s) for job, known in zip(jobs, keys, strict=True)]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.state.names))
+        return self.state.known_of(jobs, at_s).features()
 
     def estimate_rows(
         self, rows: NDArray[np.float64]

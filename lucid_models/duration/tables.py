@@ -9,9 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
-from lucid_models.duration.features import FACTS, LEVELS, DurationFeatureState
+from lucid_models.duration.features import DurationFeatureState
+from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.job_replay import JobStream
+from lucid_models.duration.levels import LEVELS
 
 _TEXT = ("job_id", "virtual_cluster", "user", "name", "job_type")
 _NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
@@ -66,11 +68,10 @@ def job_stream(jobs: pd.DataFrame, state: DurationFeatureState) -> JobStream:
     waited = np.nan_to_num(_numbers(jobs, "queuing_delay_s"), nan=0.0)
     begun = np.where(np.isnan(start), submit + np.maximum(waited, 0.0), start)
     mappings = job_mappings(jobs)
-    facts = np.array([state.facts_of(job) for job in mappings], dtype=np.float64)
     return JobStream(
         [str(job["job_id"]) for job in mappings],
-        [state.keys_of(job) for job in mappings],
-        facts.reshape(len(mappings), len(state.facts)),
+        state.keys_of_all(mappings),
+        state.facts_of_all(mappings),
         submit,
         start,
         np.where(np.isnan(end), begun + duration, end),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lucid_models.amounts import human_duration
-from lucid_models.duration.features import LEVELS
+from lucid_models.duration.levels import LEVELS
 from lucid_models.throughput.features import LEVEL
 
 _STATISTICS = {

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.amounts import human_duration
-from lucid_models.duration.features import FACTS, LEVELS, DurationFeatureState
+from lucid_models.duration.features import DurationFeatureState
+from lucid_models.duration.job_columns import FACTS
+from lucid_models.duration.levels import LEVELS
 from lucid_models.duration.model import job_mappings
 from lucid_models.duration.reasons import account_for_duration
 

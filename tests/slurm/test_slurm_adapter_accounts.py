@@ -26,7 +26,9 @@ from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm import accounting
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.control import PRIORITIES
-from lucid_models.duration.features import FACTS, LEVELS, DurationFeatureState
+from lucid_models.duration.features import DurationFeatureState
+from lucid_models.duration.job_columns import FACTS
+from lucid_models.duration.levels import LEVELS
 from tests.slurm.adapter_jobs import FULL, ODD, runs, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, skip_without_slurm
 from tests.slurm.private_slurm import SEARCH_PATH, Node, Partition, PrivateSlurm, short_folder
@@ -121,7 +123,7 @@ def test_a_job_is_the_same_before_it_runs_and_in_the_log_that_models_learn_from(
         row["submit_time_s"] = row["submit_time"].timestamp()
         for job in (waiting[job_id], ended[job_id].job):
             assert state.keys_of(job.facts()) == state.keys_of(row), name
-            assert repr(state.facts_of(job.facts())) == repr(state.facts_of(row)), name
+            assert repr(state.facts_of_all([job.facts()])) == repr(state.facts_of_all([row])), name
             assert job.submit_time_s == row["submit_time_s"]
         assert ended[job_id].state == row["state"] == "COMPLETED"
         assert ended[job_id].duration_s == row["duration_s"]

@@ -1,0 +1,173 @@
+"""Statistics of the keys of many jobs worked out as columns: the one form in which features are computed.
+
+What is known of a key stands in one row of numbers (`key_statistics`); a job reads the rows of its keys, one
+a level. What is the same for all jobs of a key is worked out once a key, the rest once a job and level.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucid_models.duration.key_statistics import (
+    COUNT,
+    EARLIER_SUBMIT,
+    FIRST_RECENT,
+    LOG_SUM,
+    NEVER_S,
+    OLDEST_START,
+    RAW_SUM,
+    RECENT,
+    RUNNING,
+    SOFT_MEAN,
+    SQUARE_SUM,
+    SUBMIT,
+    TIME,
+    WEIGHT,
+)
+from lucid_models.duration.levels import FeatureLayout
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+# The sums that fade with time.
+SUMS = (WEIGHT, LOG_SUM, RAW_SUM)
+# Below this weight a key's own history has faded; it keeps the division defined.
+_LEAST_WEIGHT = 1e-12
+
+
+def exactly(function: Callable[[float], float], values: Floats) -> Floats:
+    """A function of `math`, value by value: NumPy's own may differ in the last bit, by processor."""
+    found = np.fromiter(map(function, values.ravel().tolist()), np.float64, values.size)
+    return found.reshape(values.shape)
+
+
+def exactly_where(known: NDArray[np.bool_], function: Callable[[float], float], values: Floats) -> Floats:
+    """`exactly` of the values that are known; NaN for the others."""
+    found = np.full(values.shape, np.nan)
+    found[known] = exactly(function, values[known])
+    return found
+
+
+def log_counts(counts: Floats) -> Floats:
+    """log(1 + each count)."""
+    found = np.zeros(counts.shape)
+    some = counts > 0
+    found[some] = exactly(math.log1p, counts[some])
+    return found
+
+
+def last_runs(numbers: Floats) -> Floats:
+    """What the last run times of keys say, shape (6, keys).
+
+    The fast moving mean, the last run time, the mean of the last two, the median of the last RECENT, the
+    standard deviation (logarithms all; NaN where no job ended, and a deviation of one), and log(1 + jobs).
+    """
+    count = numbers[COUNT]
+    soft_mean, spread = np.where(count > 0, numbers[SOFT_MEAN], np.nan), np.full(count.size, np.nan)
+    recent = numbers[FIRST_RECENT:]
+    last = recent[-1]
+    last_two = 0.5 * (last + np.where(count > 1, recent[-2], last))
+    ordered = np.sort(recent, axis=0)  # missing ones come last
+    kept = np.clip(count, 1, RECENT).astype(np.intp)
+    keys = np.arange(count.size)
+    median = 0.5 * (ordered[(kept - 1) // 2, keys] + ordered[kept // 2, keys])
+    several = count > 1
+    weight, log_sum, square_sum = numbers[[WEIGHT, LOG_SUM, SQUARE_SUM]][:, several]
+    mean = log_sum / weight
+    spread[several] = np.sqrt(np.maximum(square_sum / weight - mean * mean, 0.0))
+    return np.stack([soft_mean, last, last_two, median, spread, log_counts(count)])
+
+
+def shrunk(sums: Floats, above: Floats | None, known: NDArray[np.bool_], prior_jobs: float) -> Floats:
+    """Means of log run time and of run time, shape (2, keys), from decayed `sums` of weight, log run time and
+    run time.
+
+    They lean on the means `above` (None: no level is), which stand in where nothing is `known`. A key's job
+    is a job of every level above: these know something where it does.
+    """
+    if above is None:
+        means = sums[1:] / np.maximum(sums[0], _LEAST_WEIGHT)
+        return np.where(known, means, np.nan)
+    weight = np.maximum(sums[0] + prior_jobs, _LEAST_WEIGHT)
+    return np.where(known, (sums[1:] + prior_jobs * above) / weight, above)
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """What is known of the keys of jobs at a moment of each job.
+
+    `numbers` (NUMBERS, keys); `rows` (levels, jobs) are the keys of a job in it; `is_newest` (flight levels,
+    jobs) tells where the job itself is the last one submitted of its key; `time_s` (jobs,).
+    """
+
+    layout: FeatureLayout
+    numbers: Floats
+    rows: Rows
+    is_newest: NDArray[np.bool_]
+    time_s: Floats
+    half_life_s: float
+    prior_jobs: float
+
+    def statistics(self) -> Floats:
+        """The features of all levels, shape (features, jobs)."""
+        layout = self.layout
+        result = np.empty((len(layout.names), self.time_s.size))
+        result[layout.means] = self._means()
+        result[layout.soft_means] = self._soft_means()
+        fine = self.rows[layout.fine]
+        first = fine.min() if fine.size else 0  # the fine levels are the last ones
+        result[layout.last_runs] = last_runs(self.numbers[:, first:])[1:].take(fine - first, axis=1)
+        result[layout.in_flight] = self._in_flight()
+        return result
+
+    def decay(self) -> Floats:
+        """By how much what each key knew has faded, shape (levels, jobs); 0 where no job ended."""
+        known = self.ended()
+        elapsed = np.minimum(self.numbers[TIME].take(self.rows) - self.time_s, 0.0) / self.half_life_s
+        found = np.zeros(known.shape)
+        found[known] = exactly(math.exp2, elapsed[known])
+        return found
+
+    def ended(self) -> NDArray[np.bool_]:
+        """Whether a job of the key ended, shape (levels, jobs)."""
+        counts: Floats = self.numbers[COUNT].take(self.rows)
+        return counts > 0
+
+    def _means(self) -> Floats:
+        """Shrunk means of log run time and of run time (its logarithm), shape (2, levels, jobs)."""
+        known = self.ended()
+        sums = self.numbers[list(SUMS)].take(self.rows, axis=1) * self.decay()
+        means = np.empty((2, *known.shape))
+        for level, parent in enumerate(self.layout.parents):
+            above = means[:, parent] if parent >= 0 else None
+            means[:, level] = shrunk(sums[:, level], above, known[level], self.prior_jobs)
+        raw = means[1]
+        logarithms = exactly_where(known & (raw > 0), math.log, raw)
+        for level, parent in enumerate(self.layout.parents):
+            if parent >= 0:
+                np.copyto(logarithms[level], logarithms[parent], where=~known[level])
+        means[1] = logarithms
+        return means
+
+    def _soft_means(self) -> Floats:
+        found: Floats = np.where(self.numbers[COUNT] > 0, self.numbers[SOFT_MEAN], np.nan).take(self.rows)
+        return found
+
+    def _in_flight(self) -> Floats:
+        """log(1 + running jobs), log(1 + age of the oldest) and log(1 + time since another job's submission),
+        shape (3, flight levels, jobs).
+        """
+        rows = self.rows[self.layout.flights]
+        running = log_counts(self.numbers[RUNNING]).take(rows)
+        oldest_s = self.numbers[OLDEST_START].take(rows)
+        since_s = np.where(
+            self.is_newest, self.numbers[EARLIER_SUBMIT].take(rows), self.numbers[SUBMIT].take(rows)
+        )
+        ages = [
+            exactly_where(known, math.log1p, np.maximum(self.time_s - moment, 0.0))
+            for moment, known in ((oldest_s, ~np.isnan(oldest_s)), (since_s, since_s > NEVER_S))
+        ]
+        return np.stack([running, *ages])
