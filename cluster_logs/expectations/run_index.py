@@ -4,10 +4,10 @@ Great Expectations' own index fills its tables with a script from another host; 
 """
 
 import json
-from html import escape
 from pathlib import Path
 
 from cluster_logs.expectations.suite import Severity
+from foundation.html_pages import render_page
 
 # Older runs keep their pages; the list stops here.
 _MOST_RUNS = 200
@@ -20,23 +20,11 @@ def write_run_index(results_dir: Path, pages_dir: Path, target: Path) -> None:
     """
     found = sorted(results_dir.rglob("*.json"), key=lambda path: (path.parent.name, path.name), reverse=True)
     rows = [_row(path, results_dir, pages_dir, target.parent) for path in found[:_MOST_RUNS]]
-    target.write_text(
-        "<!doctype html><html lang=en><head><meta charset=utf-8><title>Validation runs</title><style>"
-        "body{font:15px/1.5 sans-serif;margin:2rem;color:#222;background:#fff}"
-        "table{border-collapse:collapse}"
-        "th,td{border:1px solid #ccc;padding:.3rem .6rem;text-align:left}"
-        ".passed{color:#1a7f37}.set-aside{color:#9a6700}.failed{color:#b42318;font-weight:bold}"
-        "</style></head><body><h1>Validation runs</h1>"
-        "<p>Rows set aside are in quarantine, under the name of the expectation. "
-        "A failed table stopped the run.</p>"
-        "<table><tr><th>Time (UTC)<th>Table<th>Outcome<th>Failed expectations</tr>"
-        + "".join(rows)
-        + "</table></body></html>\n",
-        encoding="utf-8",
-    )
+    page = render_page("cluster_logs.expectations", "runs.html", title="Validation runs", runs=rows)
+    target.write_text(page, encoding="utf-8")
 
 
-def _row(path: Path, results_dir: Path, pages_dir: Path, base: Path) -> str:
+def _row(path: Path, results_dir: Path, pages_dir: Path, base: Path) -> dict[str, str]:
     document = json.loads(path.read_text(encoding="utf-8"))
     failed = [result["expectation_config"] for result in document["results"] if not result["success"]]
     broken = any(
@@ -52,7 +40,11 @@ def _row(path: Path, results_dir: Path, pages_dir: Path, base: Path) -> str:
     page = (pages_dir / path.relative_to(results_dir)).with_suffix(".html").relative_to(base)
     time = document["meta"]["validation_time"][:19].replace("T", " ")
     suite = document["meta"]["active_batch_definition"]["data_asset_name"]
-    return (
-        f'<tr><td>{escape(time)}<td><a href="{escape(page.as_posix())}">{escape(suite)}</a>'
-        f'<td class="{outcome}">{words}<td>{escape(names)}</tr>'
-    )
+    return {
+        "time": time,
+        "page": page.as_posix(),
+        "suite": suite,
+        "outcome": outcome,
+        "words": words,
+        "failed": names,
+    }

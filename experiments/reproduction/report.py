@@ -8,21 +8,17 @@ from io import BytesIO
 from pathlib import Path
 
 from markdown_it import MarkdownIt
+from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from experiments.reproduction.sections import Section
 from foundation.csv_files import write_csv
+from foundation.html_pages import render_page
 from foundation.markdown import markdown_frame
 
 REPORT_MD, REPORT_HTML = "report.md", "report.html"
 DPI = 90
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}"
-    "table{border-collapse:collapse;margin:1rem 0;font-size:.86rem;display:block;overflow-x:auto}"
-    "th,td{border:1px solid #ccc;padding:.25rem .5rem}th{background:#f3f3f3;text-align:left}"
-    "img{max-width:100%}code{background:#f3f3f3;padding:0 .2rem}"
-)
 
 
 @dataclass(frozen=True)
@@ -69,11 +65,7 @@ def to_html(markdown: str, title: str, pictures: Mapping[str, bytes]) -> str:
     for name, content in pictures.items():
         inline = f"data:image/png;base64,{base64.b64encode(content).decode()}"
         body = body.replace(f'src="{html.escape(name)}"', f'src="{inline}"')
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n{body}</body></html>\n"
-    )
+    return render_page("experiments.reproduction", "report.html", title=title, body=Markup(body))  # noqa: S704
 
 
 def write_report(report: Report, out_dir: Path) -> list[Path]:

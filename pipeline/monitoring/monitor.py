@@ -5,7 +5,6 @@ live estimates and forecasts beside naive rivals and validation, and decides: ok
 lake, release and time give the same report.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
-from foundation.plain_values import plain
 from foundation.progress import Progress, silent
-from lucid_models.drift import Drift
 from pipeline.monitoring.data import (
-    DataHealth,
-    MonitoredWindow,
     check_data,
     data_findings,
     monitored_window,
@@ -26,19 +21,15 @@ from pipeline.monitoring.data import (
 )
 from pipeline.monitoring.drift import drift_findings, measure_drift
 from pipeline.monitoring.errors import (
-    DurationHealth,
-    PackingHealth,
-    SeriesHealth,
     duration_health,
     packing_health,
     throughput_health,
 )
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
-from pipeline.monitoring.live import LiveHealth, live_findings, live_health, live_source
+from pipeline.monitoring.live import live_findings, live_health, live_source
 from pipeline.monitoring.live_promises import gate_promises, promise_findings
-from pipeline.monitoring.rules import Finding, Level, MonitorSettings, by_urgency, decide
-
-REPORT_FILE, PAGE_FILE = "report.json", "index.html"
+from pipeline.monitoring.report import MonitorReport
+from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
 
 
 @dataclass(frozen=True)
@@ -56,35 +47,6 @@ class WatchedRelease:
     validation: Mapping[str, Mapping[str, float]]
     packing_digest: str
     promised: Mapping[str, float] | None = None
-
-
-@dataclass(frozen=True)
-class MonitorReport:
-    """One pass; `plain(report)` is report.json."""
-
-    cluster: str
-    release_version: int
-    release_alias: str | None
-    window: MonitoredWindow
-    decision: Level
-    findings: tuple[Finding, ...]
-    data: DataHealth
-    drift: tuple[Drift, ...]
-    duration: DurationHealth
-    throughput: tuple[SeriesHealth, ...]
-    packing: PackingHealth
-    settings: MonitorSettings
-    live: LiveHealth | None = None
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why the decision is what it is, in words; empty when all is well."""
-        return tuple(finding.sentence for finding in self.findings if finding.level is self.decision)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as JSON can say it."""
-        document: dict[str, Any] = plain(self)
-        return {**document, "reasons": list(self.reasons)}
 
 
 def load_watched_release(
@@ -210,18 +172,6 @@ def monitor_release(
         chosen,
         lived,
     )
-
-
-def write_monitor_report(
-    report: MonitorReport, folder: Path, history: tuple[Mapping[str, Any], ...] = ()
-) -> None:
-    """Write report.json and the page; the same report gives the same bytes."""
-    from pipeline.monitoring.page import monitoring_page
-
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(report.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n"
-    (folder / REPORT_FILE).write_text(text, encoding="utf-8")
-    (folder / PAGE_FILE).write_text(monitoring_page(report, history), encoding="utf-8")
 
 
 def _profiles(lake_uri: str, cluster: str) -> Any:

@@ -19,15 +19,9 @@ from cluster_logs.cluster_names import check_cluster_name
 from foundation.progress import Progress, silent
 from lucid_models.registry import FoundRun, Registry
 from pipeline.monitoring.live import LiveHealth
-from pipeline.monitoring.monitor import (
-    PAGE_FILE,
-    REPORT_FILE,
-    MonitorReport,
-    load_watched_release,
-    monitor_release,
-    write_monitor_report,
-)
-from pipeline.monitoring.page import index_page
+from pipeline.monitoring.monitor import load_watched_release, monitor_release
+from pipeline.monitoring.page import index_page, monitoring_page
+from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Level, MonitorSettings
 
 EXPERIMENT = "lucid-monitoring"
@@ -36,6 +30,7 @@ SHOWN_PASSES = 60
 REQUESTED = "retraining_requested"
 _RANK = {Level.OK: 0.0, Level.WATCH: 1.0, Level.RETRAIN: 2.0}
 _NOT_IN_METRICS = re.compile(r"[^A-Za-z0-9_. -]")
+REPORT_FILE, PAGE_FILE = "report.json", "index.html"
 
 
 @dataclass(frozen=True)
@@ -237,3 +232,13 @@ def _write_index(pages_dir: Path) -> None:
     scratch = pages_dir / f".{PAGE_FILE}.{os.getpid()}"
     scratch.write_text(index_page(clusters), encoding="utf-8")
     scratch.replace(pages_dir / PAGE_FILE)
+
+
+def write_monitor_report(
+    report: MonitorReport, folder: Path, history: tuple[Mapping[str, Any], ...] = ()
+) -> None:
+    """Write report.json and the page; the same report gives the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(report.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n"
+    (folder / REPORT_FILE).write_text(text, encoding="utf-8")
+    (folder / PAGE_FILE).write_text(monitoring_page(report, history), encoding="utf-8")

@@ -248,7 +248,7 @@ def test_the_index_links_every_run_and_names_what_failed(tmp_path: Path) -> None
     links = re.findall(r'href="([^"]+)"', index)
     assert len(links) == 4
     assert all((tmp_path / link).is_file() for link in links)
-    outcomes = re.findall(r">([^<]+)</a><td class=\"[^\"]+\">([^<]+)<td>([^<]*)</tr>", index)
+    outcomes = re.findall(r">([^<]+)</a></td><td class=\"[^\"]+\">([^<]+)</td><td>([^<]*)</td></tr>", index)
     assert outcomes == [
         ("throughput_predictions-table", "table failed", "failing_rows_are_few"),
         ("throughput_predictions-rows", "table failed", "forecast_is_finite_and_not_negative"),

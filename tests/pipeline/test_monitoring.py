@@ -11,9 +11,10 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.drift import LEAST_ROWS
-from pipeline.monitoring.monitor import MonitorReport, monitor_release, write_monitor_report
+from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.page import monitoring_page
-from pipeline.monitoring.records import metric_part, metrics_of
+from pipeline.monitoring.records import metric_part, metrics_of, write_monitor_report
+from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Level, MonitorSettings, monitor_settings
 from tests.pipeline.watched_cluster import (
     CLUSTER,

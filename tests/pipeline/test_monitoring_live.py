@@ -24,8 +24,9 @@ from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Happening, JobEvent, Journal
 from live_scheduler.service.hosting import LiveService
 from pipeline.monitoring.live_promises import gate_promises
-from pipeline.monitoring.monitor import MonitorReport, monitor_release, write_monitor_report
-from pipeline.monitoring.records import metrics_of
+from pipeline.monitoring.monitor import monitor_release
+from pipeline.monitoring.records import metrics_of, write_monitor_report
+from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Level, MonitorSettings
 from tests.pipeline.watched_cluster import CLUSTER, TRAINED_UNTIL, WatchedCluster, as_of, watched_cluster
 

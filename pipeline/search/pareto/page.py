@@ -1,9 +1,11 @@
 """The front as a page: an interactive plot that needs no network, and a table to pick from."""
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
+from markupsafe import Markup
+
+from foundation.html_pages import render_page
 from pipeline.search.pareto.presented import Front, FrontPoint
 from pipeline.search.pareto.rounds import candidates_of, estimates, found_front, near_front, search_samples
 from pipeline.search.pareto.study import Study
@@ -12,12 +14,6 @@ from simulator.elastic.rules.wfq import WfqConfig
 
 REFRESH_S = 5
 TRIED, FOUND, CHOSEN = "#b8bec6", "#7a9cc6", "#c2410c"
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1200px;padding:0 1rem;color:#1f2933}"
-    "table{border-collapse:collapse;font-size:13px;width:100%}td,th{border-bottom:1px solid #e4e7eb;"
-    "padding:.3rem .6rem;text-align:right}td:last-child,th:last-child,td:first-child,th:first-child"
-    "{text-align:left}code{background:#f1f3f5;padding:0 .3em}"
-)
 
 
 def bounds_text(config: WfqConfig) -> str:
@@ -46,13 +42,15 @@ def front_page(study: Study, front: Front) -> str:
         [point.front_id for point in front.points],
         name="front, on fresh samples",
     )
-    return _page(
-        f"Pareto front of {study.name}",
-        f"{front.evaluations:,} configurations were tried in {front.simulations:,} simulations of "
-        f"{front.jobs_per_sample:,} jobs on {front.gpus:,} GPUs. Grey: all that were tried, on the samples "
-        "that chose. The front's figures are means over fresh samples. Pick a point by its id: "
-        "<code>lucid pareto pick ID</code>.",
-        drawn + _table(front, objectives),
+    head, rows = _table(front, objectives)
+    return render_page(
+        "pipeline.search.pareto",
+        "front.html",
+        title=f"Pareto front of {study.name}",
+        front=front,
+        plot=drawn,
+        head=head,
+        rows=rows,
     )
 
 
@@ -70,12 +68,15 @@ def progress_page(study: Study) -> str:
         [""] * len(front),
         name="front so far",
     )
-    return _page(
-        f"Pareto search of {study.name}",
-        f"{len(known):,} of {study.evaluations:,} configurations were tried, "
-        f"{len(near_front(study, candidates)):,} are near the front. The page shows itself anew.",
-        drawn,
-        refresh=True,
+    return render_page(
+        "pipeline.search.pareto",
+        "progress.html",
+        title=f"Pareto search of {study.name}",
+        refresh_s=REFRESH_S,
+        tried=len(known),
+        evaluations=study.evaluations,
+        near=len(near_front(study, candidates)),
+        plot=drawn,
     )
 
 
@@ -87,7 +88,7 @@ def _plot(
     labels: Sequence[str],
     *,
     name: str,
-) -> str:
+) -> Markup:
     """Draw the first two objectives; a third one is the colour of the front's points."""
     import plotly.graph_objects as go
 
@@ -143,8 +144,7 @@ def _plot(
         legend={"orientation": "h", "y": 1.08},
         updatemenus=[{"type": "buttons", "direction": "right", "x": 1, "y": 1.12, "buttons": scales}],
     )
-    html: str = figure.to_html(full_html=False, include_plotlyjs=True, div_id="front")
-    return html
+    return Markup(figure.to_html(full_html=False, include_plotlyjs=True, div_id="front"))  # noqa: S704
 
 
 def _weights(config: WfqConfig) -> str:
@@ -166,7 +166,7 @@ def _hover(point: FrontPoint, objectives: Sequence[Objective]) -> str:
     return "<br>".join(lines)
 
 
-def _table(front: Front, objectives: Sequence[Objective]) -> str:
+def _table(front: Front, objectives: Sequence[Objective]) -> tuple[list[str], list[list[str]]]:
     shown = dict.fromkeys(
         [*map(str, objectives), "JCT:avg", "Pred_err:avg", "Pred_err:p99", "unfairness:avg"]
     )
@@ -182,17 +182,4 @@ def _table(front: Front, objectives: Sequence[Objective]) -> str:
         ]
         for point in front.points
     ]
-    cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    return (
-        f"<table><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>"
-        + "".join(f"<tr id='{row[0]}'>{html}</tr>" for row, html in zip(rows, cells, strict=True))
-        + "</table>"
-    )
-
-
-def _page(title: str, lead: str, body: str, *, refresh: bool = False) -> str:
-    again = f'<meta http-equiv="refresh" content="{REFRESH_S}">' if refresh else ""
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{again}<title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1><p>{lead}</p>{body}</body></html>\n"
-    )
+    return head, rows

@@ -1,0 +1,40 @@
+"""What a monitoring pass returns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from foundation.plain_values import plain
+from lucid_models.drift import Drift
+from pipeline.monitoring.data import DataHealth, MonitoredWindow
+from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
+from pipeline.monitoring.live import LiveHealth
+from pipeline.monitoring.rules import Finding, Level, MonitorSettings
+
+
+@dataclass(frozen=True)
+class MonitorReport:
+    """One pass; `plain(report)` is report.json."""
+
+    cluster: str
+    release_version: int
+    release_alias: str | None
+    window: MonitoredWindow
+    decision: Level
+    findings: tuple[Finding, ...]
+    data: DataHealth
+    drift: tuple[Drift, ...]
+    duration: DurationHealth
+    throughput: tuple[SeriesHealth, ...]
+    packing: PackingHealth
+    settings: MonitorSettings
+    live: LiveHealth | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the decision is what it is, in words; empty when all is well."""
+        return tuple(finding.sentence for finding in self.findings if finding.level is self.decision)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON can say it."""
+        document: dict[str, Any] = plain(self)
+        return {**document, "reasons": list(self.reasons)}
