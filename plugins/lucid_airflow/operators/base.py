@@ -8,13 +8,26 @@ from foundation.input_roots import reading_only_from
 from foundation.progress import Progress, lines
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
+from lucid_airflow.operators.declared_fields import declare_fields
 
 
 class LucidOperator(BaseOperator):
     """An operator that does its work in `run`; a LucidError fails the task without another try.
 
-    It opens nothing outside of the places that forms may read from, whatever its arguments say.
+    It opens nothing outside of the places that forms may read from, whatever its arguments say. A subclass
+    declares its fields as annotations (`declared_fields.py`), and with `multiple_outputs=True` in its class
+    line that each key of what it returns is an XCom of its own.
     """
+
+    # Where the buttons of the task's page lead (`links.py`); run() sets them.
+    mlflow_path: str | None = None
+    data_docs_path: str | None = None
+    monitoring_path: str | None = None
+    front_path: str | None = None
+
+    def __init_subclass__(cls, *, multiple_outputs: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        declare_fields(cls, multiple_outputs=multiple_outputs)
 
     def execute(self, context: Any) -> Any:
         """Run with our errors translated, once the places that the form names are admitted."""

@@ -1,6 +1,5 @@
 """Logs, throughput and profiles into the lake."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +10,7 @@ from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.run_notes import note_run
 
 
-class ReadAccountingOperator(LucidOperator):
+class ReadAccountingOperator(LucidOperator, multiple_outputs=True):
     """Write what Slurm's accounting knows of the data interval into the lake's staging area, and its nodes.
 
     Needs Slurm's programs (sacct, squeue, sinfo) where it runs. Skipped unless the source is `slurm`. The
@@ -19,26 +18,12 @@ class ReadAccountingOperator(LucidOperator):
     again. Returns the URIs and the window.
     """
 
-    template_fields: Sequence[str] = ("source_format", "cluster", "lake_uri", "nodes_uri", "start", "end")
-
-    def __init__(
-        self,
-        *,
-        source_format: Any,
-        cluster: Any,
-        lake_uri: Any = None,
-        nodes_uri: Any = None,
-        start: Any = None,
-        end: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.source_format = source_format
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.nodes_uri = nodes_uri
-        self.start = start
-        self.end = end
+    source_format: Any
+    cluster: Any
+    lake_uri: Any = None
+    nodes_uri: Any = None
+    start: Any = None
+    end: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Read; a Slurm that does not answer is asked again by a retry, and nothing was written."""
@@ -72,54 +57,19 @@ class IngestLogsOperator(LucidOperator):
     Returns the accounting, and the lake's URI.
     """
 
-    template_fields: Sequence[str] = (
-        "source_format",
-        "input_uri",
-        "cluster",
-        "lake_uri",
-        "nodes_uri",
-        "gpus_per_node",
-        "time_zone",
-        "start",
-        "end",
-        "days",
-        "seed",
-        "staged_uris",
-        "max_bad_share",
-    )
-
-    def __init__(
-        self,
-        *,
-        source_format: Any,
-        cluster: Any,
-        input_uri: Any = None,
-        lake_uri: Any = None,
-        nodes_uri: Any = None,
-        gpus_per_node: Any = 8,
-        time_zone: Any = None,
-        start: Any = None,
-        end: Any = None,
-        days: Any = 30,
-        seed: Any = 0,
-        staged_uris: Any = None,
-        max_bad_share: Any = MAX_BAD_SHARE,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.source_format = source_format
-        self.cluster = cluster
-        self.input_uri = input_uri
-        self.lake_uri = lake_uri
-        self.nodes_uri = nodes_uri
-        self.gpus_per_node = gpus_per_node
-        self.time_zone = time_zone
-        self.start = start
-        self.end = end
-        self.days = days
-        self.seed = seed
-        self.staged_uris = staged_uris
-        self.max_bad_share = max_bad_share
+    source_format: Any
+    input_uri: Any = None
+    cluster: Any
+    lake_uri: Any = None
+    nodes_uri: Any = None
+    gpus_per_node: Any = 8
+    time_zone: Any = None
+    start: Any = None
+    end: Any = None
+    days: Any = 30
+    seed: Any = 0
+    staged_uris: Any = None
+    max_bad_share: Any = MAX_BAD_SHARE
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
@@ -158,16 +108,10 @@ class IngestLogsOperator(LucidOperator):
 class IngestThroughputOperator(LucidOperator):
     """Read a published throughput table into the lake; skipped when the form names none."""
 
-    template_fields: Sequence[str] = ("input_uri", "cluster", "lake_uri", "time_zone")
-
-    def __init__(
-        self, *, input_uri: Any, cluster: Any, lake_uri: Any = None, time_zone: Any = None, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.input_uri = input_uri
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.time_zone = time_zone
+    input_uri: Any
+    cluster: Any
+    lake_uri: Any = None
+    time_zone: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest the table."""
@@ -192,24 +136,11 @@ class IngestProfilesOperator(LucidOperator):
     measure the zoo on the simulated GPU.
     """
 
-    template_fields: Sequence[str] = ("singles_uri", "pairs_uri", "cluster", "lake_uri", "seed")
-
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        singles_uri: Any = None,
-        pairs_uri: Any = None,
-        lake_uri: Any = None,
-        seed: Any = 0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.singles_uri = singles_uri
-        self.pairs_uri = pairs_uri
-        self.lake_uri = lake_uri
-        self.seed = seed
+    singles_uri: Any = None
+    pairs_uri: Any = None
+    cluster: Any
+    lake_uri: Any = None
+    seed: Any = 0
 
     def run(self, context: Any) -> dict[str, Any]:
         """Store the two tables."""
@@ -246,30 +177,11 @@ class AnnounceTablesOperator(LucidOperator):
     it, or by LUCID_RETRAIN_SCHEDULE.
     """
 
-    template_fields: Sequence[str] = (
-        "cluster",
-        "lake_uri",
-        "hold_out_days",
-        "as_of",
-        "allow_simulated_profiles",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        lake_uri: Any = None,
-        hold_out_days: Any = 14,
-        as_of: Any = None,
-        allow_simulated_profiles: Any = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.hold_out_days = hold_out_days
-        self.as_of = as_of
-        self.allow_simulated_profiles = allow_simulated_profiles
+    cluster: Any
+    lake_uri: Any = None
+    hold_out_days: Any = 14
+    as_of: Any = None
+    allow_simulated_profiles: Any = False
 
     def run(self, context: Any) -> dict[str, Any]:
         """Give each table's event the cluster, the lake and where the log's known part ends."""

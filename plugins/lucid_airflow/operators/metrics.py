@@ -1,6 +1,5 @@
 """What production jobs need of their GPUs, into the lake."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from lucid_airflow import settings
@@ -17,33 +16,12 @@ class IngestMetricsOperator(LucidOperator):
     data interval, unless the form names a window; a run by hand all that the lake's jobs ran.
     """
 
-    template_fields: Sequence[str] = (
-        "cluster",
-        "lake_uri",
-        "metrics_uri",
-        "allocations_uri",
-        "start",
-        "end",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        lake_uri: Any = None,
-        metrics_uri: Any = None,
-        allocations_uri: Any = None,
-        start: Any = None,
-        end: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.metrics_uri = metrics_uri
-        self.allocations_uri = allocations_uri
-        self.start = start
-        self.end = end
+    cluster: Any
+    lake_uri: Any = None
+    metrics_uri: Any = None
+    allocations_uri: Any = None
+    start: Any = None
+    end: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""

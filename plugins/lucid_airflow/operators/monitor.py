@@ -1,6 +1,5 @@
 """Watch the live release, and ask for a retraining when it no longer fits."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import SkipMixin
@@ -12,7 +11,7 @@ from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.run_notes import note_run
 
 
-class MonitorReleaseOperator(LucidOperator, SkipMixin):
+class MonitorReleaseOperator(LucidOperator, SkipMixin, multiple_outputs=True):
     """Make one monitoring pass over the champion; what follows is skipped unless it asks for a retraining.
 
     `cluster`: empty: every cluster that has a champion, one after another in runs of their own. Without a
@@ -21,36 +20,14 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
     """
 
     inherits_from_skipmixin = True
-    template_fields: Sequence[str] = (
-        "cluster",
-        "window_days",
-        "as_of",
-        "monitor_settings",
-        "may_request",
-        "live",
-    )
     operator_extra_links = (MlflowLink(), MonitoringLink())
 
-    def __init__(
-        self,
-        *,
-        cluster: Any = None,
-        window_days: Any = None,
-        as_of: Any = None,
-        monitor_settings: Any = None,
-        may_request: Any = True,
-        live: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.cluster = cluster
-        self.window_days = window_days
-        self.as_of = as_of
-        self.monitor_settings = monitor_settings
-        self.may_request = may_request
-        self.live = live
-        self.mlflow_path: str | None = None
-        self.monitoring_path: str | None = None
+    cluster: Any = None
+    window_days: Any = None
+    as_of: Any = None
+    monitor_settings: Any = None
+    may_request: Any = True
+    live: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Watch; returns the decision, its reasons and what a retraining is told (None: not requested)."""
@@ -119,11 +96,7 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin):
 class RequestRetrainingOperator(LucidOperator):
     """Announce that the models should be retrained, and until when the log is known."""
 
-    template_fields: Sequence[str] = ("retraining",)
-
-    def __init__(self, *, retraining: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.retraining = retraining
+    retraining: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Announce; returns what the retraining is told."""

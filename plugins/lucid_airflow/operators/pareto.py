@@ -11,34 +11,22 @@ from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.handover import announce
 from lucid_airflow.links import FrontLink, MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.declared_fields import Verbatim
 
 NONE = "None of them"
 
 
-class PlanSearchOperator(LucidOperator):
+class PlanSearchOperator(LucidOperator, multiple_outputs=True):
     """Freeze a cluster's jobs before the held-out window, and what is preferred.
 
     That many `rounds` of `round_size` configurations each.
     """
 
-    template_fields: Sequence[str] = ("cluster", "rounds", "round_size", "asked", "lake_uri")
-
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        rounds: Any,
-        round_size: Any,
-        asked: Any,
-        lake_uri: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.cluster = cluster
-        self.rounds = rounds
-        self.round_size = round_size
-        self.asked = asked
-        self.lake_uri = lake_uri
+    cluster: Any
+    rounds: Any
+    round_size: Any
+    asked: Any
+    lake_uri: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Plan; returns the search's URI and the lake's."""
@@ -73,24 +61,11 @@ class AskSimulationsOperator(LucidOperator):
     Returns what `EvaluateConfigurationsOperator` is mapped over.
     """
 
-    template_fields: Sequence[str] = ("study_uri", "rounds", "evaluations_per_task")
-
-    def __init__(
-        self,
-        *,
-        study_uri: Any,
-        stage: str,
-        round_number: int = 0,
-        rounds: Any = 0,
-        evaluations_per_task: Any = 4,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.study_uri = study_uri
-        self.stage = stage
-        self.round_number = round_number
-        self.rounds = rounds
-        self.evaluations_per_task = evaluations_per_task
+    stage: Verbatim[str]
+    round_number: Verbatim[int] = 0
+    study_uri: Any
+    rounds: Any = 0
+    evaluations_per_task: Any = 4
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Ask; what was asked for before is the same again, without what is known."""
@@ -112,12 +87,8 @@ class AskSimulationsOperator(LucidOperator):
 class EvaluateConfigurationsOperator(LucidOperator):
     """Simulate some configurations on samples of the workload."""
 
-    template_fields: Sequence[str] = ("study_uri", "evaluations")
-
-    def __init__(self, *, study_uri: Any, evaluations: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.study_uri = study_uri
-        self.evaluations = evaluations
+    study_uri: Any
+    evaluations: Any
 
     def run(self, context: Any) -> dict[str, int]:
         """Simulate; returns how many were run."""
@@ -128,18 +99,13 @@ class EvaluateConfigurationsOperator(LucidOperator):
         )
 
 
-class CollectFrontOperator(LucidOperator):
+class CollectFrontOperator(LucidOperator, multiple_outputs=True):
     """Write the front with its interactive page, here and in MLflow."""
 
-    template_fields: Sequence[str] = ("study_uri", "cluster")
     operator_extra_links = (FrontLink(), MlflowLink())
 
-    def __init__(self, *, study_uri: Any, cluster: Any, **kwargs: Any) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.study_uri = study_uri
-        self.cluster = cluster
-        self.mlflow_path: str | None = None
-        self.front_path: str | None = None
+    study_uri: Any
+    cluster: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Collect; returns the front's rows, the run in MLflow, and Markdown for who picks."""
@@ -215,41 +181,16 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
 class BuildPickedReleaseOperator(LucidOperator):
     """Pin the picked configuration, with the models of the current release, in a new challenger."""
 
-    template_fields: Sequence[str] = (
-        "study_uri",
-        "front_id",
-        "run_id",
-        "cluster",
-        "lake_uri",
-        "hold_out_days",
-        "as_of",
-        "jct_price_pct",
-    )
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(
-        self,
-        *,
-        study_uri: Any,
-        front_id: Any,
-        cluster: Any,
-        lake_uri: Any,
-        hold_out_days: Any,
-        run_id: Any = None,
-        as_of: Any = None,
-        jct_price_pct: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.study_uri = study_uri
-        self.front_id = front_id
-        self.run_id = run_id
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.hold_out_days = hold_out_days
-        self.as_of = as_of
-        self.jct_price_pct = jct_price_pct
-        self.mlflow_path: str | None = None
+    study_uri: Any
+    front_id: Any
+    run_id: Any = None
+    cluster: Any
+    lake_uri: Any
+    hold_out_days: Any
+    as_of: Any = None
+    jct_price_pct: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Build; returns the release's name and version, and what it was chosen for."""

@@ -1,6 +1,5 @@
 """Measure a cluster's GPUs: plan a stage, measure its batches side by side, collect, announce."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import SkipMixin
@@ -8,6 +7,7 @@ from airflow.sdk import SkipMixin
 from lucid_airflow import settings
 from lucid_airflow.handover import announce
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.declared_fields import Verbatim
 
 
 class PlanMeasurementsOperator(LucidOperator):
@@ -18,28 +18,13 @@ class PlanMeasurementsOperator(LucidOperator):
     is skipped. The cluster (empty: the lake's only one) is an XCom of its own.
     """
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "asked", "wanted", "order", "most_pairs")
-
-    def __init__(
-        self,
-        *,
-        stage: str,
-        cluster: Any,
-        asked: Any,
-        lake_uri: Any = None,
-        wanted: Any = True,
-        order: Any = "space-filling",
-        most_pairs: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.stage = stage
-        self.cluster = cluster
-        self.asked = asked
-        self.lake_uri = lake_uri
-        self.wanted = wanted
-        self.order = order
-        self.most_pairs = most_pairs
+    stage: Verbatim[str]
+    cluster: Any
+    lake_uri: Any = None
+    asked: Any
+    wanted: Any = True
+    order: Any = "space-filling"
+    most_pairs: Any = None
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Plan; returns the arguments of each mapped task."""
@@ -69,24 +54,11 @@ class MeasureWorkloadsOperator(LucidOperator):
     task.
     """
 
-    template_fields: Sequence[str] = ("device", "plan_uri", "table_uri", "budget_s", "what")
-
-    def __init__(
-        self,
-        *,
-        device: Any,
-        plan_uri: Any,
-        table_uri: Any,
-        what: Any,
-        budget_s: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.device = device
-        self.plan_uri = plan_uri
-        self.table_uri = table_uri
-        self.what = what
-        self.budget_s = budget_s
+    device: Any
+    plan_uri: Any
+    table_uri: Any
+    budget_s: Any = None
+    what: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Measure; returns what became of the batch."""
@@ -109,20 +81,17 @@ class MeasureWorkloadsOperator(LucidOperator):
         return done
 
 
-class CollectMeasurementsOperator(LucidOperator, SkipMixin):
+class CollectMeasurementsOperator(LucidOperator, SkipMixin, multiple_outputs=True):
     """Merge what the tasks measured into the cluster's table and store the profiles that it says.
 
     What follows is skipped when there are no profiles to store: too few, or a processor's.
     """
 
     inherits_from_skipmixin = True
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "asked")
 
-    def __init__(self, *, cluster: Any, asked: Any, lake_uri: Any = None, **kwargs: Any) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.cluster = cluster
-        self.asked = asked
-        self.lake_uri = lake_uri
+    cluster: Any
+    lake_uri: Any = None
+    asked: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Collect; returns where the tables are and what they hold."""
@@ -151,22 +120,10 @@ class CollectMeasurementsOperator(LucidOperator, SkipMixin):
 class AnnounceMeasurementsOperator(LucidOperator):
     """Tell `retrain_models` that the profiles are new: the packing model is trained again."""
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of")
-
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        lake_uri: Any = None,
-        hold_out_days: Any = None,
-        as_of: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.hold_out_days = hold_out_days
-        self.as_of = as_of
+    cluster: Any
+    lake_uri: Any = None
+    hold_out_days: Any = None
+    as_of: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Announce; returns what the retraining is told."""

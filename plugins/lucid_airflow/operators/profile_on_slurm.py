@@ -1,6 +1,5 @@
 """Measure a batch here, or as a job of the cluster's own scheduler while the task waits in the triggerer."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,9 @@ class SubmitMeasurementsOperator(MeasureWorkloadsOperator):
     A killed task leaves its job alone, unless `cancel_on_kill`.
     """
 
-    template_fields: Sequence[str] = (
-        *MeasureWorkloadsOperator.template_fields,
-        "where",
-        "resubmissions",
-        "cancel_on_kill",
-    )
-
-    def __init__(
-        self, *, where: Any = SLURM, resubmissions: Any = 5, cancel_on_kill: Any = False, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.where = where
-        self.resubmissions = resubmissions
-        self.cancel_on_kill = cancel_on_kill
+    where: Any = SLURM
+    resubmissions: Any = 5
+    cancel_on_kill: Any = False
 
     def run(self, context: Any) -> dict[str, Any]:
         """Measure here, or submit; returns what became of the batch."""

@@ -1,12 +1,12 @@
 """Build a release, prove it, publish it, take it back."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_notes import note_run
 
 if TYPE_CHECKING:
@@ -22,41 +22,16 @@ class BuildReleaseOperator(LucidOperator):
     `versions`: those that this run trained (None: a model that it did not train); `kept`: the others'.
     """
 
-    template_fields: Sequence[str] = (
-        "cluster",
-        "lake_uri",
-        "hold_out_days",
-        "as_of",
-        "training_until",
-        "versions",
-        "kept",
-        "allow_simulated_profiles",
-    )
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        lake_uri: Any,
-        hold_out_days: Any,
-        training_until: Any,
-        versions: Any,
-        kept: Any = None,
-        as_of: Any = None,
-        allow_simulated_profiles: Any = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.hold_out_days = hold_out_days
-        self.as_of = as_of
-        self.training_until = training_until
-        self.versions = versions
-        self.kept = kept
-        self.allow_simulated_profiles = allow_simulated_profiles
-        self.mlflow_path: str | None = None
+    cluster: Any
+    lake_uri: Any
+    hold_out_days: Any
+    as_of: Any = None
+    training_until: Any
+    versions: Any
+    kept: Any = None
+    allow_simulated_profiles: Any = False
 
     def run(self, context: Any) -> dict[str, Any]:
         """Build; returns the release's name and version."""
@@ -102,28 +77,14 @@ class ValidateReleaseOperator(LucidOperator):
     `rules`: the gate's, by name, for a what-if: the result is a study, which leaves the verdict as it is.
     """
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of", "version", "rules")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        lake_uri: Any,
-        hold_out_days: Any,
-        as_of: Any = None,
-        version: Any = None,
-        rules: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.hold_out_days = hold_out_days
-        self.as_of = as_of
-        self.version = version
-        self.rules = rules
-        self.mlflow_path: str | None = None
+    cluster: Any
+    lake_uri: Any
+    hold_out_days: Any
+    as_of: Any = None
+    version: Any = None
+    rules: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
@@ -180,11 +141,7 @@ class AnnounceVerdictOperator(LucidOperator):
     `judged`: what `ValidateReleaseOperator` returned.
     """
 
-    template_fields: Sequence[str] = ("judged",)
-
-    def __init__(self, *, judged: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.judged = judged
+    judged: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Give the verdict's event the release and what was decided."""
@@ -199,7 +156,7 @@ class AnnounceVerdictOperator(LucidOperator):
         return result
 
 
-class CheckVerdictOperator(LucidOperator):
+class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
     """Go on only with an approved release that nothing else stands against; else say why, and end as skipped
     or failed (LUCID_REFUSED_RUNS).
 
@@ -209,15 +166,11 @@ class CheckVerdictOperator(LucidOperator):
     names it.
     """
 
-    template_fields: Sequence[str] = ("cluster", "version")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, asset: Any, cluster: Any = None, version: Any = None, **kwargs: Any) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.asset = asset
-        self.cluster = cluster
-        self.version = version
-        self.mlflow_path: str | None = None
+    asset: Verbatim[Any]
+    cluster: Any = None
+    version: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Look the verdict up; returns cluster, version, whether the form named it, approved, the reason."""
@@ -257,15 +210,11 @@ class PublishReleaseOperator(LucidOperator):
     Unless the form `named` it, a release that was rolled back while a person was asked stays so.
     """
 
-    template_fields: Sequence[str] = ("cluster", "version", "named")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, cluster: Any, version: Any, named: Any = True, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.version = version
-        self.named = named
-        self.mlflow_path: str | None = None
+    cluster: Any
+    version: Any
+    named: Any = True
 
     def run(self, context: Any) -> dict[str, Any]:
         """Publish; returns the champion's cluster, name and version, and which one it replaced in words."""
@@ -284,17 +233,13 @@ class PublishReleaseOperator(LucidOperator):
         return result
 
 
-class ReadChampionOperator(LucidOperator):
+class ReadChampionOperator(LucidOperator, multiple_outputs=True):
     """Say which release is live before it is left: a rollback that is tried again then does nothing.
 
     `cluster`: empty: the only one that has a release.
     """
 
-    template_fields: Sequence[str] = ("cluster",)
-
-    def __init__(self, *, cluster: Any = None, **kwargs: Any) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.cluster = cluster
+    cluster: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Return the champion's cluster, name and version."""
@@ -309,15 +254,11 @@ class ReadChampionOperator(LucidOperator):
 class RollbackReleaseOperator(LucidOperator):
     """Move a cluster's `champion` from `from_version` back to `previous`, with the reason in the log."""
 
-    template_fields: Sequence[str] = ("reason", "cluster", "from_version")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, reason: Any, cluster: Any, from_version: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reason = reason
-        self.cluster = cluster
-        self.from_version = from_version
-        self.mlflow_path: str | None = None
+    reason: Any
+    cluster: Any
+    from_version: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Roll back; returns the champion's cluster, name and version, and what was done in words."""

@@ -1,6 +1,5 @@
 """Evaluate policies: plan a sweep, simulate its runs on as many workers as there are, collect one table."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from lucid_airflow import settings
@@ -15,78 +14,27 @@ class PlanSweepOperator(LucidOperator):
     yet) a task. The cluster, the sweep's URI and the number of runs are XComs of their own.
     """
 
-    template_fields: Sequence[str] = (
-        "cluster",
-        "lake_uri",
-        "input_uri",
-        "source_format",
-        "nodes_uri",
-        "singles_uri",
-        "pairs_uri",
-        "gpus_per_node",
-        "time_zone",
-        "start",
-        "end",
-        "rules",
-        "job_types",
-        "policies",
-        "policy_settings",
-        "variants",
-        "seeds",
-        "node_scales",
-        "estimate_noises",
-        "failure_mtbf_hours",
-        "runs_per_task",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster: Any,
-        policies: Any,
-        policy_settings: Any = None,
-        variants: Any = None,
-        seeds: Any = None,
-        node_scales: Any = None,
-        estimate_noises: Any = None,
-        failure_mtbf_hours: Any = None,
-        lake_uri: Any = None,
-        input_uri: Any = None,
-        source_format: Any = None,
-        nodes_uri: Any = None,
-        singles_uri: Any = None,
-        pairs_uri: Any = None,
-        gpus_per_node: Any = 8,
-        time_zone: Any = None,
-        start: Any = None,
-        end: Any = None,
-        rules: Any = "default",
-        job_types: Any = None,
-        runs_per_task: Any = 1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.policies = policies
-        self.policy_settings = policy_settings
-        self.variants = variants
-        self.seeds = seeds
-        self.node_scales = node_scales
-        self.estimate_noises = estimate_noises
-        self.failure_mtbf_hours = failure_mtbf_hours
-        self.lake_uri = lake_uri
-        self.input_uri = input_uri
-        self.source_format = source_format
-        self.nodes_uri = nodes_uri
-        self.singles_uri = singles_uri
-        self.pairs_uri = pairs_uri
-        self.gpus_per_node = gpus_per_node
-        self.time_zone = time_zone
-        self.start = start
-        self.end = end
-        self.rules = rules
-        self.job_types = job_types
-        self.runs_per_task = runs_per_task
+    cluster: Any
+    lake_uri: Any = None
+    input_uri: Any = None
+    source_format: Any = None
+    nodes_uri: Any = None
+    singles_uri: Any = None
+    pairs_uri: Any = None
+    gpus_per_node: Any = 8
+    time_zone: Any = None
+    start: Any = None
+    end: Any = None
+    rules: Any = "default"
+    job_types: Any = None
+    policies: Any
+    policy_settings: Any = None
+    variants: Any = None
+    seeds: Any = None
+    node_scales: Any = None
+    estimate_noises: Any = None
+    failure_mtbf_hours: Any = None
+    runs_per_task: Any = 1
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Plan; returns the arguments of each mapped task."""
@@ -137,12 +85,8 @@ class PlanSweepOperator(LucidOperator):
 class SimulateRunsOperator(LucidOperator):
     """Simulate some runs of a planned sweep. A run that fails is a row of the table, not a failed task."""
 
-    template_fields: Sequence[str] = ("sweep_uri", "run_ids")
-
-    def __init__(self, *, sweep_uri: Any, run_ids: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.sweep_uri = sweep_uri
-        self.run_ids = run_ids
+    sweep_uri: Any
+    run_ids: Any
 
     def run(self, context: Any) -> dict[str, int]:
         """Simulate; returns how many runs were done and failed, and how many jobs they replayed."""
@@ -156,14 +100,10 @@ class SimulateRunsOperator(LucidOperator):
 class CollectSweepOperator(LucidOperator):
     """Write the sweep's table and pictures to the lake and to MLflow; fails when a run has no result."""
 
-    template_fields: Sequence[str] = ("sweep_uri", "cluster")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, sweep_uri: Any, cluster: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.sweep_uri = sweep_uri
-        self.cluster = cluster
-        self.mlflow_path: str | None = None
+    sweep_uri: Any
+    cluster: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Collect; returns where the table is, and the best variants."""

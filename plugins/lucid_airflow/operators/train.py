@@ -7,9 +7,10 @@ from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.declared_fields import Verbatim
 
 
-class ResolveInputsOperator(LucidOperator):
+class ResolveInputsOperator(LucidOperator, multiple_outputs=True):
     """Find out which release is to be judged: by the form, else by the event that started the run.
 
     `asset`: whose events count, one or several; of several releases the first, the rest is handed on. Where
@@ -20,26 +21,12 @@ class ResolveInputsOperator(LucidOperator):
     training_until (ISO time: the held-out window begins there) and version, each as an XCom of its own.
     """
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "hold_out_days", "as_of", "version")
-
-    def __init__(
-        self,
-        *,
-        asset: Any,
-        cluster: Any = None,
-        lake_uri: Any = None,
-        hold_out_days: Any = None,
-        as_of: Any = None,
-        version: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.asset = asset
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.hold_out_days = hold_out_days
-        self.as_of = as_of
-        self.version = version
+    asset: Verbatim[Any]
+    cluster: Any = None
+    lake_uri: Any = None
+    hold_out_days: Any = None
+    as_of: Any = None
+    version: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and event; ask the release for what neither says."""
@@ -92,16 +79,8 @@ class ResolveTrainingOperator(ResolveInputsOperator):
     cannot be kept is trained as well, and the log says why. `models` and `kept` are XComs of their own.
     """
 
-    template_fields: Sequence[str] = (
-        *ResolveInputsOperator.template_fields,
-        "models",
-        "allow_simulated_profiles",
-    )
-
-    def __init__(self, *, models: Any = None, allow_simulated_profiles: Any = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.models = models
-        self.allow_simulated_profiles = allow_simulated_profiles
+    models: Any = None
+    allow_simulated_profiles: Any = False
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and events, and plan the training."""
@@ -162,35 +141,21 @@ def _models_of(extras: Sequence[Mapping[str, Any]]) -> list[str] | None:
     return sorted({str(model) for extra in extras for model in extra["models"]})
 
 
-class TrainModelOperator(LucidOperator):
+class TrainModelOperator(LucidOperator, multiple_outputs=True):
     """Train one of the three models on what was known before `training_until` and register a version.
 
     `options`: settings of this model by name, as `train_model` has them. `models`:
     which ones this run trains (None: all); a model that is not among them is skipped.
     """
 
-    template_fields: Sequence[str] = ("model", "models", "cluster", "lake_uri", "training_until", "options")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(
-        self,
-        *,
-        model: str,
-        cluster: Any,
-        lake_uri: Any,
-        training_until: Any,
-        options: Any = None,
-        models: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.model = model
-        self.models = models
-        self.options = options
-        self.cluster = cluster
-        self.lake_uri = lake_uri
-        self.training_until = training_until
-        self.mlflow_path: str | None = None
+    model: str
+    models: Any = None
+    cluster: Any
+    lake_uri: Any
+    training_until: Any
+    options: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Train; returns the version with its scores."""

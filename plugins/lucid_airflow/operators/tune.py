@@ -1,6 +1,5 @@
 """Tune the system: plan a study, ask for rounds of trials, evaluate them side by side, propose settings."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import SkipMixin
@@ -9,18 +8,15 @@ from lucid_airflow import settings
 from lucid_airflow.handover import announce
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.declared_fields import Verbatim
 
 
-class PlanTuningOperator(LucidOperator):
+class PlanTuningOperator(LucidOperator, multiple_outputs=True):
     """Freeze the days before the held-out window in the lake, around the cluster's current release."""
 
-    template_fields: Sequence[str] = ("cluster", "lake_uri", "asked")
-
-    def __init__(self, *, cluster: Any, asked: Any, lake_uri: Any = None, **kwargs: Any) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.cluster = cluster
-        self.asked = asked
-        self.lake_uri = lake_uri
+    cluster: Any
+    lake_uri: Any = None
+    asked: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Plan; returns the study's URI, the lake's, and the release that is tuned."""
@@ -50,16 +46,10 @@ class AskTrialsOperator(LucidOperator):
     Returns what `EvaluateTrialsOperator` is mapped over: one study_uri and trial_ids a task.
     """
 
-    template_fields: Sequence[str] = ("study_uri", "rounds", "trials_per_task")
-
-    def __init__(
-        self, *, study_uri: Any, round_number: int, rounds: Any, trials_per_task: Any = 1, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.study_uri = study_uri
-        self.round_number = round_number
-        self.rounds = rounds
-        self.trials_per_task = trials_per_task
+    round_number: Verbatim[int]
+    study_uri: Any
+    rounds: Any
+    trials_per_task: Any = 1
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Ask; a round that was asked for before is the same again, without the trials that are done."""
@@ -78,12 +68,8 @@ class AskTrialsOperator(LucidOperator):
 class EvaluateTrialsOperator(LucidOperator):
     """Replay some trials. A trial that fails is a record of the study, not a failed task."""
 
-    template_fields: Sequence[str] = ("study_uri", "trial_ids")
-
-    def __init__(self, *, study_uri: Any, trial_ids: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.study_uri = study_uri
-        self.trial_ids = trial_ids
+    study_uri: Any
+    trial_ids: Any
 
     def run(self, context: Any) -> dict[str, int]:
         """Replay; returns how many trials were run and how many of them failed."""
@@ -94,17 +80,13 @@ class EvaluateTrialsOperator(LucidOperator):
         return done
 
 
-class ProposeSettingsOperator(LucidOperator, SkipMixin):
+class ProposeSettingsOperator(LucidOperator, SkipMixin, multiple_outputs=True):
     """Validate the best trial on days that chose nothing; go on only if it is better there."""
 
     inherits_from_skipmixin = True
-    template_fields: Sequence[str] = ("study_uri",)
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, study_uri: Any, **kwargs: Any) -> None:
-        super().__init__(multiple_outputs=True, **kwargs)
-        self.study_uri = study_uri
-        self.mlflow_path: str | None = None
+    study_uri: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Propose; returns the sentence, the changes, and where the tables are."""
@@ -125,14 +107,10 @@ class ProposeSettingsOperator(LucidOperator, SkipMixin):
 class BuildTunedReleaseOperator(LucidOperator):
     """Pin the proposed settings, with the models of the release that was tuned, in a new challenger."""
 
-    template_fields: Sequence[str] = ("study_uri", "lake_uri")
     operator_extra_links = (MlflowLink(),)
 
-    def __init__(self, *, study_uri: Any, lake_uri: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.study_uri = study_uri
-        self.lake_uri = lake_uri
-        self.mlflow_path: str | None = None
+    study_uri: Any
+    lake_uri: Any
 
     def run(self, context: Any) -> dict[str, Any]:
         """Build; returns the release's name and version."""

@@ -1,6 +1,5 @@
 """Great Expectations over the lake's tables."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from lucid_airflow import settings
@@ -14,15 +13,11 @@ class ValidateTableOperator(LucidOperator):
     Failing rows go to quarantine; a failing table fails the task with the names of its expectations.
     """
 
-    template_fields: Sequence[str] = ("table", "clusters", "lake_uri")
     operator_extra_links = (DataDocsLink(),)
 
-    def __init__(self, *, table: str, clusters: Any, lake_uri: Any = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.clusters = clusters
-        self.lake_uri = lake_uri
-        self.data_docs_path: str | None = None
+    table: str
+    clusters: Any
+    lake_uri: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns expectations checked per cluster."""
