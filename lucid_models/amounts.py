@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
 
@@ -13,8 +13,7 @@ def human_duration(seconds: float) -> str:
     return f"{seconds / unit_s:.3g} {unit}"
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """The unit of a sentence and its smallest step: amounts are whole steps, so they add up as printed."""
 
     unit: str
@@ -27,8 +26,8 @@ class Scale:
         """The estimate's unit, or a larger one when an amount would be unreadable in it; three digits of the
         largest amount and two of the estimate.
         """
-        largest = max(estimate_s, *(abs(amount) for amount in amounts_s))
-        unit_s, unit = max(time_unit(estimate_s), time_unit(largest / 5.0))
+        largest = max(estimate_s, *map(abs, amounts_s))
+        unit_s, unit = time_unit(max(estimate_s, largest / 5.0))
         digits = min(
             math.floor(math.log10(largest / unit_s)) - 2, math.floor(math.log10(estimate_s / unit_s)) - 1
         )
@@ -64,7 +63,10 @@ def logarithmic_mean(one: float, other: float) -> float:
 
 def time_unit(seconds: float) -> tuple[float, str]:
     """The unit in which people would say this time: its length in seconds and its name."""
-    return next((unit_s, unit) for limit, unit_s, unit in _UNITS if abs(seconds) < limit or limit == math.inf)
+    for limit_s, unit_s, unit in _UNITS:
+        if abs(seconds) < limit_s:
+            return unit_s, unit
+    return unit_s, unit
 
 
 def time_ago(seconds: float) -> str:

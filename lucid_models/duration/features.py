@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
-from lucid_models.duration.job_columns import FACTS, JobColumns, KeyColumn
-from lucid_models.duration.job_keys import join_key, log_duration, number_or_nan, parts_of
+from lucid_models.duration.job_columns import FACTS, JobColumns, KeyColumn, keys_of
+from lucid_models.duration.job_keys import log_duration, number_or_nan
 from lucid_models.duration.key_columns import KeyColumns
 from lucid_models.duration.key_statistics import (
     KeyStatistics,
@@ -202,12 +202,8 @@ class DurationFeatureState:
     # -------------------------------------------------------------------------------------------------
 
     def keys_of(self, job: Mapping[str, Any]) -> tuple[str | None, ...]:
-        """The job's key in each level; None where a part of the key is unknown.
-
-        As `keys_of_all` would say; for a single job reading no columns is ten times as fast.
-        """
-        parts = parts_of(job, self._bucket_of)
-        return tuple(join_key([parts[part] for part in LEVELS[level][0]]) for level in self.levels)
+        """The job's key in each level; None where a part of the key is unknown."""
+        return keys_of(job, self.levels, self._bucket_of)
 
     def keys_of_all(self, jobs: Sequence[Mapping[str, Any]]) -> list[tuple[str | None, ...]]:
         """`keys_of` of each job."""

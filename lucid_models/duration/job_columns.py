@@ -14,6 +14,7 @@ from lucid_models.duration.job_keys import (
     limit_key,
     name_family,
     number_or_nan,
+    parts_of,
     size_key,
     text_or_none,
 )
@@ -24,6 +25,8 @@ Floats = NDArray[np.float64]
 Jobs = Sequence[Mapping[str, Any]]
 _Value = TypeVar("_Value", bound=Hashable)
 
+# Up to here keys are read job by job: columns cost some NumPy calls for each level.
+_FEW_JOBS = 8
 _DAY_S = 86_400.0
 _EPOCH_DAY_OF_WEEK = 3
 # Plain facts of a job that may serve as features: the key of the job mapping, and whether it is a logarithm.
@@ -49,6 +52,14 @@ class KeyColumn:
     def each(self) -> list[str | None]:
         """Every job's key."""
         return list(map(self.keys.__getitem__, self.of.tolist()))
+
+
+def keys_of(
+    job: Mapping[str, Any], levels: Sequence[str], bucket_of: Callable[[str], str | None]
+) -> tuple[str | None, ...]:
+    """A job's key in each level; None where a part of the key is unknown."""
+    parts = parts_of(job, bucket_of)
+    return tuple([join_key([parts[part] for part in LEVELS[level][0]]) for level in levels])
 
 
 class JobColumns:
@@ -87,7 +98,10 @@ class JobColumns:
         return facts
 
     def keys(self, levels: Sequence[str], bucket_of: Callable[[str], str | None]) -> list[KeyColumn]:
-        """The jobs' keys in each level; None where a part of the key is unknown."""
+        """`keys_of` of all jobs, one column a level."""
+        if 0 < len(self) <= _FEW_JOBS:
+            each, of = [keys_of(job, levels, bucket_of) for job in self._jobs], np.arange(len(self))
+            return [KeyColumn(keys, of) for keys in zip(*each, strict=True)]
         parts: dict[str, KeyColumn] = {}
         columns = []
         for level in levels:

@@ -7,6 +7,7 @@ a level. What is the same for all jobs of a key is worked out once a key, the re
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,14 +124,16 @@ class KeyColumns:
         result[layout.in_flight] = self._in_flight()
         return result
 
+    @cached_property
     def decay(self) -> Floats:
         """By how much what each key knew has faded, shape (levels, jobs); 0 where no job ended."""
-        known = self.ended()
+        known = self.ended
         elapsed = np.minimum(self.numbers[TIME].take(self.rows) - self.time_s, 0.0) / self.half_life_s
         found = np.zeros(known.shape)
         found[known] = exactly(math.exp2, elapsed[known])
         return found
 
+    @cached_property
     def ended(self) -> NDArray[np.bool_]:
         """Whether a job of the key ended, shape (levels, jobs)."""
         counts: Floats = self.numbers[COUNT].take(self.rows)
@@ -138,8 +141,8 @@ class KeyColumns:
 
     def _means(self) -> Floats:
         """Shrunk means of log run time and of run time (its logarithm), shape (2, levels, jobs)."""
-        known = self.ended()
-        sums = self.numbers[list(SUMS)].take(self.rows, axis=1) * self.decay()
+        known = self.ended
+        sums = self.numbers[list(SUMS)].take(self.rows, axis=1) * self.decay
         means = np.empty((2, *known.shape))
         for level, parent in enumerate(self.layout.parents):
             above = means[:, parent] if parent >= 0 else None

@@ -9,7 +9,7 @@ earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from lucid_models.duration.bucket_choice import choose_buckets
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
-from lucid_models.duration.scorer import MAX_DURATION_S, DurationScorer, ResidualQuantiles
+from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
 from lucid_models.duration.tables import (
     by_submission,
     choose_facts,
@@ -189,10 +189,9 @@ class WorkloadEstimateModel:
         """Columns p50_s, p90_s, mean_s and reason, one row a job, with the statistics as of the end of
         training.
         """
-        rows = self._rows(jobs)
-        p50, p90, mean = self.scorer.estimate_rows(rows)
-        reasons = self.scorer.reasons(job_mappings(jobs), rows, p50)
-        return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean, "reason": reasons}, index=jobs.index)
+        estimates = self.scorer.estimate(job_mappings(jobs))
+        columns = [field.name for field in fields(DurationEstimate)]
+        return pd.DataFrame([vars(one) for one in estimates], columns=columns, index=jobs.index)
 
     def predict_causal(
         self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent

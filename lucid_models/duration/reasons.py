@@ -9,19 +9,18 @@ sentence says adds up too.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.amounts import Scale, counted, human_duration, logarithmic_mean, moves, time_ago
-from lucid_models.duration.features import DurationFeatureState
-from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, number_or_nan, text_or_none
-from lucid_models.duration.key_statistics import LOG_SUM, TIME, WEIGHT
+from lucid_models.duration.features import DurationFeatureState, KnownOfJobs
+from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, text_or_none
+from lucid_models.duration.key_statistics import COUNT, LOG_SUM, TIME, WEIGHT
 from lucid_models.duration.levels import LEVELS
 
 # A sentence names the largest parts of an estimate, from this share of it on; what is left is told as one.
@@ -35,8 +34,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _TIMES_OF_DAY = ("night", "morning", "afternoon", "evening")
 
 
-@dataclass(frozen=True)
-class KeyHistory:
+class KeyHistory(NamedTuple):
     """What jobs of one key of a `level` did: `usual_s` is their time-decayed geometric mean run time."""
 
     level: str
@@ -48,8 +46,7 @@ class KeyHistory:
     ago_s: float
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One part of an estimate: it multiplies it by exp(`effect`), which here adds `seconds`."""
 
     subject: str
@@ -58,8 +55,7 @@ class Part:
     seconds: float
 
 
-@dataclass(frozen=True)
-class DurationAccount:
+class DurationAccount(NamedTuple):
     """An estimate as an account: `history.usual_s` plus the seconds of all parts is `estimate_s`.
 
     `new` names what no finished job had (the user, the job's name). Without any finished job `history` is
@@ -73,16 +69,23 @@ class DurationAccount:
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {**asdict(self), "new": list(self.new), "parts": [asdict(part) for part in self.parts]}
+        return {
+            "estimate_s": self.estimate_s,
+            "history": None if self.history is None else self.history._asdict(),
+            "new": list(self.new),
+            "parts": [part._asdict() for part in self.parts],
+        }
 
     def sentence(self) -> str:
         """The account in words, for an operator."""
         history = self.history
         if history is None:
             return f"{human_duration(self.estimate_s)}: no finished job is known yet."
-        named = [part for part in self.parts if abs(part.seconds) >= _WORTH_NAMING * self.estimate_s]
-        named = sorted(named, key=lambda part: -abs(part.seconds))[:_MOST_NAMED]
-        scale = Scale.of(self.estimate_s, [history.usual_s, *(part.seconds for part in named)])
+        least_s = _WORTH_NAMING * self.estimate_s
+        named = [part for part in self.parts if abs(part.seconds) >= least_s]
+        named.sort(key=lambda part: -abs(part.seconds))
+        del named[_MOST_NAMED:]
+        scale = Scale.of(self.estimate_s, [history.usual_s, *[part.seconds for part in named]])
         usual = scale.steps(history.usual_s)
         left = scale.steps(self.estimate_s) - usual
         clauses = []
@@ -114,110 +117,113 @@ def account_for_duration(
     `row` holds the job's features in the order of `state.names`, as known at `at_s` (Unix time; None: at the
     job's submission).
     """
-    (effects,) = _effects_of(state, log_head, np.array([row], dtype=np.float64))
-    return _account(state, state.keys_of(job), job, row, effects, p50_s, at_s)
+    known, rows = state.known_of([job], at_s), np.array([row], dtype=np.float64)
+    return next(_accounts(state, log_head, [job], known, rows, np.array([p50_s])))
 
 
 def duration_reasons(
     state: DurationFeatureState,
     log_head: AdditiveScorer,
     jobs: Sequence[Mapping[str, Any]],
-    keys: Sequence[Sequence[str | None]],
+    known: KnownOfJobs,
     rows: NDArray[np.float64],
     p50_s: NDArray[np.float64],
-    at_s: float | None = None,
 ) -> list[str]:
-    """`account_for_duration` of each job as one sentence; `keys` are theirs, `rows` (jobs, features)."""
-    effects_of = _effects_of(state, log_head, rows)
-    return [
-        _account(state, known, job, row, effects, p50, at_s).sentence()
-        for job, known, row, effects, p50 in zip(
-            jobs, keys, rows.tolist(), effects_of, p50_s.tolist(), strict=True
-        )
-    ]
+    """`account_for_duration` of each job as one sentence; `known` is what is known of the jobs, `rows` (jobs,
+    features) are their features.
+    """
+    return [account.sentence() for account in _accounts(state, log_head, jobs, known, rows, p50_s)]
 
 
-def _account(
+def _accounts(
     state: DurationFeatureState,
-    keys: Sequence[str | None],
-    job: Mapping[str, Any],
-    row: Sequence[float],
-    effect_of: Mapping[str, float],
-    p50_s: float,
-    at_s: float | None,
-) -> DurationAccount:
-    time_s = number_or_nan(job.get("submit_time_s")) if at_s is None else at_s
-    if math.isnan(time_s):
-        time_s = state.now_s
-    history = _closest_history(state, keys, time_s)
-    new = _what_is_new(state, keys, job)
-    if history is None:
-        return DurationAccount(p50_s, None, new, ())
-    shared = _shared(history.level)
-    facts = dict(zip(state.facts, row[len(row) - len(state.facts) :], strict=True))
-    effects = [
-        (*_describe(group, facts), effect_of[group])
-        for group in _GROUPS
-        if effect_of.get(group) and group not in shared
-    ]
-    total = math.log(p50_s / history.usual_s)
-    effects.append(("other similar jobs", True, total - sum(effect for _, _, effect in effects)))
-    per_effect_s = logarithmic_mean(p50_s, history.usual_s)
-    parts = tuple(Part(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects)
-    return DurationAccount(p50_s, history, new, parts)
+    log_head: AdditiveScorer,
+    jobs: Sequence[Mapping[str, Any]],
+    known: KnownOfJobs,
+    rows: NDArray[np.float64],
+    p50_s: NDArray[np.float64],
+) -> Iterator[DurationAccount]:
+    told = zip(
+        p50_s.tolist(),
+        _closest_histories(state, known),
+        _what_is_new(state, known, jobs),
+        _effects_of(state, log_head, rows),
+        known.facts.T.tolist(),
+        strict=True,
+    )
+    for estimate_s, history, new, effect_of, values in told:
+        if history is None:
+            yield DurationAccount(estimate_s, None, new, ())
+            continue
+        known_facts = {name: value for name, value in zip(state.facts, values, strict=True) if value == value}
+        shared = _SHARED[history.level]
+        effects = [
+            (*_describe(group, known_facts), effect_of[group])
+            for group in _GROUPS
+            if effect_of.get(group) and group not in shared
+        ]
+        total = math.log(estimate_s / history.usual_s)
+        effects.append(("other similar jobs", True, total - sum([effect for _, _, effect in effects])))
+        per_effect_s = logarithmic_mean(estimate_s, history.usual_s)
+        parts = [Part(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects]
+        yield DurationAccount(estimate_s, history, new, tuple(parts))
 
 
 # -- what is known of jobs like it
 
 
-def _closest_history(
-    state: DurationFeatureState, keys: Sequence[str | None], time_s: float
-) -> KeyHistory | None:
-    """The finest level whose own jobs outweigh what it is shrunk towards; else the finest that has any."""
-    finest: KeyHistory | None = None
-    for level, key, table in reversed(list(zip(state.levels, keys, state.tables, strict=True))):
-        statistics = None if key is None else table.get(key)
-        if key is None or statistics is None or not statistics.count:
-            continue
-        numbers = statistics.numbers
-        decay = math.exp2(min(numbers[TIME] - time_s, 0.0) / state.settings.half_life_s)
-        own = numbers[WEIGHT] * decay > state.settings.prior_jobs
-        if not own and finest is not None:
-            continue
-        usual = numbers[LOG_SUM] / numbers[WEIGHT] if numbers[WEIGHT] > 0 else numbers[-1]
-        subject, plural = _subject(level, key)
-        history = KeyHistory(
-            level,
-            subject,
-            plural,
-            statistics.count,
-            math.exp(min(usual, 50.0)),
-            math.exp(min(numbers[-1], 50.0)),
-            max(time_s - numbers[TIME], 0.0),
-        )
-        if own:
-            return history
-        finest = history
-    return finest
+def _closest_histories(state: DurationFeatureState, known: KnownOfJobs) -> list[KeyHistory | None]:
+    """Of each job, the finest level whose own jobs outweigh what it is shrunk towards; else the finest that
+    has any.
+    """
+    columns = known.columns
+    numbers, ended = columns.numbers, columns.ended
+    own = ended & (numbers[WEIGHT].take(columns.rows) * columns.decay > state.settings.prior_jobs)
+    # From the finest on: a level whose own jobs do comes before any that only has some.
+    rank = (np.where(own, 2, 0) + ended)[::-1]
+    levels = len(state.levels) - 1 - rank.argmax(axis=0)
+    jobs = np.arange(levels.size)
+    rows = columns.rows[levels, jobs]
+    ago_s = np.maximum(columns.time_s - numbers[TIME, rows], 0.0)
+    distinct, first, of = np.unique(rows, return_index=True, return_inverse=True)
+    tellers = [
+        _told_of_key(state.levels[level], known.keys[level].keys[known.keys[level].of[job]], numbers[:, row])
+        for row, level, job in zip(distinct.tolist(), levels[first].tolist(), first.tolist(), strict=True)
+    ]
+    return [
+        None if teller is None else KeyHistory._make((*teller, ago))
+        for teller, ago in zip([tellers[at] for at in of.tolist()], ago_s.tolist(), strict=True)
+    ]
+
+
+def _told_of_key(
+    level: str, key: str | None, numbers: NDArray[np.float64]
+) -> tuple[str, str, bool, int, float, float] | None:
+    """A KeyHistory but for when its last job ended; None where none did."""
+    if key is None or not numbers[COUNT]:
+        return None
+    told = numbers.tolist()
+    usual = told[LOG_SUM] / told[WEIGHT] if told[WEIGHT] > 0 else told[-1]
+    usual_s, last_s = (math.exp(min(logarithm, 50.0)) for logarithm in (usual, told[-1]))
+    return level, *_subject(level, key), int(told[COUNT]), usual_s, last_s
 
 
 def _what_is_new(
-    state: DurationFeatureState, keys: Sequence[str | None], job: Mapping[str, Any]
-) -> tuple[str, ...]:
-    """The job's user, and its name unless names like it are known, when no finished job had them."""
-    seen = {
-        level
-        for level, key, table in zip(state.levels, keys, state.tables, strict=True)
-        if key is not None and key in table and table[key].count
-    }
-    user, name = text_or_none(job.get("user")), text_or_none(job.get("name"))
-    new = []
-    if user is not None and "user" in state.levels and "user" not in seen:
-        new.append(f"user {user}")
-    of_names = [level for level in state.levels if len(LEVELS[level][0]) == 1 and level in _NAME_LEVELS]
-    if name is not None and of_names and not seen.intersection(of_names):
-        new.append(f"name {name}")
-    return tuple(new)
+    state: DurationFeatureState, known: KnownOfJobs, jobs: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, ...]]:
+    """Each job's user, and its name unless names like it are known, when no finished job had them."""
+    ended, is_new = known.columns.ended, np.zeros((2, len(jobs)), dtype=np.bool_)
+    of_user = [at for at, level in enumerate(state.levels) if level == "user"]
+    of_names = [at for at, level in enumerate(state.levels) if level in _NAME_LEVELS]
+    for row, levels in zip(is_new, (of_user, of_names), strict=True):
+        if levels:
+            row[:] = ~ended[levels].any(axis=0)
+    news: list[tuple[str, ...]] = [()] * len(jobs)
+    for at in np.flatnonzero(is_new.any(axis=0)).tolist():
+        fields = [field for field, new in zip(("user", "name"), is_new[:, at], strict=True) if new]
+        told = [(field, text_or_none(jobs[at].get(field))) for field in fields]
+        news[at] = tuple(f"{field} {text}" for field, text in told if text is not None)
+    return news
 
 
 def _subject(level: str, key: str) -> tuple[str, bool]:
@@ -256,10 +262,11 @@ def _size_words(key: str) -> str:
 # -- what moves the estimate
 
 
-def _shared(level: str) -> set[str]:
-    """The facts that all jobs of a key have in common: against them, these facts change nothing."""
-    parts = LEVELS[level][0]
-    return {group for part, group in (("size", "size"), ("time_limit", "limit")) if part in parts}
+# The facts that all jobs of a key have in common: against them, these facts change nothing.
+_SHARED = {
+    level: {group for part, group in (("size", "size"), ("time_limit", "limit")) if part in parts}
+    for level, (parts, _) in LEVELS.items()
+}
 
 
 def _effects_of(
@@ -305,10 +312,8 @@ def _feature_groups(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int,
     return tuple(groups), tuple(usual_of)
 
 
-def _describe(group: str, facts: Mapping[str, float]) -> tuple[str, bool]:
-    """A group of effects in words, and whether they are plural."""
-    value = {name: facts.get(name, math.nan) for name in _GROUP_OF_FACT}
-    known = {name for name, number in value.items() if not math.isnan(number)}
+def _describe(group: str, known: Mapping[str, float]) -> tuple[str, bool]:
+    """A group of effects in words, given the facts that are known, and whether they are plural."""
     match group:
         case "latest":
             return "the latest runs", True
@@ -317,7 +322,7 @@ def _describe(group: str, facts: Mapping[str, float]) -> tuple[str, bool]:
         case "size":
             asked = [("log_gpus", "GPU"), ("log_cpus", "CPU core"), ("nodes", "node")]
             words = [
-                counted(value[name] if name == "nodes" else math.expm1(value[name]), noun)
+                counted(known[name] if name == "nodes" else math.expm1(known[name]), noun)
                 for name, noun in asked
                 if name in known
             ]
@@ -326,17 +331,17 @@ def _describe(group: str, facts: Mapping[str, float]) -> tuple[str, bool]:
         case "limit":
             if "log_time_limit" not in known:
                 return "having no time limit", False
-            return f"the time limit of {human_duration(math.expm1(value['log_time_limit']))}", False
+            return f"the time limit of {human_duration(math.expm1(known['log_time_limit']))}", False
         case "profile":
-            words = [f"{value['gpu_util_pct']:.0f} % busy"] if "gpu_util_pct" in known else []
+            words = [f"{known['gpu_util_pct']:.0f} % busy"] if "gpu_util_pct" in known else []
             if "log_gpu_mem_mib" in known:
-                words.append(f"{math.expm1(value['log_gpu_mem_mib']) / 1024:.2g} GiB")
+                words.append(f"{math.expm1(known['log_gpu_mem_mib']) / 1024:.2g} GiB")
             return f"its GPU profile ({', '.join(words)})" if words else "having no GPU profile", False
         case _:
-            if not {"hour", "day_of_week"} <= known:
+            if not {"hour", "day_of_week"} <= known.keys():
                 return "its time of submission", False
-            day = _WEEKDAYS[int(value["day_of_week"]) % 7]
-            return f"submission on a {day} {_TIMES_OF_DAY[int(value['hour'] // 6) % 4]}", False
+            day = _WEEKDAYS[int(known["day_of_week"]) % 7]
+            return f"submission on a {day} {_TIMES_OF_DAY[int(known['hour'] // 6) % 4]}", False
 
 
 _GROUP_OF_FACT = {

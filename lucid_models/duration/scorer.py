@@ -102,10 +102,10 @@ class DurationScorer:
         """
         if not jobs:
             return []
-        keys = self.state.keys_of_all(jobs)
-        rows = self.features(jobs, at_s)
+        known = self.state.known_of(jobs, at_s)
+        rows = known.features()
         p50, p90, mean = self.estimate_rows(rows)
-        reasons = duration_reasons(self.state, self.log_head, jobs, keys, rows, p50, at_s)
+        reasons = duration_reasons(self.state, self.log_head, jobs, known, rows, p50)
         return [
             DurationEstimate(*row)
             for row in zip(p50.tolist(), p90.tolist(), mean.tolist(), reasons, strict=True)
@@ -136,19 +136,6 @@ class DurationScorer:
     def p50_of(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Median run time in seconds from scores of the log head."""
         return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50))
-
-    def reasons(
-        self,
-        jobs: Sequence[Mapping[str, Any]],
-        rows: NDArray[np.float64],
-        p50_s: NDArray[np.float64],
-        at_s: float | None = None,
-    ) -> list[str]:
-        """One sentence a job: the estimate, the history that it rests on, and what moved it besides
-        (`reasons`); `rows` as `features` gives them.
-        """
-        keys = [self.state.keys_of(job) for job in jobs]
-        return duration_reasons(self.state, self.log_head, jobs, keys, rows, p50_s, at_s)
 
     def explain(self, job: Mapping[str, Any], at_s: float | None = None) -> dict[str, Any]:
         """What each term adds to the logarithm of one job's run time, with its account (`reasons`) and
