@@ -79,6 +79,21 @@ def write_atomically(fs: pafs.FileSystem, path: str, write: Callable[[pa.NativeF
         raise
 
 
+def write_bytes(uri: str, data: bytes) -> None:
+    """Create or replace one file in one move."""
+    fs, path = locate(uri)
+    write_atomically(fs, path, lambda sink: sink.write(data))
+
+
+def read_bytes(uri: str) -> bytes | None:
+    """Return a stored file's bytes; None when it is not there."""
+    fs, path = locate(uri)
+    if fs.get_file_info(path).type != pafs.FileType.File:
+        return None
+    with fs.open_input_stream(path) as source:
+        return bytes(source.read())
+
+
 def _held_if_local(fs: pafs.FileSystem, path: str) -> contextlib.AbstractContextManager[None]:
     return held(Path(path)) if isinstance(fs, pafs.LocalFileSystem) else contextlib.nullcontext()
 

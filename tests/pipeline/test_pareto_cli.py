@@ -25,7 +25,7 @@ from pipeline.search.pareto.preferences import FIFO_CONFIG, PcsController
 from pipeline.search.pareto.presented import present, read_front
 from pipeline.search.pareto.rounds import candidates_of, held_out_samples, search_samples
 from pipeline.search.pareto.search import parameters_between
-from pipeline.search.pareto.study import SearchSpec, Study, load_study, plan_study
+from pipeline.search.pareto.study import ParetoSearch, SearchSpec, load_study, plan_study
 from simulator.elastic.configurations import load_configuration
 from simulator.elastic.pareto.front import covers
 from simulator.elastic.pareto.size_classes import SearchBounds, WfqParameters
@@ -70,12 +70,12 @@ def collected(log: Path) -> Collected:
     return collect_from_log(log, "pcs-csv", gpus=GPUS)
 
 
-def planned(collected: Collected, folder: Path, **changed: Any) -> Study:
+def planned(collected: Collected, folder: Path, **changed: Any) -> ParetoSearch:
     return plan_study(collected, SearchSpec(**{**vars(SPEC), **changed}), out_uri=str(folder), name="small")
 
 
 @pytest.fixture(scope="module")
-def whole(collected: Collected, tmp_path_factory: pytest.TempPathFactory) -> Study:
+def whole(collected: Collected, tmp_path_factory: pytest.TempPathFactory) -> ParetoSearch:
     """A search that ran in one go, in one process."""
     study = planned(collected, tmp_path_factory.mktemp("whole"))
     run_search(study)
@@ -83,7 +83,7 @@ def whole(collected: Collected, tmp_path_factory: pytest.TempPathFactory) -> Stu
     return study
 
 
-def files(study: Study) -> dict[str, bytes]:
+def files(study: ParetoSearch) -> dict[str, bytes]:
     """All that a search knows; not the page, nor a file that a kill left half written."""
     folder = Path(study.uri)
     found = [
@@ -97,7 +97,7 @@ def files(study: Study) -> dict[str, bytes]:
 # -- the search ----------------------------------------------------------------------------------------------
 
 
-def test_the_front_is_judged_by_fresh_samples(whole: Study) -> None:
+def test_the_front_is_judged_by_fresh_samples(whole: ParetoSearch) -> None:
     front = read_front(whole.uri)
     candidates = candidates_of(whole)
     assert front.evaluations == len(candidates) == 16
@@ -117,7 +117,7 @@ def test_the_front_is_judged_by_fresh_samples(whole: Study) -> None:
     assert front.points[0].figures["JCT:avg"] < 0.8 * front.points[-1].figures["JCT:avg"]
 
 
-def test_candidates_far_from_the_front_cost_one_simulation(whole: Study) -> None:
+def test_candidates_far_from_the_front_cost_one_simulation(whole: ParetoSearch) -> None:
     candidates = candidates_of(whole)
     samples = search_samples(whole)
     tried_once = [c for c in candidates if c.knows(samples[:1]) and not c.knows(samples)]
@@ -130,7 +130,7 @@ def test_candidates_far_from_the_front_cost_one_simulation(whole: Study) -> None
 
 
 def test_the_same_front_whatever_the_number_of_workers(
-    collected: Collected, whole: Study, tmp_path: Path
+    collected: Collected, whole: ParetoSearch, tmp_path: Path
 ) -> None:
     study = planned(collected, tmp_path)
     assert study.sha256 == whole.sha256
@@ -147,7 +147,9 @@ run_search(load_study(sys.argv[1]))
 """
 
 
-def test_a_killed_search_goes_on_where_it_stopped(collected: Collected, whole: Study, tmp_path: Path) -> None:
+def test_a_killed_search_goes_on_where_it_stopped(
+    collected: Collected, whole: ParetoSearch, tmp_path: Path
+) -> None:
     study = planned(collected, tmp_path)
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, study.uri], env={**os.environ, "OMP_NUM_THREADS": "1"}
@@ -167,7 +169,7 @@ def test_a_killed_search_goes_on_where_it_stopped(collected: Collected, whole: S
 
 
 def test_a_finished_search_runs_nothing_and_a_larger_one_what_is_new(
-    collected: Collected, whole: Study, tmp_path: Path
+    collected: Collected, whole: ParetoSearch, tmp_path: Path
 ) -> None:
     for name, data in files(whole).items():
         file = tmp_path / name
@@ -214,12 +216,14 @@ def test_half_of_a_round_lies_in_the_gaps_of_the_front() -> None:
     )
 
 
-def test_another_search_is_not_mixed_in(collected: Collected, whole: Study) -> None:
+def test_another_search_is_not_mixed_in(collected: Collected, whole: ParetoSearch) -> None:
     with pytest.raises(BadInputError, match="holds another search"):
         planned(collected, Path(whole.uri), seed=1)
 
 
-def test_steps_on_several_machines_give_the_same_front(log: Path, whole: Study, tmp_path: Path) -> None:
+def test_steps_on_several_machines_give_the_same_front(
+    log: Path, whole: ParetoSearch, tmp_path: Path
+) -> None:
     """What the DAG does, with documents between the steps as Airflow carries them."""
     plan = steps.plan_search(
         jobs_path=log,
@@ -311,7 +315,7 @@ def test_the_preference_interface(collected: Collected, tmp_path: Path) -> None:
 
 
 def test_an_operators_session(
-    lucid: Lucid, log: Path, whole: Study, mlflow_server: str, tmp_path: Path
+    lucid: Lucid, log: Path, whole: ParetoSearch, mlflow_server: str, tmp_path: Path
 ) -> None:
     arguments = ("pareto", "search", "--jobs", log, *OPTIONS, "--preference", "JCT:avg", "Pred_err:avg")
     tracked = ("--workers", "1", "--track", "--tracking-uri", mlflow_server, "--json")
@@ -348,7 +352,9 @@ def test_an_operators_session(
     assert replayed.json[0]["jobs"] == 120
 
 
-def test_fronts_are_compared_on_samples_of_their_own(lucid: Lucid, whole: Study, tmp_path: Path) -> None:
+def test_fronts_are_compared_on_samples_of_their_own(
+    lucid: Lucid, whole: ParetoSearch, tmp_path: Path
+) -> None:
     theirs = tmp_path / "front.csv"
     theirs.write_text(
         "idx;T;W;zeta;delta;thresholds;rates\n"

@@ -26,7 +26,7 @@ from pipeline.search.tuning.report import write_report
 from pipeline.search.tuning.rounds import ask_round, best_trial, evaluate_trials, trials_of
 from pipeline.search.tuning.search import importances, next_trials
 from pipeline.search.tuning.space import SearchSpace, search_space, thresholds_rise
-from pipeline.search.tuning.study import Study, TuningSpec, load_study, plan_study
+from pipeline.search.tuning.study import TuningSpec, TuningStudy, load_study, plan_study
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.conftest import small_profiles
@@ -63,7 +63,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return lake_at(tmp_path_factory.mktemp("tuned") / "lake")
 
 
-def plan(lake_uri: str, out: Path | None = None, **changed: Any) -> Study:
+def plan(lake_uri: str, out: Path | None = None, **changed: Any) -> TuningStudy:
     held = changed.pop("settings", None)
     spec = TuningSpec(**{**vars(SPEC), **changed})
     return plan_study(
@@ -75,7 +75,7 @@ def plan(lake_uri: str, out: Path | None = None, **changed: Any) -> Study:
     )
 
 
-def files(study: Study, folder: str) -> dict[str, Any]:
+def files(study: TuningStudy, folder: str) -> dict[str, Any]:
     found = sorted(Path(study.uri, folder).glob("[!.]*.json"))  # a kill leaves a file that is being written
     return {file.name: json.loads(file.read_text()) for file in found}
 
@@ -93,14 +93,16 @@ run_study(load_study(sys.argv[1]), trials=3)
 
 
 @pytest.fixture(scope="module")
-def whole(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Study:
+def whole(lake: str, tmp_path_factory: pytest.TempPathFactory) -> TuningStudy:
     """A study that ran in one go, in one process."""
     study = plan(lake, tmp_path_factory.mktemp("whole"))
     assert run_study(study, trials=3) == len(trials_of(study))
     return study
 
 
-def test_the_same_trials_whatever_the_number_of_workers(lake: str, whole: Study, tmp_path: Path) -> None:
+def test_the_same_trials_whatever_the_number_of_workers(
+    lake: str, whole: TuningStudy, tmp_path: Path
+) -> None:
     study = plan(lake, tmp_path / "two")
     assert study.sha256 == whole.sha256
     run_study(study, trials=3, workers=2)
@@ -108,7 +110,7 @@ def test_the_same_trials_whatever_the_number_of_workers(lake: str, whole: Study,
         assert files(study, folder) == files(whole, folder)
 
 
-def test_trial_0_holds_the_current_settings(whole: Study) -> None:
+def test_trial_0_holds_the_current_settings(whole: TuningStudy) -> None:
     trials = trials_of(whole)
     assert trials[0].values == whole.space.current
     assert trials[0].change_pct == 0.0
@@ -130,7 +132,7 @@ def test_trials_with_a_result_are_not_run_again(lake: str, tmp_path: Path) -> No
     assert {file: file.stat().st_mtime_ns for file in records} == records
 
 
-def test_a_killed_study_goes_on_where_it_stopped(lake: str, whole: Study, tmp_path: Path) -> None:
+def test_a_killed_study_goes_on_where_it_stopped(lake: str, whole: TuningStudy, tmp_path: Path) -> None:
     halved = plan(lake, tmp_path / "halved")
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, halved.uri], env={**os.environ, "OMP_NUM_THREADS": "1"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.search.experiment_store.documents import write_json
 from pipeline.search.pareto.front_choice import choices_of, front_markdown, keep_page
-from pipeline.search.tuning.files import write_json
 from tests.pipeline.test_release_choice import FRONT
 
 

@@ -18,7 +18,7 @@ from foundation.regular_files import read_regular
 from pipeline.search.pareto.presented import Front
 from pipeline.search.pareto.rounds import collected_of, sample_of
 from pipeline.search.pareto.search import on_scale
-from pipeline.search.pareto.study import Study, load_study
+from pipeline.search.pareto.study import ParetoSearch, load_study
 from simulator.elastic.allocation import Pool
 from simulator.elastic.configurations import configuration_from_json, configuration_to_json
 from simulator.elastic.pareto.evaluate import evaluate
@@ -92,7 +92,7 @@ def _published(row: Mapping[str, str]) -> WfqConfig:
 
 
 def compare_fronts(
-    study: Study,
+    study: ParetoSearch,
     ours: Mapping[str, WfqConfig],
     theirs: Mapping[str, WfqConfig],
     *,
@@ -124,7 +124,7 @@ def compare_fronts(
 
 
 def judge(
-    study: Study,
+    study: ParetoSearch,
     ours: Mapping[str, WfqConfig],
     theirs: Mapping[str, WfqConfig],
     points: Mapping[WfqConfig, Sequence[float]],

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from foundation.storage import read_bytes
 from pipeline.search.pareto.presented import Front, FrontPoint
-from pipeline.search.sweeps.inputs import read_bytes
 from simulator.elastic.pareto.objectives import UNITS, Objective
 
 PAGE = "front.html"

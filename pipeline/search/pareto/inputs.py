@@ -22,9 +22,8 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.training_data import as_known_at
-from pipeline.search.sweeps.inputs import read_bytes
 from simulator.elastic.active_job import rigid
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.speed_up_table import read_speed_ups

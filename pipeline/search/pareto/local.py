@@ -15,7 +15,7 @@ from pipeline.search.pareto.rounds import (
     ask_round,
     evaluate_batch,
 )
-from pipeline.search.pareto.study import Study
+from pipeline.search.pareto.study import ParetoSearch
 
 Evaluate = Callable[[Sequence[Evaluation]], Iterator[int]]
 
@@ -25,11 +25,11 @@ class SearchInterruptedError(LucidError):
 
 
 def run_search(
-    study: Study,
+    study: ParetoSearch,
     *,
     workers: int = 1,
     progress: Progress = silent,
-    after_round: Callable[[Study], object] | None = None,
+    after_round: Callable[[ParetoSearch], object] | None = None,
 ) -> int:
     """Run all rounds, what is left to know near the front, and the front on fresh samples.
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from foundation.html_pages import render_page
 from pipeline.search.pareto.presented import Front, FrontPoint
 from pipeline.search.pareto.rounds import candidates_of, estimates, found_front, near_front, search_samples
-from pipeline.search.pareto.study import Study
+from pipeline.search.pareto.study import ParetoSearch
 from simulator.elastic.pareto.objectives import Objective
 from simulator.elastic.rules.wfq import WfqConfig
 
@@ -30,7 +30,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def front_page(study: Study, front: Front) -> str:
+def front_page(study: ParetoSearch, front: Front) -> str:
     """Return the page of a finished search."""
     objectives = study.objectives
     tried = [values for _, values in estimates(study, candidates_of(study))]
@@ -54,7 +54,7 @@ def front_page(study: Study, front: Front) -> str:
     )
 
 
-def progress_page(study: Study) -> str:
+def progress_page(study: ParetoSearch) -> str:
     """Return the page of a search that is running, which shows itself anew every few seconds."""
     candidates = candidates_of(study)
     samples = search_samples(study)

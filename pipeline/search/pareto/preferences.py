@@ -16,7 +16,7 @@ from foundation.progress import Progress, silent
 from pipeline.search.pareto.inputs import Collected
 from pipeline.search.pareto.local import run_search
 from pipeline.search.pareto.presented import Front, present
-from pipeline.search.pareto.study import SearchSpec, Study, plan_study
+from pipeline.search.pareto.study import ParetoSearch, SearchSpec, plan_study
 from simulator.elastic.pareto.objectives import Objective, preference_of
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 
@@ -36,7 +36,7 @@ class PcsController:
         spec: SearchSpec | None = None,
         workers: int = 1,
         progress: Progress = silent,
-        after_round: Callable[[Study], object] | None = None,
+        after_round: Callable[[ParetoSearch], object] | None = None,
     ) -> None:
         """Searches are kept below `folder`, one for each preference and workload, and go on where they ended.
 

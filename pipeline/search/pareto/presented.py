@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foundation.errors import NotFoundError, UnknownNameError
+from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.pareto.rounds import (
     Candidate,
     candidates_of,
@@ -17,8 +18,7 @@ from pipeline.search.pareto.rounds import (
     held_out_samples,
     search_samples,
 )
-from pipeline.search.pareto.study import Study
-from pipeline.search.tuning.files import read_json, write_json
+from pipeline.search.pareto.study import ParetoSearch
 from simulator.elastic.configurations import configuration_from_json, configuration_to_json
 from simulator.elastic.pareto.front import front_positions
 from simulator.elastic.pareto.size_classes import WfqParameters
@@ -108,7 +108,7 @@ class Front:
         return cls(points=points, preference=tuple(given.pop("preference")), **given)
 
 
-def present(study: Study) -> Front:
+def present(study: ParetoSearch) -> Front:
     """Judge the found front by the fresh samples, store it as front.json, and return it.
 
     Raises NotFoundError while the search is not done.
@@ -136,7 +136,7 @@ def present(study: Study) -> Front:
     return front
 
 
-def _point(study: Study, candidate: Candidate, front_id: str) -> FrontPoint:
+def _point(study: ParetoSearch, candidate: Candidate, front_id: str) -> FrontPoint:
     fresh = held_out_samples(study)
     names = candidate.measures[fresh[0]]
     figures = {name: _mean([candidate.measures[sample][name] for sample in fresh]) for name in names}

@@ -7,12 +7,11 @@ from typing import Any
 from foundation.csv_files import write_rows
 from foundation.errors import NotFoundError
 from foundation.leftovers import scratch_folder
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.registry import Registry, Run
 from pipeline.search.pareto.page import front_page, progress_page
 from pipeline.search.pareto.presented import FRONT_FILE, Front, read_front
-from pipeline.search.pareto.study import STUDY_FILE, Study
-from pipeline.search.sweeps.inputs import read_bytes
+from pipeline.search.pareto.study import ParetoSearch
 from simulator.elastic.pareto.front import hypervolume
 
 EXPERIMENT = "lucid-pareto"
@@ -35,12 +34,12 @@ def front_rows(front: Front) -> list[dict[str, Any]]:
     ]
 
 
-def write_progress(study: Study) -> None:
+def write_progress(study: ParetoSearch) -> None:
     """Draw the front as it stands, while the search runs."""
     _write_text(f"{study.uri}/{PAGE_FILE}", progress_page(study))
 
 
-def write_report(study: Study, front: Front) -> tuple[str, ...]:
+def write_report(study: ParetoSearch, front: Front) -> tuple[str, ...]:
     """Write front.html and front.csv beside front.json; return the URIs of all three."""
     rows = front_rows(front)
     table = io.StringIO()
@@ -55,7 +54,7 @@ def _write_text(uri: str, text: str) -> None:
     write_atomically(fs, path, lambda sink: sink.write(text.encode()))
 
 
-def record_search(study: Study, front: Front, *, tracking_uri: str) -> tuple[str, str]:
+def record_search(study: ParetoSearch, front: Front, *, tracking_uri: str) -> tuple[str, str]:
     """Log a finished search as a run of MLflow, once; return the run's id and its page in MLflow's UI."""
     registry = Registry(tracking_uri)
     tags = {STUDY_TAG: study.sha256, NAME_TAG: study.name, "evaluations": str(front.evaluations)}
@@ -81,7 +80,7 @@ def record_search(study: Study, front: Front, *, tracking_uri: str) -> tuple[str
         run.log_metrics(_metrics(front))
         run.set_tag("mlflow.note.content", _note(study, front))
         with scratch_folder("pareto") as scratch:
-            for name in (STUDY_FILE, FRONT_FILE, PAGE_FILE, TABLE_FILE):
+            for name in (study.plan_file, FRONT_FILE, PAGE_FILE, TABLE_FILE):
                 data = read_bytes(f"{study.uri}/{name}")
                 if data is not None:
                     (scratch / name).write_bytes(data)
@@ -105,7 +104,7 @@ def _metrics(front: Front) -> dict[str, float]:
     return found
 
 
-def _note(study: Study, front: Front) -> str:
+def _note(study: ParetoSearch, front: Front) -> str:
     first = front.preference[0]
     return (
         f"{len(front.points)} configurations of PCS for {study.name}, from the least {first} "

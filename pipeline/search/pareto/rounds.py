@@ -6,8 +6,6 @@ sample, so a search that was interrupted goes on where it stopped, and workers o
 same folder.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from foundation.errors import BadInputError, LucidError, NotFoundError
+from foundation.errors import LucidError, NotFoundError
 from foundation.progress import Progress, silent
+from pipeline.search.experiment_store.documents import digest, read_json
 from pipeline.search.pareto.inputs import Collected, read_collected
 from pipeline.search.pareto.search import first_parameters, next_parameters, on_scale, parameters_between
-from pipeline.search.pareto.study import Study, load_study
-from pipeline.search.tuning.files import read_json, write_json
+from pipeline.search.pareto.study import ParetoSearch, load_study
 from simulator.elastic.allocation import Pool
 from simulator.elastic.configurations import configuration_from_json, configuration_to_json
 from simulator.elastic.pareto.evaluate import evaluate
@@ -52,7 +50,7 @@ class Candidate:
     measures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     error: str | None = None
 
-    def values(self, study: Study, samples: Sequence[str]) -> tuple[float, ...]:
+    def values(self, study: ParetoSearch, samples: Sequence[str]) -> tuple[float, ...]:
         """Return its objectives: means over these samples, all of which must be known."""
         return tuple(
             sum(self.measures[sample][str(objective)] for sample in samples) / len(samples)
@@ -64,76 +62,48 @@ class Candidate:
         return all(sample in self.measures for sample in samples)
 
 
-def search_samples(study: Study) -> list[str]:
+def search_samples(study: ParetoSearch) -> list[str]:
     """Return the names of the samples that choose; the first is the one that all are tried on."""
     return [f"search-{number}" for number in range(study.samples)]
 
 
-def held_out_samples(study: Study) -> list[str]:
+def held_out_samples(study: ParetoSearch) -> list[str]:
     """Return the names of the fresh samples."""
     return [f"held_out-{number}" for number in range(study.held_out_samples)]
 
 
-def ask_round(study: Study, number: int) -> list[Evaluation]:
+def ask_round(study: ParetoSearch, number: int) -> list[Evaluation]:
     """Choose the candidates of a round, once, and return the simulations that are left to run.
 
     Those are its own on the first sample, and what earlier candidates near the front lack. Raises
     BadInputError when a round before it was not asked for or simulated.
     """
-    asked = _rounds(study)
-    if number > len(asked):
-        raise BadInputError(
-            f"Round {number} of {study.uri} cannot be asked for: there are {len(asked)} before it.",
-            remedy="Ask for the rounds in order.",
-        )
-    if number == len(asked):
-        candidates = candidates_of(study)
-        missing = [c for c in candidates if not c.measures and c.error is None]
-        if missing:
-            raise BadInputError(
-                f"Round {number} of {study.uri} cannot be asked for: {len(missing)} candidates of earlier "
-                "rounds have no result.",
-                remedy="Evaluate them first.",
-            )
-        chosen = _choose(study, number, candidates)
-        to_confirm = near_front(study, candidates)
-        document = {
-            "candidates": [
-                {"parameters": parameters.to_data(), "configuration": configuration_to_json(config)}
-                for parameters, config in chosen
-            ],
-            "evaluations": [
-                *([identity_of(study, config), search_samples(study)[0]] for _, config in chosen),
-                *_lacking(to_confirm, search_samples(study)),
-            ],
-        }
-        write_json(f"{study.uri}/rounds/{number}.json", document)
-        asked.append(document)
-    return _left(study, [(identity, sample) for identity, sample in asked[number]["evaluations"]])
+    asked = study.stored_round(number, lambda: _choose(study, number))
+    return _left(study, [(identity, sample) for identity, sample in asked["evaluations"]])
 
 
-def ask_confirmations(study: Study) -> list[Evaluation]:
+def ask_confirmations(study: ParetoSearch) -> list[Evaluation]:
     """Return what is left to simulate of candidates near the front, once all rounds are done."""
     return _left(study, _lacking(near_front(study, candidates_of(study)), search_samples(study)))
 
 
-def ask_held_out(study: Study) -> list[Evaluation]:
+def ask_held_out(study: ParetoSearch) -> list[Evaluation]:
     """Return the simulations that are left of the found front on fresh samples."""
     return _left(study, _lacking(close_front(study, candidates_of(study)), held_out_samples(study)))
 
 
-def near_front(study: Study, candidates: Sequence[Candidate]) -> list[Candidate]:
+def near_front(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates that no other beats clearly on the first sample."""
     return _unbeaten(study, candidates, search_samples(study)[:1], NEAR)
 
 
-def close_front(study: Study, candidates: Sequence[Candidate]) -> list[Candidate]:
+def close_front(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return those on the front by all samples of the search, and those that chance may have kept from it."""
     return _unbeaten(study, candidates, search_samples(study), CLOSE)
 
 
 def _unbeaten(
-    study: Study, candidates: Sequence[Candidate], samples: Sequence[str], margin: float
+    study: ParetoSearch, candidates: Sequence[Candidate], samples: Sequence[str], margin: float
 ) -> list[Candidate]:
     """Return who is on the front by these samples, or is beaten by no more than the margin.
 
@@ -154,15 +124,33 @@ def _unbeaten(
     ]
 
 
-def found_front(study: Study, candidates: Sequence[Candidate]) -> list[Candidate]:
+def found_front(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return who is on the front by all samples of the search."""
     samples = search_samples(study)
     known = [candidate for candidate in candidates if candidate.knows(samples)]
     return [known[i] for i in front_positions([candidate.values(study, samples) for candidate in known])]
 
 
-def _choose(
-    study: Study, number: int, candidates: Sequence[Candidate]
+def _choose(study: ParetoSearch, number: int) -> dict[str, Any]:
+    """Return a round's candidates, and the simulations that it asks for."""
+    candidates = candidates_of(study)
+    study.check_evaluated(number, sum(not c.measures and c.error is None for c in candidates))
+    chosen = _new_configurations(study, number, candidates)
+    samples = search_samples(study)
+    return {
+        "candidates": [
+            {"parameters": parameters.to_data(), "configuration": configuration_to_json(config)}
+            for parameters, config in chosen
+        ],
+        "evaluations": [
+            *([identity_of(study, config), samples[0]] for _, config in chosen),
+            *_lacking(near_front(study, candidates), samples),
+        ],
+    }
+
+
+def _new_configurations(
+    study: ParetoSearch, number: int, candidates: Sequence[Candidate]
 ) -> list[tuple[WfqParameters, WfqConfig]]:
     sizes_s = collected_of(study.uri).sizes_s
     seen = {candidate.identity for candidate in candidates}
@@ -209,7 +197,9 @@ def _choose(
     return configs
 
 
-def estimates(study: Study, candidates: Sequence[Candidate]) -> list[tuple[Candidate, tuple[float, ...]]]:
+def estimates(
+    study: ParetoSearch, candidates: Sequence[Candidate]
+) -> list[tuple[Candidate, tuple[float, ...]]]:
     """Return each candidate's objectives over all samples, as far as they are known.
 
     Who was tried on the first sample alone is scaled by what the others' first sample says of all of theirs;
@@ -244,22 +234,22 @@ def evaluate_batch(study_uri: str, evaluations: Sequence[Sequence[str]], progres
     A simulation that fails is a record, not an error. Returns how many were run.
     """
     study = load_study(study_uri)
-    wanted = {candidate.identity: candidate for candidate in _asked(study)}
-    executed = 0
-    for position, (identity, sample) in enumerate(evaluations):
-        if identity not in wanted:
-            raise BadInputError(
-                f"The search at {study_uri} has no candidate {identity!r}.", remedy="Ask for a round first."
-            )
-        progress(position, len(evaluations), sample)
-        uri = _record_uri(study, (identity, sample))
-        if read_json(uri) is None:
-            write_json(uri, _run(study, wanted[identity], sample))
-            executed += 1
-    return executed
+    candidates = {candidate.identity: candidate for candidate in _asked(study)}
+    records = study.evaluate(
+        [_record_id(evaluation) for evaluation in evaluations],
+        {
+            _record_id((identity, sample)): (candidates[identity], sample)
+            for identity, sample in evaluations
+            if identity in candidates
+        },
+        lambda _, evaluation: _run(study, *evaluation),
+        label=lambda evaluation: evaluation[1],
+        progress=progress,
+    )
+    return len(records)
 
 
-def _run(study: Study, candidate: Candidate, sample: str) -> dict[str, Any]:
+def _run(study: ParetoSearch, candidate: Candidate, sample: str) -> dict[str, Any]:
     collected = collected_of(study.uri)
     try:
         measures = evaluate(
@@ -288,14 +278,13 @@ def sample_of(study_uri: str, name: str) -> Workload:
     return draw_sample(collected_of(study_uri).jobs, study.sampling, purposes[purpose], int(number))
 
 
-def identity_of(study: Study, config: WfqConfig) -> str:
+def identity_of(study: ParetoSearch, config: WfqConfig) -> str:
     """Name what a candidate's figures depend on: its configuration and the workload."""
     document = {"inputs": study.inputs_sha256, **configuration_to_json(config)}
-    text = json.dumps(document, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:IDENTITY_DIGITS]
+    return digest(document)[:IDENTITY_DIGITS]
 
 
-def candidates_of(study: Study) -> list[Candidate]:
+def candidates_of(study: ParetoSearch) -> list[Candidate]:
     """Return the candidates of all rounds in the order in which they were asked for, with their records."""
     samples = [*search_samples(study), *held_out_samples(study)]
     found = []
@@ -303,7 +292,7 @@ def candidates_of(study: Study) -> list[Candidate]:
         known = {}
         for sample in samples:
             with suppress(NotFoundError):
-                known[sample] = _record(_record_uri(study, (candidate.identity, sample)))
+                known[sample] = _record(study.record_uri(_record_id((candidate.identity, sample))))
         found.append(
             replace(
                 candidate,
@@ -314,7 +303,7 @@ def candidates_of(study: Study) -> list[Candidate]:
     return found
 
 
-def _asked(study: Study) -> list[Candidate]:
+def _asked(study: ParetoSearch) -> list[Candidate]:
     found: list[Candidate] = []
     for number in range(study.rounds):
         try:
@@ -357,19 +346,9 @@ def _lacking(candidates: Sequence[Candidate], samples: Sequence[str]) -> list[Ev
     ]
 
 
-def _left(study: Study, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    return [found for found in evaluations if read_json(_record_uri(study, found)) is None]
+def _left(study: ParetoSearch, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    return [evaluation for evaluation in evaluations if not study.is_done(_record_id(evaluation))]
 
 
-def _rounds(study: Study) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while len(found) < study.rounds:
-        stored = read_json(f"{study.uri}/rounds/{len(found)}.json")
-        if stored is None:
-            break
-        found.append(stored)
-    return found
-
-
-def _record_uri(study: Study, evaluation: Evaluation) -> str:
-    return f"{study.uri}/evaluations/{'-'.join(evaluation)}.json"
+def _record_id(evaluation: Sequence[str]) -> str:
+    return "-".join(evaluation)

@@ -6,7 +6,7 @@ Only URIs, identities and small numbers pass between them. In this order, each s
     plan_search -> ask_round 0, 1, ... rounds - 1 -> confirm_front -> hold_out_front -> finish_search
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,7 @@ from pipeline.search.pareto import rounds
 from pipeline.search.pareto.inputs import collect_from_lake, collect_from_log
 from pipeline.search.pareto.presented import FrontPoint, present, read_front
 from pipeline.search.pareto.report import newest_front, record_search, write_report
-from pipeline.search.pareto.rounds import Evaluation
-from pipeline.search.pareto.study import SearchSpec, Study, load_study, plan_study
+from pipeline.search.pareto.study import ParetoSearch, SearchSpec, load_study, plan_study
 from pipeline.training.windows import read_as_of, training_window_end
 from simulator.elastic.configurations import configuration_to_json
 
@@ -109,7 +108,7 @@ def plan_search(
     )
 
 
-def _planned(study: Study) -> dict[str, Any]:
+def _planned(study: ParetoSearch) -> dict[str, Any]:
     return {"study_uri": study.uri, "rounds": study.rounds, "remarks": list(study.remarks)}
 
 
@@ -122,25 +121,19 @@ def ask_round(*, study_uri: str, round_number: int, evaluations_per_task: int = 
     """
     study = load_study(study_uri)
     left = rounds.ask_round(study, round_number) if round_number < study.rounds else []
-    return _tasks(study, left, evaluations_per_task)
+    return study.tasks(map(list, left), evaluations_per_task)
 
 
 def confirm_front(*, study_uri: str, evaluations_per_task: int = 4) -> list[dict[str, Any]]:
     """Ask for what is left to know of candidates near the front: all of the samples. As `ask_round`."""
     study = load_study(study_uri)
-    return _tasks(study, rounds.ask_confirmations(study), evaluations_per_task)
+    return study.tasks(map(list, rounds.ask_confirmations(study)), evaluations_per_task)
 
 
 def hold_out_front(*, study_uri: str, evaluations_per_task: int = 4) -> list[dict[str, Any]]:
     """Ask for the front on fresh samples, which chose nothing. As `ask_round`."""
     study = load_study(study_uri)
-    return _tasks(study, rounds.ask_held_out(study), evaluations_per_task)
-
-
-def _tasks(study: Study, left: Sequence[Evaluation], size: int) -> list[dict[str, Any]]:
-    step = max(1, size)
-    chunks = [[list(found) for found in left[i : i + step]] for i in range(0, len(left), step)]
-    return [{"study_uri": study.uri, "evaluations": chunk} for chunk in chunks or [[]]]
+    return study.tasks(map(list, rounds.ask_held_out(study)), evaluations_per_task)
 
 
 def evaluate_batch(

@@ -1,29 +1,25 @@
-"""A search as files that any worker may read and add to, as tuning keeps its studies.
+"""A Pareto search: what is preferred, how it is searched; stored as pipeline/search/experiment_store/ says.
 
-    STUDY/study.json              what is preferred, how it is searched
-    STUDY/inputs/                 the collected workload (pipeline/search/pareto/inputs.py)
-    STUDY/rounds/N.json           the candidates that round N asked for
-    STUDY/evaluations/ID-S.json   what candidate ID did on sample S, written in one move when it is done
-    STUDY/front.json, front.html  what is presented (pipeline/search/pareto/report.py)
-
-pipeline/search/pareto/rounds.py fills rounds/ and evaluations/.
+STUDY/study.json              the plan
+STUDY/inputs/                 the collected workload (pipeline/search/pareto/inputs.py)
+STUDY/rounds/N.json           the candidates that round N asked for
+STUDY/evaluations/ID-S.json   what candidate ID did on sample S
+STUDY/front.json, front.html  what is presented (pipeline/search/pareto/report.py)
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from foundation.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError
+from pipeline.search.experiment_store.documents import digest
+from pipeline.search.experiment_store.experiment import Experiment
 from pipeline.search.pareto.inputs import Collected, Scaling, write_collected
-from pipeline.search.tuning.files import read_json, write_json
 from simulator.elastic.pareto.objectives import Objective, preference_of
 from simulator.elastic.pareto.samples import SampleSpec
 from simulator.elastic.pareto.size_classes import SearchBounds
 
-FORMAT_VERSION = 1
-STUDY_FILE = "study.json"
 # Raise it when the same candidate and sample give other figures.
 EVALUATION_VERSION = 1
 DEFAULT_PREFERENCE = ("JCT:avg", "Pred_err:avg")
@@ -59,10 +55,15 @@ class SearchSpec:
 
 
 @dataclass(frozen=True)
-class Study:
+class ParetoSearch(Experiment):
     """A planned search. `inputs_sha256` names what a candidate's figures depend on."""
 
-    uri: str
+    kind = "search"
+    unit = "candidate"
+    records = "evaluations"
+    items_argument = "evaluations"
+    how_to_begin = "Begin one: `lucid pareto search`."
+
     sha256: str
     inputs_sha256: str
     name: str
@@ -99,7 +100,7 @@ def plan_study(
     folder_uri: str = "",
     name: str,
     about: Mapping[str, Any] | None = None,
-) -> Study:
+) -> ParetoSearch:
     """Store the workload and the plan; the same arguments give the same study.
 
     It lies at `out_uri`, by default below `folder_uri` by its digest. The same search with more `evaluations`
@@ -114,7 +115,7 @@ def plan_study(
     }
     plan = {
         **shared,
-        "inputs_sha256": _digest(shared),
+        "inputs_sha256": digest(shared),
         "name": name,
         "preference": [str(objective) for objective in preference_of(tuple(spec.preference))],
         "samples": spec.samples,
@@ -123,20 +124,11 @@ def plan_study(
         "seed": spec.seed,
         "bounds": SearchBounds.of(collected.sizes_s, rigid=collected.all_rigid).to_data(),
     }
-    sha256 = _digest(plan)
-    uri = (out_uri or f"{folder_uri.rstrip('/')}/{sha256[:12]}").rstrip("/")
-    found = read_json(f"{uri}/{STUDY_FILE}")
-    if found is not None and found.get("sha256") != sha256:
-        raise BadInputError(
-            f"{uri} holds another search ({str(found.get('sha256'))[:12]}): its log, preference, samples or "
-            "seed differ.",
-            remedy="Give another folder.",
-        )
+    uri, sha256 = ParetoSearch.place(plan, out_uri=out_uri, folder_uri=folder_uri)
     write_collected(collected, f"{uri}/inputs")
-    write_json(
-        f"{uri}/{STUDY_FILE}",
+    ParetoSearch.write_plan(
+        uri,
         {
-            "format_version": FORMAT_VERSION,
             "sha256": sha256,
             **plan,
             "evaluations": spec.evaluations,
@@ -150,40 +142,18 @@ def plan_study(
     return load_study(uri)
 
 
-def _digest(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def load_study(uri: str) -> Study:
+def load_study(uri: str) -> ParetoSearch:
     """Read a stored search. Raises NotFoundError when there is none, BadInputError for another format."""
     uri = uri.rstrip("/")
-    document = read_json(f"{uri}/{STUDY_FILE}")
-    if document is None:
-        raise NotFoundError(
-            f"There is no Pareto search at {uri}.", remedy="Begin one: `lucid pareto search`."
-        )
-    if document["format_version"] != FORMAT_VERSION:
-        raise BadInputError(
-            f"The search at {uri} has format {document['format_version']}, not {FORMAT_VERSION}.",
-            remedy="Search again in a new folder.",
-        )
-    sampling = document["sampling"]
-    return Study(
-        uri=uri,
-        sha256=document["sha256"],
-        inputs_sha256=document["inputs_sha256"],
-        name=document["name"],
-        objectives=preference_of(tuple(document["preference"])),
-        evaluations=document["evaluations"],
-        sampling=SampleSpec(sampling["jobs"], tuple(sampling["ways"]), sampling["seed"]),
-        samples=document["samples"],
-        held_out_samples=document["held_out_samples"],
-        round_size=document["round_size"],
-        seed=document["seed"],
-        bounds=SearchBounds.from_data(document["bounds"]),
-        gpus=document["gpus"],
-        whole_gpus=document["whole_gpus"],
-        jobs=document["jobs"],
-        about=document["about"],
-        remarks=tuple(document["remarks"]),
+    plan = ParetoSearch.read_plan(uri)
+    sampling = plan["sampling"]
+    return ParetoSearch(
+        **{field.name: plan[field.name] for field in fields(ParetoSearch) if field.name in plan}
+        | {
+            "uri": uri,
+            "objectives": preference_of(tuple(plan["preference"])),
+            "sampling": SampleSpec(sampling["jobs"], tuple(sampling["ways"]), sampling["seed"]),
+            "bounds": SearchBounds.from_data(plan["bounds"]),
+            "remarks": tuple(plan["remarks"]),
+        }
     )

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.errors import BadInputError
 from foundation.leftovers import scratch_folder
 from foundation.plain_values import plain
 from foundation.progress import Progress, silent
+from foundation.storage import read_bytes
 from lucid_models.registry import Registry
-from pipeline.search.sweeps.inputs import read_bytes
-from pipeline.search.sweeps.runs import OK, axes_of, shown, variants
+from pipeline.search.experiment_store.experiment import OK
+from pipeline.search.sweeps.run import execute_run
+from pipeline.search.sweeps.runs import axes_of, shown, variants
 from pipeline.search.sweeps.spec import SweepSpec
 from pipeline.search.sweeps.sweep import (
     SweepPlan,
@@ -23,7 +24,6 @@ from pipeline.search.sweeps.sweep import (
     pending,
     plan_digest,
     plan_sweep,
-    run_and_store,
 )
 
 EXPERIMENT = "lucid-policy-evaluation"
@@ -44,8 +44,9 @@ def plan_evaluation(
     """Freeze the inputs in the lake and say what is left to run.
 
     `asked` holds the keys of a sweep file (`spec.py`); None and empty values are left out.
-    The jobs are those of the file that it names, else the lake's. Returns sweep_uri, chunks (lists of run
-    identities), runs, reused, remarks. The same form gives the same place, so what was interrupted goes on.
+    The jobs are those of the file that it names, else the lake's. Returns sweep_uri, tasks (the arguments of
+    `simulate_chunk`), runs, reused, remarks. The same form gives the same place: an evaluation that was
+    interrupted goes on.
 
     Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster's tables.
     """
@@ -61,7 +62,7 @@ def plan_evaluation(
     size = max(1, runs_per_task, -(-len(left) // MOST_CHUNKS))
     return {
         "sweep_uri": plan.uri,
-        "chunks": [left[i : i + size] for i in range(0, len(left), size)],
+        "tasks": plan.tasks(left, size),
         "runs": len(plan.runs),
         "reused": len(plan.runs) - len(left),
         "remarks": list(plan.remarks),
@@ -74,24 +75,19 @@ def simulate_chunk(*, sweep_uri: str, run_ids: Sequence[str], progress: Progress
     A run that fails is a record, not an error. Returns how many runs were done, failed, and their jobs.
     """
     plan = load_plan(sweep_uri)
-    unknown = [identity for identity in run_ids if identity not in plan.runs]
-    if unknown:
-        raise BadInputError(
-            f"The sweep at {sweep_uri} has no run {unknown[0]!r}.", remedy="Plan the sweep again."
-        )
-    left = pending(plan)  # a second try of this task does not repeat what the first one finished
-    done = {"runs": 0, "failed": 0, "jobs": 0}
-    for number, identity in enumerate(run_ids):
-        progress(number, len(run_ids), plan.runs[identity].label)
-        if identity not in left:
-            continue
-        record = run_and_store(plan.uri, plan.inputs_uri, plan.runs[identity])
-        done["runs"] += 1
-        if record["status"] == OK:
-            done["jobs"] += record["figures"]["jobs"]
-        else:
-            done["failed"] += 1
-    return done
+    records = plan.evaluate(
+        run_ids,
+        plan.runs,
+        lambda _, run: execute_run(plan.inputs_uri, run),
+        label=lambda run: run.label,
+        progress=progress,
+    )
+    good = [record for record in records if record["status"] == OK]
+    return {
+        "runs": len(records),
+        "failed": len(records) - len(good),
+        "jobs": sum(record["figures"]["jobs"] for record in good),
+    }
 
 
 def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from pipeline.search.sweeps.runs import OK, axes_of
+from pipeline.search.experiment_store.experiment import OK
+from pipeline.search.sweeps.runs import axes_of
 
 MEASURES = (("mean_jct_s", "mean JCT (s)"), ("mean_queuing_delay_s", "mean queuing delay (s)"))
 MOST_LINES = 10  # the best by mean JCT; more cannot be told apart

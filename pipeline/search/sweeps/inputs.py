@@ -18,7 +18,6 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from cluster_logs.ingest import read_jobs_file
@@ -29,7 +28,7 @@ from foundation.errors import BadInputError, NotFoundError
 from foundation.input_roots import admitted
 from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.known_profiles import with_own_metrics
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import EVERYONE, lake_sizes, one_pool
@@ -279,12 +278,3 @@ def load_inputs(uri: str) -> SweepInputs:
         with fs.open_input_file(f"{folder}/{name}.parquet") as source:
             frames[name] = pq.read_table(source).to_pandas()
     return SweepInputs(**frames, **{**document, "remarks": tuple(document["remarks"])})
-
-
-def read_bytes(uri: str) -> bytes | None:
-    """Return a stored file's bytes; None when it is not there."""
-    fs, path = locate(uri)
-    if fs.get_file_info(path).type != pafs.FileType.File:
-        return None
-    with fs.open_input_stream(path) as source:
-        return bytes(source.read())

@@ -17,8 +17,9 @@ from foundation.plain_values import plain
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents
 from pipeline.replay.simulation import logged_ends_s
+from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK
 from pipeline.search.sweeps.inputs import SweepInputs, load_inputs
-from pipeline.search.sweeps.runs import FAILED, OK, SweepRun, run_id
+from pipeline.search.sweeps.runs import SweepRun, run_id
 from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder
@@ -30,7 +31,6 @@ from simulator.replay import simulate
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload
 
-FORMAT_VERSION = 1
 SHORTEST_ESTIMATE_S = 1.0
 _NOISE = 1  # names the stream of random numbers that estimates are drawn from; job types have the seed's own
 _KEPT_WORKLOADS = 2

@@ -15,13 +15,14 @@ from typing import Any
 import pandas as pd
 
 from foundation.errors import BadInputError, UnknownNameError
+from pipeline.search.experiment_store.experiment import OK
 from simulator.policies.registry import policy_class
 
 # Part of every run's identity. Raise it when the same run gives other figures than before (a change of the
 # engine, of a policy or of a metric): stored results are then computed again.
 RESULTS_VERSION = 1
 
-OK, FAILED, MISSING = "ok", "failed", "missing"
+MISSING = "missing"  # a run without a record
 
 # Figures that differ from one execution to the next, and those that are no single value.
 _NOT_IN_TABLE = ("policy", "cpu_s", "jobs_per_cpu_s")

@@ -2,42 +2,37 @@
 
     OUT/sweep.json               the plan: inputs and runs
     OUT/inputs/DIGEST/           what all runs replay (pipeline/search/sweeps/inputs.py)
-    OUT/runs/ID.json             one record a run, written in one move when the run is done
+    OUT/runs/ID.json             one record a run
     OUT/results.parquet, .csv    the tidy table; beside it the pictures and run_manifest.json
 
-OUT is a folder or any URI of storage. A record is found by its identity, so a sweep that was interrupted goes
-on where it stopped, one that is enlarged computes what is new, and any number of workers on any machines may
-fill the same folder. Failed runs are tried again when the sweep is run again.
+Stored as pipeline/search/experiment_store/ says; a folder may hold the runs of several plans.
 """
 
 import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from foundation.csv_files import csv_text
-from foundation.errors import BadInputError, LucidError, NotFoundError
+from foundation.errors import LucidError
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
-from foundation.storage import list_files, locate, write_atomically
-from pipeline.search.sweeps.inputs import SweepInputs, read_bytes, store_inputs
-from pipeline.search.sweeps.run import FORMAT_VERSION, execute_run
-from pipeline.search.sweeps.runs import FAILED, OK, SweepRun, run_id, tidy_table
+from foundation.storage import list_files, locate, write_atomically, write_bytes
+from pipeline.search.experiment_store.documents import store_files, write_json
+from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK, Experiment, Record
+from pipeline.search.sweeps.inputs import SweepInputs, store_inputs
+from pipeline.search.sweeps.run import execute_run
+from pipeline.search.sweeps.runs import SweepRun, run_id, tidy_table
 from simulator.policies.registry import policy_class
 
-PLAN_FILE = "sweep.json"
 TABLE_FILE, CSV_FILE = "results.parquet", "results.csv"
 MANIFEST_FILE = "run_manifest.json"
-
-Record = Mapping[str, Any]
 
 
 class SweepFailedError(LucidError):
@@ -45,10 +40,16 @@ class SweepFailedError(LucidError):
 
 
 @dataclass(frozen=True)
-class SweepPlan:
+class SweepPlan(Experiment):
     """Runs by identity, in order, and where their inputs and results are."""
 
-    uri: str
+    kind = "sweep"
+    unit = "run"
+    records = "runs"
+    uri_argument, items_argument = "sweep_uri", "run_ids"
+    how_to_begin = "Plan it first."
+    plan_file = "sweep.json"
+
     inputs_uri: str
     runs: Mapping[str, SweepRun]
     remarks: tuple[str, ...] = ()
@@ -82,7 +83,8 @@ class SweepReport:
 
 def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> SweepPlan:
     """Store inputs and plan below `out_uri`. Records that lie there already stay, and count."""
-    inputs_uri = store_inputs(inputs, out_uri)
+    uri = out_uri.rstrip("/")
+    inputs_uri = store_inputs(inputs, uri)
     identified = {run_id(run, inputs.sha256): run for run in runs}
     remarks = list(inputs.remarks)
     if len({run.seed for run in runs}) > 1 and not _anything_random(inputs, runs):
@@ -91,14 +93,13 @@ def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> S
             "(estimate noise) or failures to see a spread."
         )
     document = {
-        "format_version": FORMAT_VERSION,
-        "inputs": inputs_uri.removeprefix(out_uri.rstrip("/") + "/"),
+        "inputs": inputs_uri.removeprefix(f"{uri}/"),
         "inputs_sha256": inputs.sha256,
         "remarks": remarks,
         "runs": [{"run_id": identity, **run.to_dict()} for identity, run in identified.items()],
     }
-    _write_json(f"{out_uri.rstrip('/')}/{PLAN_FILE}", document)
-    return SweepPlan(out_uri.rstrip("/"), inputs_uri, identified, tuple(remarks))
+    SweepPlan.write_plan(uri, document)
+    return SweepPlan(uri, inputs_uri, identified, tuple(remarks))
 
 
 def _anything_random(inputs: SweepInputs, runs: Sequence[SweepRun]) -> bool:
@@ -115,14 +116,7 @@ def plan_digest(inputs: SweepInputs, runs: Sequence[SweepRun]) -> str:
 def load_plan(uri: str) -> SweepPlan:
     """Read a stored plan. Raises NotFoundError when there is none, BadInputError for another format."""
     uri = uri.rstrip("/")
-    document = _read_json(f"{uri}/{PLAN_FILE}")
-    if document is None:
-        raise NotFoundError(f"There is no sweep at {uri}.", remedy="Plan it first.")
-    if document["format_version"] != FORMAT_VERSION:
-        raise BadInputError(
-            f"The sweep at {uri} has format {document['format_version']}, not {FORMAT_VERSION}.",
-            remedy="Plan it again in a new folder.",
-        )
+    document = SweepPlan.read_plan(uri)
     runs = {
         row["run_id"]: SweepRun.from_dict({key: value for key, value in row.items() if key != "run_id"})
         for row in document["runs"]
@@ -130,16 +124,11 @@ def load_plan(uri: str) -> SweepPlan:
     return SweepPlan(uri, f"{uri}/{document['inputs']}", runs, tuple(document["remarks"]))
 
 
-def run_and_store(plan_uri: str, inputs_uri: str, run: SweepRun, progress: Progress = silent) -> Record:
+def run_and_store(plan: SweepPlan, run: SweepRun, progress: Progress = silent) -> Record:
     """Execute one run and store its record; return the record. What a worker does, wherever it is."""
-    record = execute_run(inputs_uri, run, progress)
-    store_record(plan_uri, record)
+    record = execute_run(plan.inputs_uri, run, progress)
+    write_json(plan.record_uri(record["run_id"]), record)
     return record
-
-
-def store_record(plan_uri: str, record: Record) -> None:
-    """Write a record in one move."""
-    _write_json(f"{plan_uri}/runs/{record['run_id']}.json", record)
 
 
 def lost_record(identity: str, run: SweepRun, why: str) -> Record:
@@ -157,15 +146,10 @@ def lost_record(identity: str, run: SweepRun, why: str) -> Record:
 
 def read_records(plan: SweepPlan) -> dict[str, Record]:
     """Return the stored records of the plan's runs, by identity."""
-    fs, folder = locate(f"{plan.uri}/runs")
-    found: dict[str, Record] = {}
-    for info in list_files(fs, folder):
-        identity = info.base_name.removesuffix(".json")
-        if identity in plan.runs:
-            record = _read_json(f"{plan.uri}/runs/{info.base_name}")
-            if record is not None and record["format_version"] == FORMAT_VERSION:
-                found[identity] = record
-    return found
+    fs, folder = locate(f"{plan.uri}/{plan.records}")
+    stored = {info.base_name.removesuffix(".json") for info in list_files(fs, folder)}
+    records = {identity: plan.record(identity) for identity in plan.runs if identity in stored}
+    return {identity: record for identity, record in records.items() if record is not None}
 
 
 def pending(plan: SweepPlan) -> dict[str, SweepRun]:
@@ -184,20 +168,14 @@ def collect_sweep(plan: SweepPlan, *, figures: bool = True, manifest: bool = Fal
     With `manifest`, `run_manifest.json` says where the numbers come from: inputs, command, commit, machine.
     """
     table = tidy_table(plan.runs, read_records(plan))
-    fs, folder = locate(plan.uri)
-    parquet = pa.Table.from_pandas(table, preserve_index=False)
-    write_atomically(fs, f"{folder}/{TABLE_FILE}", partial(pq.write_table, parquet))
-    text = csv_text(table)
-    write_atomically(fs, f"{folder}/{CSV_FILE}", lambda sink: sink.write(text.encode()))
-    drawn = _draw(table, fs, folder) if figures else ()
+    table_uri, csv_uri = f"{plan.uri}/{TABLE_FILE}", f"{plan.uri}/{CSV_FILE}"
+    fs, path = locate(table_uri)
+    write_atomically(fs, path, partial(pq.write_table, pa.Table.from_pandas(table, preserve_index=False)))
+    write_bytes(csv_uri, csv_text(table).encode())
+    drawn = _draw(table, plan.uri) if figures else ()
     if manifest:
-        _write_json(f"{plan.uri}/{MANIFEST_FILE}", _manifest(plan))
-    return SweepReport(
-        table,
-        f"{plan.uri}/{TABLE_FILE}",
-        f"{plan.uri}/{CSV_FILE}",
-        tuple(f"{plan.uri}/{name}" for name in drawn),
-    )
+        write_json(f"{plan.uri}/{MANIFEST_FILE}", _manifest(plan))
+    return SweepReport(table, table_uri, csv_uri, drawn)
 
 
 def _manifest(plan: SweepPlan) -> dict[str, Any]:
@@ -208,34 +186,9 @@ def _manifest(plan: SweepPlan) -> dict[str, Any]:
     )
 
 
-def _draw(table: pd.DataFrame, fs: pafs.FileSystem, folder: str) -> tuple[str, ...]:
-    from pipeline.search.sweeps.figures import (
-        draw_sweep,  # loading matplotlib takes longer than many a sweep
-    )
+def _draw(table: pd.DataFrame, uri: str) -> tuple[str, ...]:
+    # Loading matplotlib takes longer than many a sweep.
+    from pipeline.search.sweeps.figures import draw_sweep
 
     with scratch_folder("sweep") as scratch:
-        files = draw_sweep(table, scratch)
-        for file in files:
-            write_atomically(fs, f"{folder}/{file.name}", _copier(file.read_bytes()))
-        return tuple(file.name for file in files)
-
-
-def _copier(data: bytes) -> Callable[[pa.NativeFile], None]:
-    def write(sink: pa.NativeFile) -> None:
-        sink.write(data)
-
-    return write
-
-
-def _write_json(uri: str, document: Mapping[str, Any]) -> None:
-    fs, path = locate(uri)
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    write_atomically(fs, path, _copier(text.encode()))
-
-
-def _read_json(uri: str) -> dict[str, Any] | None:
-    data = read_bytes(uri)
-    if data is None:
-        return None
-    document: dict[str, Any] = json.loads(data)
-    return document
+        return store_files(uri, draw_sweep(table, scratch))

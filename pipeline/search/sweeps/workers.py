@@ -16,8 +16,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from pipeline.search.sweeps.runs import OK, SweepRun
-from pipeline.search.sweeps.sweep import Record, SweepPlan, lost_record, pending, run_and_store, store_record
+from pipeline.search.experiment_store.documents import write_json
+from pipeline.search.experiment_store.experiment import OK, Record
+from pipeline.search.sweeps.runs import SweepRun
+from pipeline.search.sweeps.sweep import SweepPlan, lost_record, pending, run_and_store
 
 ENOUGH_FOR_ETA = 0.5  # runs; before that it is the workers' start that took the time
 SECONDS_BETWEEN_WORDS = 0.5  # from a worker about a run that is under way
@@ -106,7 +108,7 @@ def run_pending(
             def part(done: int, total: int | None, what: str, identity: str = identity) -> None:
                 tally.note_part(identity, done, total)
 
-            tally.note(run_and_store(plan.uri, plan.inputs_uri, run, part))
+            tally.note(run_and_store(plan, run, part))
     else:
         _run_in_processes(plan, runs, min(workers, len(runs)), tally)
     return tally.state
@@ -154,7 +156,7 @@ def _run_in_processes(plan: SweepPlan, runs: Mapping[str, SweepRun], workers: in
                 except (EOFError, OSError):
                     worker.process.join()
                     lost = lost_record(worker.identity, runs[worker.identity], _death(worker.process))
-                    store_record(plan.uri, lost)
+                    write_json(plan.record_uri(worker.identity), lost)
                     tally.note(lost)
                     del crew[pipe]
                     if waiting:
@@ -176,7 +178,7 @@ def _start(plan: SweepPlan) -> _Worker:
     # A fresh interpreter: threads of libraries that are loaded here would not survive a fork.
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, plan.uri, plan.inputs_uri), daemon=True)
+    process = context.Process(target=_work, args=(theirs, replace(plan, runs={})), daemon=True)
     process.start()
     theirs.close()  # only the worker holds its end: when it dies, our end says so
     return _Worker(process, ours)
@@ -188,7 +190,7 @@ def _death(process: BaseProcess) -> str:
     return f"The worker process ended {how} during this run (9: often out of memory; try fewer --workers)."
 
 
-def _work(pipe: Connection, plan_uri: str, inputs_uri: str) -> None:
+def _work(pipe: Connection, plan: SweepPlan) -> None:
     """What a worker process does until its pipe closes. Ctrl-C is for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     said_s = time.monotonic()
@@ -209,4 +211,4 @@ def _work(pipe: Connection, plan_uri: str, inputs_uri: str) -> None:
             values: dict[str, Any] = json.loads(pipe.recv_bytes())
         except EOFError:
             return
-        say(run_and_store(plan_uri, inputs_uri, SweepRun.from_dict(values), part))
+        say(run_and_store(plan, SweepRun.from_dict(values), part))

@@ -22,7 +22,7 @@ from pipeline.release.current_release import find_current_release
 from pipeline.release.release_settings import pinned_settings
 from pipeline.search.tuning.proposal import Proposal
 from pipeline.search.tuning.space import policy_part, thresholds_of, with_thresholds
-from pipeline.search.tuning.study import Study, TuningSpec, plan_study
+from pipeline.search.tuning.study import TuningSpec, TuningStudy, plan_study
 from pipeline.training.windows import training_window_end
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.held_out_days import record_held_out
@@ -66,7 +66,7 @@ def plan_around(
     spec: TuningSpec,
     out_uri: str | None = None,
     progress: Progress = silent,
-) -> Study:
+) -> TuningStudy:
     """Plan a study of a release's settings; as `plan_study`.
 
     Raises BadInputError when the release learned from the held-out days: the challenger, which would share
@@ -91,7 +91,7 @@ def plan_around(
     )
 
 
-def build_challenger(study: Study, proposal: Proposal, *, tracking_uri: str) -> ReleaseInfo:
+def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: str) -> ReleaseInfo:
     """Build a proposal's release, which becomes the challenger; the same proposal again is the same release.
 
     Raises BadInputError when the proposal did not pass its guard, or when a model learned later than the
@@ -124,7 +124,7 @@ def build_challenger(study: Study, proposal: Proposal, *, tracking_uri: str) -> 
     return release
 
 
-def _train_packing(study: Study, proposal: Proposal, tracking_uri: str) -> int:
+def _train_packing(study: TuningStudy, proposal: Proposal, tracking_uri: str) -> int:
     profiles = read_profile_set(study.inputs_uri, study.cluster)
     settings = with_thresholds(study.packing, thresholds_of({**study.space.current, **proposal.values}))
     report = train_packing(
@@ -137,7 +137,7 @@ def _train_packing(study: Study, proposal: Proposal, tracking_uri: str) -> int:
     return report.version
 
 
-def _tags(study: Study, proposal: Proposal) -> dict[str, str]:
+def _tags(study: TuningStudy, proposal: Proposal) -> dict[str, str]:
     objective = (proposal.validation or {})["objective"]
     return {
         "tuned_by": study.sha256,

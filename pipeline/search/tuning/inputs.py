@@ -26,7 +26,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import helios_rolling_s
 from lucid_models.known_profiles import with_known_profiles
@@ -35,7 +35,6 @@ from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
-from pipeline.search.sweeps.inputs import read_bytes
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
 from pipeline.validation.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, read_inputs

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from foundation.errors import LucidError
 from foundation.progress import Progress, Work, silent
 from pipeline.search.tuning.rounds import ask_round, evaluate_trials
-from pipeline.search.tuning.study import Study
+from pipeline.search.tuning.study import TuningStudy
 
 Evaluate = Callable[[Sequence[str]], Iterator[dict[str, int]]]
 
@@ -18,7 +18,7 @@ class TuningInterruptedError(LucidError):
     """A worker process died under a trial."""
 
 
-def run_study(study: Study, *, trials: int, workers: int = 1, progress: Progress = silent) -> int:
+def run_study(study: TuningStudy, *, trials: int, workers: int = 1, progress: Progress = silent) -> int:
     """Run the current settings, each other value alone, and about `trials` more by the optimiser.
 
     Whole rounds are run. Trials with a result are not run again; returns how many were run now.

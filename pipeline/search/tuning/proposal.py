@@ -17,10 +17,10 @@ from foundation.errors import LucidError, NotFoundError
 from foundation.plain_values import plain
 from foundation.progress import Progress, silent
 from pipeline.release.release_settings import gate_settings
-from pipeline.search.tuning.files import read_json, write_json
+from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.tuning.rounds import Trial, best_trial, replayer_of, trials_of
 from pipeline.search.tuning.space import SYMBOLS, THRESHOLDS, Value, shown
-from pipeline.search.tuning.study import Study
+from pipeline.search.tuning.study import TuningStudy
 from pipeline.search.tuning.trials import Replay
 from pipeline.search.tuning.windows import VALIDATION
 from simulator.gate.constraints import number
@@ -74,7 +74,7 @@ class Proposal:
         return dict(plain(asdict(self)))
 
 
-def propose(study: Study, *, rules: GateRules | None = None, progress: Progress = silent) -> Proposal:
+def propose(study: TuningStudy, *, rules: GateRules | None = None, progress: Progress = silent) -> Proposal:
     """Validate the best trial, and store and return the proposal. `rules`: the gate's, its margin aside; by
     default the installation's.
 
@@ -117,7 +117,7 @@ def propose(study: Study, *, rules: GateRules | None = None, progress: Progress 
     return proposal
 
 
-def read_proposal(study: Study) -> Proposal:
+def read_proposal(study: TuningStudy) -> Proposal:
     """Read a study's stored proposal. Raises NotFoundError when there is none."""
     document = read_json(f"{study.uri}/{PROPOSAL_FILE}")
     if document is None:
@@ -125,7 +125,7 @@ def read_proposal(study: Study) -> Proposal:
     return Proposal(**document)
 
 
-def _validate(study: Study, current: Trial, best: Trial, rules: GateRules) -> dict[str, Any]:
+def _validate(study: TuningStudy, current: Trial, best: Trial, rules: GateRules) -> dict[str, Any]:
     replayer = replayer_of(study.uri)
     replays = {
         name: replayer.replay(trial.values, VALIDATION) for name, trial in ((TUNED, best), (CURRENT, current))

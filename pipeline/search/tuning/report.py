@@ -8,15 +8,14 @@ import pyarrow as pa
 
 from foundation.csv_files import csv_text
 from foundation.leftovers import scratch_folder
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.registry import Registry
-from pipeline.search.sweeps.inputs import read_bytes
-from pipeline.search.tuning.files import write_json
+from pipeline.search.experiment_store.documents import write_json
 from pipeline.search.tuning.proposal import CURRENT, PROPOSAL_FILE, TUNED, Proposal
 from pipeline.search.tuning.rounds import Trial, best_trial, trials_of
 from pipeline.search.tuning.search import importances
 from pipeline.search.tuning.space import shown
-from pipeline.search.tuning.study import STUDY_FILE, Study
+from pipeline.search.tuning.study import TuningStudy
 from pipeline.search.tuning.tables import sensitivity_table, study_markdown, trials_table
 
 EXPERIMENT = "lucid-tuning"
@@ -24,7 +23,7 @@ TRIALS_FILE, SENSITIVITY_FILE, REPORT_FILE = "trials.csv", "sensitivity.csv", "t
 IMPORTANCES_FILE = "importances.json"
 
 
-def write_report(study: Study, proposal: Proposal) -> tuple[str, ...]:
+def write_report(study: TuningStudy, proposal: Proposal) -> tuple[str, ...]:
     """Write trials.csv, sensitivity.csv, importances.json, tuning.md and the pictures; return their URIs."""
     from pipeline.search.tuning import figures  # loading matplotlib takes longer than many a replay
 
@@ -54,12 +53,12 @@ def write_report(study: Study, proposal: Proposal) -> tuple[str, ...]:
     return tuple(f"{study.uri}/{name}" for name in (*texts, IMPORTANCES_FILE, *drawn))
 
 
-def weights_of(study: Study, trials: list[Trial]) -> dict[str, float]:
+def weights_of(study: TuningStudy, trials: list[Trial]) -> dict[str, float]:
     """Which settings explain the trials' scores."""
     return importances(study.space, [(trial.values, trial.change_pct) for trial in trials])
 
 
-def record_study(study: Study, proposal: Proposal, *, tracking_uri: str) -> str:
+def record_study(study: TuningStudy, proposal: Proposal, *, tracking_uri: str) -> str:
     """Log a study as a run of MLflow, with its files; return the run's page in MLflow's UI."""
     tags = {"cluster": study.cluster, "tuning_study": study.sha256, "study_uri": study.uri}
     with Registry(tracking_uri).run(EXPERIMENT, f"tuning {study.cluster}", tags) as run:
@@ -76,7 +75,7 @@ def record_study(study: Study, proposal: Proposal, *, tracking_uri: str) -> str:
         run.log_metrics(_metrics(proposal))
         run.set_tag("mlflow.note.content", proposal.sentence)
         with scratch_folder("tuning") as scratch:
-            for name in (STUDY_FILE, PROPOSAL_FILE, *_report_files()):
+            for name in (study.plan_file, PROPOSAL_FILE, *_report_files()):
                 data = read_bytes(f"{study.uri}/{name}")
                 if data is not None:
                     (scratch / name).write_bytes(data)

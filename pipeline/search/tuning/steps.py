@@ -39,15 +39,9 @@ def plan_tuning(
 def ask_trials(
     *, study_uri: str, round_number: int, rounds: int, trials_per_task: int = 1
 ) -> list[dict[str, Any]]:
-    """Ask for a round and divide its trials among tasks: the arguments of each.
-
-    A round beyond `rounds` asks for nothing. With nothing to do there is one task without trials: what is
-    mapped over nothing would skip the rest.
-    """
-    left = ask_round(load_study(study_uri), round_number) if round_number <= rounds else []
-    size = max(1, trials_per_task)
-    chunks = [left[i : i + size] for i in range(0, len(left), size)]
-    return [{"study_uri": study_uri, "trial_ids": chunk} for chunk in chunks or [[]]]
+    """Ask for a round, and divide its trials among tasks; a round beyond `rounds` asks for nothing."""
+    study = load_study(study_uri)
+    return study.tasks(ask_round(study, round_number) if round_number <= rounds else [], trials_per_task)
 
 
 def propose_settings(*, study_uri: str, tracking_uri: str, progress: Progress = silent) -> dict[str, Any]:

@@ -1,27 +1,24 @@
-"""A tuning study as files that any worker may read and add to; no database, nothing pickled.
+"""A tuning study: what is tuned, on which windows, how; stored as pipeline/search/experiment_store/ says.
 
-    STUDY/study.json           what is tuned, on which windows, how
-    STUDY/inputs/              what every trial replays (pipeline/search/tuning/inputs.py)
-    STUDY/rounds/N.json        the trials that round N asked for; round 0: the current settings, and each
-                               other value of each setting alone
-    STUDY/trials/ID.json       a trial's record, written in one move when it is done
-
-pipeline/search/tuning/rounds.py fills rounds/ and trials/.
+STUDY/study.json           the plan
+STUDY/inputs/              what every trial replays (pipeline/search/tuning/inputs.py)
+STUDY/rounds/N.json        the trials that round N asked for; round 0: the current settings, and each
+other value of each setting alone
+STUDY/trials/ID.json       a trial's record
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, get_args
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
-from pipeline.search.tuning.files import read_json, write_json
+from pipeline.search.experiment_store.documents import digest
+from pipeline.search.experiment_store.experiment import Experiment
 from pipeline.search.tuning.inputs import freeze, read_known_lake
 from pipeline.search.tuning.space import SearchSpace, Value, search_space
 from pipeline.search.tuning.trials import trial_id
@@ -30,9 +27,6 @@ from pipeline.training.windows import submission_span, training_window_end
 from pipeline.validation.replay_inputs import JobTypes
 from simulator.gate.rules import OBJECTIVES
 from simulator.policies.lucid import LucidSettings
-
-FORMAT_VERSION = 1
-STUDY_FILE = "study.json"
 
 
 @dataclass(frozen=True)
@@ -68,10 +62,15 @@ class TuningSpec:
 
 
 @dataclass(frozen=True)
-class Study:
+class TuningStudy(Experiment):
     """A planned study. `sha256` names what its trials depend on and how they are chosen."""
 
-    uri: str
+    kind = "study"
+    unit = "trial"
+    records = "trials"
+    items_argument = "trial_ids"
+    how_to_begin = "Plan it first: `lucid tune`."
+
     cluster: str
     sha256: str
     inputs_sha256: str
@@ -109,7 +108,7 @@ def plan_study(
     duration: DurationSettings | None = None,
     out_uri: str | None = None,
     progress: Progress = silent,
-) -> Study:
+) -> TuningStudy:
     """Freeze the inputs and store the plan; the same arguments give the same study.
 
     `settings` and `packing` are what holds now (default: the policy's and the model's own defaults),
@@ -143,23 +142,20 @@ def plan_study(
         "job_types": asked.job_types,
         "seed": asked.seed,
     }
-    inputs_sha256 = _digest(shared)
     plan = {
         "cluster": cluster,
         **shared,
-        "inputs_sha256": inputs_sha256,
+        "inputs_sha256": digest(shared),
         "space": space.to_data(),
         "objective": asked.objective,
         "round_size": asked.round_size,
     }
-    sha256 = _digest(plan)
-    uri = (out_uri or f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}/{sha256[:12]}").rstrip("/")
-    _check_place(uri, sha256)
+    folder_uri = f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}"
+    uri, sha256 = TuningStudy.place(plan, out_uri=out_uri, folder_uri=folder_uri)
     remarks = freeze(
         known, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=progress
     )
     document = {
-        "format_version": FORMAT_VERSION,
         "sha256": sha256,
         **plan,
         "hold_out_days": asked.hold_out_days,
@@ -167,51 +163,21 @@ def plan_study(
         "base_release": base_release,
         "remarks": list(remarks),
     }
-    write_json(f"{uri}/{STUDY_FILE}", document)
+    TuningStudy.write_plan(uri, document)
     return load_study(uri)
 
 
-def _digest(document: Mapping[str, Any]) -> str:
-    text = json.dumps(document, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _check_place(uri: str, sha256: str) -> None:
-    found = read_json(f"{uri}/{STUDY_FILE}")
-    if found is not None and found.get("sha256") != sha256:
-        raise BadInputError(
-            f"{uri} holds another study ({str(found.get('sha256'))[:12]}): its log, windows, settings or "
-            "seed differ.",
-            remedy="Give another folder.",
-        )
-
-
-def load_study(uri: str) -> Study:
+def load_study(uri: str) -> TuningStudy:
     """Read a stored study. Raises NotFoundError when there is none, BadInputError for another format."""
     uri = uri.rstrip("/")
-    document = read_json(f"{uri}/{STUDY_FILE}")
-    if document is None:
-        raise NotFoundError(f"There is no tuning study at {uri}.", remedy="Plan it first: `lucid tune`.")
-    if document["format_version"] != FORMAT_VERSION:
-        raise BadInputError(
-            f"The study at {uri} has format {document['format_version']}, not {FORMAT_VERSION}.",
-            remedy="Tune again in a new folder.",
-        )
-    return Study(
-        uri=uri,
-        cluster=document["cluster"],
-        sha256=document["sha256"],
-        inputs_sha256=document["inputs_sha256"],
-        windows=TuningWindows.from_data(document["windows"]),
-        space=SearchSpace.from_data(document["space"]),
-        settings=document["settings"],
-        packing=PackingSettings(**document["packing"]),
-        objective=document["objective"],
-        round_size=document["round_size"],
-        job_types=document["job_types"],
-        seed=document["seed"],
-        hold_out_days=document["hold_out_days"],
-        as_of=document["as_of"],
-        base_release=document["base_release"],
-        remarks=tuple(document["remarks"]),
+    plan = TuningStudy.read_plan(uri)
+    return TuningStudy(
+        **{field.name: plan[field.name] for field in fields(TuningStudy) if field.name in plan}
+        | {
+            "uri": uri,
+            "windows": TuningWindows.from_data(plan["windows"]),
+            "space": SearchSpace.from_data(plan["space"]),
+            "packing": PackingSettings(**plan["packing"]),
+            "remarks": tuple(plan["remarks"]),
+        }
     )

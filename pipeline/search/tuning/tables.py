@@ -9,7 +9,7 @@ from foundation.markdown import NO_VALUE, markdown_frame, number
 from pipeline.search.tuning.proposal import CURRENT, TUNED, Proposal
 from pipeline.search.tuning.rounds import Trial
 from pipeline.search.tuning.space import SYMBOLS, SearchSpace, shown
-from pipeline.search.tuning.study import Study
+from pipeline.search.tuning.study import TuningStudy
 
 FIGURES = (
     "mean_jct_s",
@@ -24,7 +24,7 @@ SAME_FILTERING = 0.95
 WORTH_CUTTING_S = 1.0
 
 
-def trials_table(study: Study, trials: Sequence[Trial]) -> pd.DataFrame:
+def trials_table(study: TuningStudy, trials: Sequence[Trial]) -> pd.DataFrame:
     """One row a trial: its values, its score, the means of its figures over the search blocks."""
     return pd.DataFrame(
         [
@@ -149,7 +149,7 @@ def _before_after(what: str, old: float | None, new: float | None, digits: int) 
 
 
 def study_markdown(
-    study: Study, trials: Sequence[Trial], proposal: Proposal, weights: dict[str, float]
+    study: TuningStudy, trials: Sequence[Trial], proposal: Proposal, weights: dict[str, float]
 ) -> str:
     """The whole report of a study."""
     table = sensitivity_table(study.space, trials)

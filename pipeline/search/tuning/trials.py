@@ -1,7 +1,5 @@
 """One trial: settings and thresholds, replayed on the blocks, as a record that any worker may write."""
 
-import hashlib
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +13,9 @@ from foundation.plain_values import plain
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.packing.tree import PackingSettings
-from pipeline.search.sweeps.runs import FAILED, OK, RESULTS_VERSION
+from pipeline.search.experiment_store.documents import digest
+from pipeline.search.experiment_store.experiment import FAILED, OK
+from pipeline.search.sweeps.runs import RESULTS_VERSION
 from pipeline.search.tuning.inputs import BlockInputs, read_block
 from pipeline.search.tuning.space import Thresholds, Values, policy_part, thresholds_of, with_thresholds
 from pipeline.search.tuning.windows import TuningWindows
@@ -87,8 +87,7 @@ class Replay:
 def trial_id(values: Values, inputs_sha256: str) -> str:
     """A trial's identity: 20 hex digits of what its figures depend on."""
     identity = {"inputs": inputs_sha256, "values": dict(values), "version": RESULTS_VERSION}
-    text = json.dumps(identity, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return digest(identity)[:20]
 
 
 class Replayer:

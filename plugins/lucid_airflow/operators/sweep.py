@@ -71,15 +71,15 @@ class PlanSweepOperator(LucidOperator):
         )
         self.log.info(
             "%d runs, %d of them done before, in %d tasks: %s",
-            *(plan["runs"], plan["reused"], len(plan["chunks"]), plan["sweep_uri"]),
+            *(plan["runs"], plan["reused"], len(plan["tasks"]), plan["sweep_uri"]),
         )
         for remark in plan["remarks"]:
             self.log.warning("%s", remark)
         context["ti"].xcom_push(key="cluster", value=cluster)
         for key in ("sweep_uri", "runs", "reused"):
             context["ti"].xcom_push(key=key, value=plan[key])
-        # With nothing left to run there is one task without runs: a map over nothing skips the collection.
-        return [{"sweep_uri": plan["sweep_uri"], "run_ids": chunk} for chunk in plan["chunks"] or [[]]]
+        tasks: list[dict[str, Any]] = plan["tasks"]
+        return tasks
 
 
 class SimulateRunsOperator(LucidOperator):

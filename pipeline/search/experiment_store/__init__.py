@@ -1,0 +1,1 @@
+"""What tuning, the Pareto search and sweeps share: an experiment as files that any worker may fill."""
