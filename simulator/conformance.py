@@ -9,7 +9,7 @@ A policy passes when, on workloads of several shapes,
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf
 from random import Random
@@ -19,12 +19,12 @@ import pandas as pd
 from foundation.errors import LucidError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
-from simulator.colocation import ColocationModel
 from simulator.engine import Simulation
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView, RunState
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Job, JobProfile, Workload
@@ -173,20 +173,9 @@ class AuditedSimulation(Simulation):
             raise ConformanceError(f"{self.name}: {job!r} {fault} at {self.now_s} s.")
 
 
-def audited(
-    workload: Workload,
-    cluster: ClusterSpec,
-    policy: Policy,
-    *,
-    name: str,
-    rules: Rules = DEFAULT,
-    colocation: ColocationModel | None = None,
-    changes: Sequence[ClusterChange] = (),
-) -> SimulationResult:
+def audited(scenario: Scenario, policy: Policy, *, name: str) -> SimulationResult:
     """Simulate under audit; raises ConformanceError or PolicyError."""
-    simulation = AuditedSimulation(
-        workload, cluster, policy, name=name, rules=rules, colocation=colocation, changes=changes
-    )
+    simulation = AuditedSimulation(scenario, policy, name=name)
     simulation.run()
     result = simulation.result()
     check_work(simulation.jobs, name)
@@ -313,33 +302,33 @@ def check_policy(make: Callable[[], Policy], name: str, *, rules: Rules = DEFAUL
     """Yield the name of each check that a policy passed; raises at the first that it does not."""
     for shape in SHAPES:
         workload, cluster = sample_workload(shape, seed=1)
-        changes = sample_changes(shape, 1, cluster)
-        first = audited(workload, cluster, make(), name=name, rules=rules, changes=changes).jobs
+        scenario = Scenario(workload, cluster, rules=rules)
+        changing = replace(scenario, changes=sample_changes(shape, 1, cluster))
+        first = audited(changing, make(), name=name).jobs
         yield f"{shape}: capacity, gangs, conservation"
-        again = audited(workload, cluster, make(), name=name, rules=rules, changes=changes).jobs
+        again = audited(changing, make(), name=name).jobs
         pd.testing.assert_frame_equal(first, again)
         yield f"{shape}: the same schedule twice"
         if not make().oracle:
-            check_causality(workload, cluster, make, name=name, rules=rules)
+            check_causality(scenario, make, name=name)
             yield f"{shape}: no knowledge of the future"
 
 
-def check_causality(
-    workload: Workload, cluster: ClusterSpec, make: Callable[[], Policy], *, name: str, rules: Rules = DEFAULT
-) -> None:
+def check_causality(scenario: Scenario, make: Callable[[], Policy], *, name: str) -> None:
     """Turn the lengths of the jobs that are unfinished at the median end around: nothing before may change.
 
     What was the shortest of them becomes the longest, and each runs for longer than it did, so that at the
     median end the same jobs are unfinished.
     """
-    before = audited(workload, cluster, make(), name=name, rules=rules).jobs
+    workload = scenario.workload
+    before = audited(scenario, make(), name=name).jobs
     moment_s = float(before["end_time_s"].median())
     longest_s = 2 * max(job.duration_s for job in workload.jobs) + 1_000
     turned = tuple(
         job.lasting(longest_s - job.duration_s) if end_s > moment_s else job
         for job, end_s in zip(workload.jobs, before["end_time_s"], strict=True)
     )
-    after = audited(replace(workload, jobs=turned), cluster, make(), name=name, rules=rules).jobs
+    after = audited(replace(scenario, workload=replace(workload, jobs=turned)), make(), name=name).jobs
     early = (before["first_start_time_s"] < moment_s) | (after["first_start_time_s"] < moment_s)
     moved = early & (before["first_start_time_s"] != after["first_start_time_s"])
     if moved.any():

@@ -17,11 +17,9 @@ from foundation.progress import Progress, silent
 from simulator.action_taker import ActionTaker
 from simulator.actions import PolicyError, Start
 from simulator.agenda import Agenda
-from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.colocation import BelievedPairs, ColocationModel, UtilisationModel
+from simulator.colocation import UtilisationModel
 from simulator.event_kinds import EventKind
-from simulator.forecast import ThroughputForecast
 from simulator.initial_state import (
     Foreseen,
     InitialState,
@@ -39,7 +37,7 @@ from simulator.outgrown import OutgrownJobs
 from simulator.policy import Policy
 from simulator.recorder import Recorder
 from simulator.result import SimulationResult, schedule_of
-from simulator.rules import DEFAULT, Rules
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView, NodePool, RunState, Snapshot
 from simulator.workload import Workload
 
@@ -49,31 +47,25 @@ MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ev
 class Simulation:
     """One policy on one workload and cluster: look at `now_s`, `step()`, `run(until_s)`, then `result()`.
 
-    With `initial` it begins with jobs that run and wait already, which are no part of `workload`; the cluster
-    has the partitions that are in use, and a policy sets no more nodes aside.
+    With an initial state the cluster has the partitions that are in use, and a policy sets no more nodes
+    aside.
     """
 
     def __init__(
         self,
-        workload: Workload,
-        cluster: ClusterSpec,
+        scenario: Scenario,
         policy: Policy,
         *,
         name: str | None = None,
-        rules: Rules = DEFAULT,
-        colocation: ColocationModel | None = None,
-        changes: Sequence[ClusterChange] = (),
-        forecast: ThroughputForecast | None = None,
-        believed_pairs: BelievedPairs | None = None,
-        initial: InitialState | None = None,
         recorder: Recorder | None = None,
         progress: Progress | None = None,
     ) -> None:
         began = process_time()
-        self.rules = rules
+        cluster, changes, initial = scenario.cluster, scenario.changes, scenario.initial
+        self.rules = scenario.rules
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
-        self.workload = workload.that_fit(cluster, changes).capped(cluster, changes)
+        self.workload = scenario.workload.that_fit(cluster, changes).capped(cluster, changes)
         begun = _begun(initial, self.workload)
         largest: dict[str, int] = dict.fromkeys(cluster.virtual_clusters, 0)
         for job in self.workload.jobs:
@@ -97,7 +89,7 @@ class Simulation:
                     f"(the first: {without[0]!r}).",
                     remedy="Give estimates, for instance simulator.user_history.user_history_estimates.",
                 )
-            rules.check_estimates(self.workload, self.name)
+            self.rules.check_estimates(self.workload, self.name)
         self.now_s = 0.0
         if initial is not None:
             self.now_s = initial.at_s
@@ -118,7 +110,7 @@ class Simulation:
             self.pools,
             policy,
             self.rules,
-            rules.pair_speeds(colocation or UtilisationModel()),
+            self.rules.pair_speeds(scenario.colocation or UtilisationModel()),
             self._agenda,
             outgrown=self._outgrown,
             recorder=recorder,
@@ -133,7 +125,9 @@ class Simulation:
         self._rank = {pool: i for i, pool in enumerate(self.pools.values())}
         self._changed = self._lives.changed
         self._wakes: dict[NodePool, float] = {}
-        self._snapshot = Snapshot(self.pools, forecast=forecast, believed_pairs=believed_pairs)
+        self._snapshot = Snapshot(
+            self.pools, forecast=scenario.forecast, believed_pairs=scenario.believed_pairs
+        )
         self._submitted = len(begun)  # jobs are sorted by submission: these have been, the others are to come
         for change in sorted(changes, key=lambda change: change.at_s):
             if initial is None or change.at_s > initial.at_s:

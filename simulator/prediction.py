@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import ClusterChange
 from simulator.elastic.elastic_policy import SIZES, Sizes
 from simulator.elastic.metrics import prediction_summary
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
 from simulator.policy import Policy
 from simulator.result import SimulationResult
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView, RunState
 from simulator.workload import Workload
 
@@ -43,11 +42,9 @@ class PredictingSimulation(Simulation):
 
     def __init__(
         self,
-        workload: Workload,
-        cluster: ClusterSpec,
+        scenario: Scenario,
         policy: Policy,
         *,
-        changes: Sequence[ClusterChange] = (),
         by: Sizes = "true",
         only: Collection[str] | None = None,
         **more: Any,
@@ -58,12 +55,12 @@ class PredictingSimulation(Simulation):
         self._by = by
         self._only = None if only is None else frozenset(only)
         self._ahead_policy = deepcopy(policy)  # before it has seen anything
-        super().__init__(workload, cluster, policy, changes=changes, **more)
-        self._given = {key: more.get(key) for key in ("colocation", "forecast", "believed_pairs")}
+        super().__init__(scenario, policy, **more)
+        self._ahead = replace(scenario, workload=NO_JOBS, cluster=self.cluster, changes=())
         self._is_the_play = (
             policy.arrivals_never_delay
             and by == "true"
-            and not changes
+            and not scenario.changes
             and all(view.job.cancel_time_s is None for view in self.jobs)
         )
 
@@ -96,15 +93,8 @@ class PredictingSimulation(Simulation):
                 waited_for[view.index] = view
         if not waited_for:
             return
-        ahead = Simulation(
-            NO_JOBS,
-            self.cluster,
-            self._ahead_policy,
-            name=self.name,
-            rules=self.rules,
-            initial=_for_one_play(self.state(), by=self._by),
-            **self._given,  # type: ignore[arg-type]
-        )
+        scenario = replace(self._ahead, initial=_for_one_play(self.state(), by=self._by))
+        ahead = Simulation(scenario, self._ahead_policy, name=self.name)
         left = {view: waited_for[view.index] for view in ahead.jobs if view.index in waited_for}
         while left and ahead.step():
             for copy in [copy for copy in left if copy.end_time_s is not None]:

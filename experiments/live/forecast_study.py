@@ -32,6 +32,7 @@ from lucid_models.duration.model import WorkloadEstimateModel
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView
 from simulator.workload import Workload
 
@@ -96,7 +97,7 @@ def answers(window: Window, settings: LiveSettings, alike: tuple[float, ...] = A
     def begun(initial: InitialState | None = None) -> Simulation:
         policy = live_policy(settings)
         workload = window.workload if initial is None else _NOBODY
-        return Simulation(workload, window.cluster, policy, initial=initial)
+        return Simulation(Scenario(workload, window.cluster, initial=initial), policy)
 
     whole, cut = begun(), begun()
     whole.run()

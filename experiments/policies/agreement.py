@@ -21,10 +21,12 @@ from simulator.artifact_rules.published_packing import (
     read_labelled_profiles,
     read_published_pairs,
 )
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
 from simulator.colocation import ColocationModel
 from simulator.replay import simulate
 from simulator.result import SimulationResult
+from simulator.scenario import Scenario
 from simulator.workload import JobProfile, Workload
 
 TOLERANCE_S = 2.0
@@ -41,7 +43,9 @@ class Slice:
 
     def replayed(self, policy: str, rules: str) -> SimulationResult:
         """Replay it."""
-        return simulate(self.workload, self.cluster, policy, rules=rules, colocation=self.colocation)
+        return simulate(
+            Scenario(self.workload, self.cluster, rules=load_rules(rules), colocation=self.colocation), policy
+        )
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from simulator.artifact_rules.published_packing import PAIRS_FILE, read_publishe
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.policies.clarity import Clarity, ClaritySettings
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Workload
 
 # The settings were chosen on the reference slice and these,
@@ -107,7 +108,7 @@ class Study:
         return self._replay(part.workload, part, name)
 
     def _replay(self, workload: Workload, part: Slice, policy: str | Clarity) -> Figures:
-        result = simulate(workload, part.cluster, policy, colocation=self.pairs)
+        result = simulate(Scenario(workload, part.cluster, colocation=self.pairs), policy)
         return Figures(
             result.summary["mean_jct_s"],
             result.summary["mean_queuing_delay_s"],

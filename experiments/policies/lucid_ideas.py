@@ -18,6 +18,7 @@ from simulator.artifact_rules.published_packing import PAIRS_FILE, read_publishe
 from simulator.colocation import MeasuredPairs
 from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 
 # Figure 11 b compares orders of profiling at this T_prof, without time-aware scaling.
 LONG_PROFILING: Mapping[str, Any] = {
@@ -69,12 +70,14 @@ def ideas_table(data: Path, ideas: tuple[Idea, ...] = IDEAS) -> str:
         column = columns[f"{name}: mean JCT / mean queuing / P99.9 queuing s"] = []
         for idea in ideas:
             found = simulate(
-                part.workload,
-                part.cluster,
+                Scenario(
+                    part.workload,
+                    part.cluster,
+                    colocation=pairs,
+                    forecast=forecast if idea.forecast else None,
+                ),
                 "lucid",
                 settings=idea.settings,
-                colocation=pairs,
-                forecast=forecast if idea.forecast else None,
             ).summary
             column.append(
                 f"{found['mean_jct_s']:,.0f} / {found['mean_queuing_delay_s']:,.0f} / "

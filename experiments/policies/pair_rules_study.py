@@ -34,6 +34,7 @@ from simulator.colocation import (
     UtilisationModel,
 )
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import JobProfile, Workload
 
 REFERENCE_NODES = (40, 48, 64)
@@ -164,12 +165,9 @@ def _mean_jct_s(
         for job, name in zip(workload.jobs, names.tolist(), strict=True)
     )
     result = simulate(
-        replace(workload, jobs=jobs),
-        cluster,
+        Scenario(replace(workload, jobs=jobs), cluster, colocation=truth, believed_pairs=rule.believed),
         "lucid",
         settings=rule.settings,
-        colocation=truth,
-        believed_pairs=rule.believed,
     )
     return float(result.summary["mean_jct_s"])
 

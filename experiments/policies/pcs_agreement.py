@@ -19,9 +19,11 @@ from cluster_logs.ingest import read_jobs_file
 from experiments.pages import publish, study_parser
 from foundation.errors import BadInputError, LucidError, NotFoundError
 from foundation.markdown import markdown_table
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.elastic.metrics import prediction_error_pct, unfairness
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.speed_up_table import read_speed_ups
 from simulator.workload import Workload
 
@@ -142,7 +144,12 @@ def replay(
     """Replay a trace under the reference's rules."""
     cluster = ClusterSpec(dict.fromkeys(sorted({job.virtual_cluster for job in workload.jobs}), 1), gpus)
     settings = {} if configuration is None else {"configuration": configuration}
-    result = simulate(workload, cluster, policy, rules="pcs-artifact", settings=settings, predict=predict)
+    result = simulate(
+        Scenario(workload, cluster, rules=load_rules("pcs-artifact")),
+        policy,
+        settings=settings,
+        predict=predict,
+    )
     jobs = result.jobs
     submit_s = jobs["submit_time_s"].to_numpy(dtype=np.float64)
     end_s = jobs["end_time_s"].to_numpy(dtype=np.float64)

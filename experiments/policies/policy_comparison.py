@@ -23,6 +23,7 @@ from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.policies.registry import BUILT_IN, rigid_policy_names
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
@@ -111,7 +112,9 @@ class Replays:
         part = load_slice(folder / jobs, nodes if isinstance(nodes, int) else folder / nodes, self._packing)
         workload = variant.knowing(part.workload)
         found = simulate(
-            workload, part.cluster, variant.policy, settings=variant.settings, colocation=self._pairs
+            Scenario(workload, part.cluster, colocation=self._pairs),
+            variant.policy,
+            settings=variant.settings,
         ).summary
         return (
             f"{found['mean_jct_s']:.1f}",
@@ -154,7 +157,7 @@ def users_table() -> str:
     workload = workload.with_estimates(user_history_estimates(workload))
     rows = []
     for policy in ("fifo", "qssf", "easy", "tsafrir_easy", "fair_share"):
-        found = simulate(workload, cluster, policy).summary
+        found = simulate(Scenario(workload, cluster), policy).summary
         rows.append(
             (
                 policy,

@@ -28,6 +28,7 @@ from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.replay import simulate
 from simulator.result import SimulationResult
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile
 
 NODES = (40, 48, 64)
@@ -147,7 +148,9 @@ def _replay(
         believed(job, name, belief.profiles, measured)
         for job, name in zip(part.workload.jobs, names.tolist(), strict=True)
     )
-    return simulate(replace(part.workload, jobs=jobs), part.cluster, belief.policy, colocation=truth)
+    return simulate(
+        Scenario(replace(part.workload, jobs=jobs), part.cluster, colocation=truth), belief.policy
+    )
 
 
 def believed(

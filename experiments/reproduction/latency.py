@@ -26,6 +26,7 @@ from simulator.cluster import ClusterSpec
 from simulator.policies.registry import policy_class
 from simulator.policy import Policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import Snapshot
 from simulator.workload import Job, Workload
 
@@ -124,10 +125,8 @@ def timed_decisions(policy: str, jobs: tuple[Job, ...], study: Study) -> list[De
     """Replay the burst under a policy and time each of its decisions."""
     decisions: list[Decision] = []
     simulate(
-        Workload(jobs, {}),
-        ClusterSpec({"burst": NODES}, 8),
+        Scenario(Workload(jobs, {}), ClusterSpec({"burst": NODES}, 8), colocation=study.materials.colocation),
         timed(policy, _LUCID if policy == "lucid" else {}, decisions.append),
-        colocation=study.materials.colocation,
     )
     return decisions
 

@@ -17,6 +17,7 @@ from simulator.colocation import ColocationModel
 from simulator.metrics import SHORT_JOB_S
 from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 Floats = NDArray[np.float64]
@@ -104,12 +105,14 @@ def measure(materials: Materials, run: Run) -> Outcome:
     try:
         workload = materials.workload_of(run)
         result = simulate(
-            workload,
-            materials.clusters[run.workload],
+            Scenario(
+                workload,
+                materials.clusters[run.workload],
+                colocation=materials.colocation,
+                forecast=naive_forecast(workload) if run.forecast else None,
+            ),
             run.policy,
             settings=dict(run.settings),
-            colocation=materials.colocation,
-            forecast=naive_forecast(workload) if run.forecast else None,
             recorder=watching,
         )
     except LucidError as error:

@@ -44,6 +44,7 @@ from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
 from simulator.gate.bootstrap import block_numbers, paired_mean_change
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import JobProfile, Workload
 
 Floats = NDArray[np.float64]
@@ -333,10 +334,12 @@ def _with_queues(
 def simulate_estimates(shared: Simulated, key: tuple[str, str]) -> tuple[Floats, Floats]:
     """Replay the jobs with one set of estimates; queuing delay and JCT (s) of each job of the workload."""
     result = simulate(
-        shared.workload.with_estimates(shared.estimates[key]),
-        shared.cluster,
+        Scenario(
+            shared.workload.with_estimates(shared.estimates[key]),
+            shared.cluster,
+            colocation=shared.colocation,
+        ),
         LUCID,
-        colocation=shared.colocation,
     )
     jobs = result.jobs
     return jobs["queuing_delay_s"].to_numpy(np.float64), jobs["jct_s"].to_numpy(np.float64)

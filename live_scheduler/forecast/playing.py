@@ -22,6 +22,7 @@ from simulator.engine import Simulation
 from simulator.initial_state import InitialState
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView
 from simulator.workload import Workload
 
@@ -127,7 +128,7 @@ class PlayableCluster:
         assert spec is not None  # noqa: S101
         policy = self._live() if controls else load_policy("easy")
         pairs = self.inputs.believed_pairs if controls else None
-        return Simulation(_NOBODY, spec, policy, initial=initial, believed_pairs=pairs)
+        return Simulation(Scenario(_NOBODY, spec, initial=initial, believed_pairs=pairs), policy)
 
     def _live(self) -> Policy:
         """Make the live policy, with who is overdue in front."""

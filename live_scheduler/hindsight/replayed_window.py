@@ -28,6 +28,7 @@ from simulator.cluster import ClusterSpec
 from simulator.gate.bootstrap import paired_mean_change
 from simulator.policy import Policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 
 Floats = NDArray[np.float64]
@@ -180,9 +181,9 @@ def look_back(
     limits = [min(lived[job.job_id].time_limit_s or NO_LIMIT_S, NO_LIMIT_S) for job in workload.jobs]
     truth = [job.duration_s for job in workload.jobs]
     runs = {
-        "backfill": simulate(workload.with_estimates(np.array(limits)), spec, "easy"),
-        "live": simulate(workload, spec, policy()),
-        "true": simulate(workload.with_estimates(np.array(truth)), spec, policy()),
+        "backfill": simulate(Scenario(workload.with_estimates(np.array(limits)), spec), "easy"),
+        "live": simulate(Scenario(workload, spec), policy()),
+        "true": simulate(Scenario(workload.with_estimates(np.array(truth)), spec), policy()),
     }
     jct, wait = {}, {}
     for name, run in runs.items():

@@ -38,6 +38,7 @@ from simulator.replay import simulate
 from simulator.report import write_results
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
+from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload
@@ -197,15 +198,17 @@ def simulate_log(
 
         with RunWatch(policy, watching, watching.window(origin, zone), out_dir) as watch:
             results[policy] = simulate(
-                workload,
-                cluster,
+                Scenario(
+                    workload,
+                    cluster,
+                    rules=chosen_rules,
+                    colocation=colocation,
+                    changes=changes,
+                    forecast=forecast,
+                    believed_pairs=believed,
+                ),
                 policy,
-                rules=chosen_rules,
                 settings=(settings or {}).get(policy),
-                colocation=colocation,
-                changes=changes,
-                forecast=forecast,
-                believed_pairs=believed,
                 predict=predict,
                 recorder=watch.recorder,
                 progress=reported,

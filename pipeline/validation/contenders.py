@@ -25,6 +25,7 @@ from simulator.forecast import ThroughputForecast
 from simulator.recorder import Recorder
 from simulator.replay import simulate
 from simulator.result import SimulationResult
+from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
@@ -180,15 +181,18 @@ def replay_contender(
         sharing_scores=contender.sharing_scores,
         withdrawn_jobs=False,  # nobody completes them: there is no JCT to judge by
     )
-    result = simulate(
+    scenario = Scenario(
         workload,
         cluster,
-        contender.policy,
-        settings=contender.settings,
         colocation=colocation,
         changes=inputs.changes,
         forecast=contender.forecast,
         believed_pairs=contender.believed_pairs,
+    )
+    result = simulate(
+        scenario,
+        contender.policy,
+        settings=contender.settings,
         predict=predict,
         predict_by=predict_by,
         recorder=recorder,

@@ -21,6 +21,7 @@ from simulator.metrics import schedule_summary
 from simulator.policy import Policy, start_from_front
 from simulator.result import SimulationResult, job_rows
 from simulator.rules import Rules
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView, Snapshot
 from simulator.stages.profiler import PROFILER, ProfilerSettings
 from simulator.workload import Workload
@@ -71,11 +72,9 @@ class FreeProfiling:
             rows=None,
         )
         self._simulation = Simulation(
-            runs,
-            ClusterSpec({PROFILER: max(1, self.nodes)}, cluster.gpus_per_node),
+            Scenario(runs, ClusterSpec({PROFILER: max(1, self.nodes)}, cluster.gpus_per_node), rules=rules),
             _FewestGpusFirst(),
             name=PROFILER,
-            rules=rules,
         )
         self._simulation.run()
         self._cpu_s = process_time() - began

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foundation.progress import Progress
-from simulator.cluster import ClusterSpec
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import Pool
 from simulator.elastic.elastic_policy import ElasticPolicy
@@ -15,20 +14,18 @@ from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.metrics import prediction_summary
 from simulator.metrics import Floats, schedule_summary
 from simulator.result import SimulationResult
+from simulator.scenario import Scenario
 from simulator.snapshot import RunState
-from simulator.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def replay_in_pools(
-    workload: Workload,
-    cluster: ClusterSpec,
+    scenario: Scenario,
     policy: ElasticPolicy,
     *,
     name: str,
-    rules: str,
     whole: bool = False,
     predict: bool = False,
     progress: Progress | None = None,
@@ -40,7 +37,8 @@ def replay_in_pools(
     `whole` hands out whole GPUs instead of fractions. `predict` foretells each job's end at its submission
     (PCS, section 3.4). Columns and summary are those of the main engine.
     """
-    workload = workload.that_fit(cluster)
+    cluster = scenario.cluster
+    workload = scenario.workload.that_fit(cluster)
     ended: list[ActiveJob] = []
     cpu_s = 0.0
     by_virtual_cluster: dict[str, list[int]] = {}
@@ -72,7 +70,7 @@ def replay_in_pools(
     total_gpus = sum(cluster.virtual_clusters.values()) * cluster.gpus_per_node
     summary: dict[str, Any] = {
         "policy": name,
-        "rules": rules,
+        "rules": scenario.rules.name,
         "oracle": policy.oracle,
         **schedule_summary(jobs, total_gpus=total_gpus, held_gpu_s=sum(job.held_gpu_s for job in ended)),
         "resizes": sum(job.resizes for job in ended),

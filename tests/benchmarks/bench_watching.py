@@ -16,6 +16,7 @@ from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.policies.registry import load_policy
 from simulator.recorder import Recorder
+from simulator.scenario import Scenario
 from simulator.watching.timeline import TimelineRecorder, open_timeline
 from simulator.watching.usage import UsageRecorder
 from simulator.watching.waiting import WaitRecorder
@@ -38,7 +39,7 @@ def main() -> int:
     def microseconds(policy: str, recorder: Callable[[], Recorder | None]) -> float:
         taken = []
         for _ in range(ROUNDS):
-            simulation = Simulation(workload, cluster, load_policy(policy), recorder=recorder())
+            simulation = Simulation(Scenario(workload, cluster), load_policy(policy), recorder=recorder())
             began = time.process_time()
             simulation.run()
             taken.append(time.process_time() - began)

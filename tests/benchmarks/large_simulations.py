@@ -23,6 +23,7 @@ from experiments.policies.agreement import Slice
 from simulator.cluster import ClusterSpec
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Workload
 
 SATURN, MONTH_DAYS = "helios-saturn", 30
@@ -53,7 +54,7 @@ def replay_month(policy: str) -> dict[str, Any]:
     """Replay the month under one policy; CPU seconds from the workload to the table of results."""
     found = saturn_month()
     began = process_time()
-    summary = simulate(found.workload, found.cluster, policy).summary
+    summary = simulate(Scenario(found.workload, found.cluster), policy).summary
     return {**summary, "cpu_s": process_time() - began}
 
 
@@ -92,7 +93,7 @@ def replay_file(jobs: Path, nodes: Path) -> dict[str, float]:
     del frame
     moments.append(process_time())
     cluster = ClusterSpec.from_nodes(read_nodes_file(str(nodes)))
-    summary = simulate(workload, cluster, "fifo").summary
+    summary = simulate(Scenario(workload, cluster), "fifo").summary
     moments.append(process_time())
     read_s, made_s, simulated_s = np.diff(moments)
     return {

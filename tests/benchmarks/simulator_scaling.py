@@ -14,6 +14,7 @@ from experiments.policies.agreement import Slice
 from simulator.cluster import ClusterSpec
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 IDLE_NODES = 400  # so that hardly any job waits, whether its week takes one week or ten
@@ -25,7 +26,7 @@ QUEUE_NODES = 16
 def cpu_per_job_us(found: Slice, policy: str, repeats: int) -> float:
     """Return the least CPU time of a job in several runs (us)."""
     runs = (
-        simulate(found.workload, found.cluster, policy, colocation=found.colocation).summary
+        simulate(Scenario(found.workload, found.cluster, colocation=found.colocation), policy).summary
         for _ in range(repeats)
     )
     return min(1e6 / summary["jobs_per_cpu_s"] for summary in runs)

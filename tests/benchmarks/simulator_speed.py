@@ -12,9 +12,11 @@ from fifo_loop import fifo_starts
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from experiments.policies.agreement import Slice, load_slice
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.conformance import sample_workload
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 
 # Jobs per CPU second of the Lucid artifact's simulator on the same week, as published with the reference
 # schedules (reference/README.md): on 48 nodes, and of its Lucid on 64.
@@ -48,7 +50,10 @@ def reference_slice(nodes: int = 48) -> tuple[str, Slice]:
 def measure(found: Slice, policy: str, rules: str = "default", repeats: int = 3) -> Speed:
     """Replay a slice several times and keep the fastest."""
     summaries = [
-        simulate(found.workload, found.cluster, policy, rules=rules, colocation=found.colocation).summary
+        simulate(
+            Scenario(found.workload, found.cluster, rules=load_rules(rules), colocation=found.colocation),
+            policy,
+        ).summary
         for _ in range(repeats)
     ]
     best = min(summaries, key=lambda summary: summary["cpu_s"])
@@ -60,7 +65,7 @@ def plain_loop_speed(found: Slice, repeats: int = 3) -> float:
 
     Without the reference data there are several virtual clusters: it replays one after another.
     """
-    ours = simulate(found.workload, found.cluster, "fifo").jobs
+    ours = simulate(Scenario(found.workload, found.cluster), "fifo").jobs
     size = found.cluster.gpus_per_node
     parts = [
         (rows, nodes, list(zip(rows["submit_time_s"], rows["gpus"], rows["duration_s"], strict=True)))

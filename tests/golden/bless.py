@@ -14,6 +14,7 @@ from simulator.elastic.elastic_jobs import as_elastic
 from simulator.policies.registry import BUILT_IN, elastic_policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
+from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups
 
 FOLDER = Path(__file__).parent
@@ -45,7 +46,11 @@ def replay(policy: str, rules: str) -> SimulationResult:
         drawn = [models[i % len(models)] for i in range(len(workload))]
         workload = as_elastic(workload, 1, models=drawn, speed_ups=measured_speed_ups())
     settings = {"profiling_nodes": 2} if policy == "lucid" else None
-    return simulate(workload, cluster, policy, rules=rules, settings=settings, colocation=UtilisationModel())
+    return simulate(
+        Scenario(workload, cluster, rules=RULES[rules], colocation=UtilisationModel()),
+        policy,
+        settings=settings,
+    )
 
 
 def golden(policy: str, rules: str) -> dict[str, object]:

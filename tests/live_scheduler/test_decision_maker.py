@@ -18,6 +18,7 @@ from simulator.actions import Colocate, Start
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.policies.registry import load_policy
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView, RunState
 from simulator.workload import Job, Workload
 
@@ -94,7 +95,7 @@ def moments(policy_name, workload):
     """Play a workload; return each decision of the simulator's policy with the state that it was made on."""
     seen = []
     policy = load_policy(policy_name, OFFLINE.get(policy_name, {}))
-    simulation = Simulation(workload, CLUSTER, policy, name=policy_name)
+    simulation = Simulation(Scenario(workload, CLUSTER), policy, name=policy_name)
     decide = policy.decide
 
     def spying(snapshot):

@@ -28,6 +28,7 @@ from live_scheduler.memory.journal import Happening, JobEvent, Journal
 from live_scheduler.service.expectation import ExpectedTimes
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 
 NOW = 1_700_000_000.0
@@ -113,7 +114,9 @@ def test_it_is_the_end_that_the_simulator_plays_under_the_live_policy(policy, ro
         jobs = [
             Job(str(n), "vc1", None, gpus, 0.0, float(s), float(s), n) for n, (gpus, _, s) in enumerate(there)
         ]
-        naive = Simulation(Workload(tuple(jobs), {}), ClusterSpec({"vc1": 1}, 4), live_policy(setting))
+        naive = Simulation(
+            Scenario(Workload(tuple(jobs), {}), ClusterSpec({"vc1": 1}, 4)), live_policy(setting)
+        )
         naive.run()
         end_s = next(view.end_time_s for view in naive.jobs if view.job.job_id == job_id)
         assert found[job_id].end_s - NOW == pytest.approx(end_s, abs=1e-6)

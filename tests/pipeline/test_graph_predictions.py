@@ -30,6 +30,7 @@ from profiler_jobs.profile_table import write_profiles
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel as SumOfUtilisations
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 onnx = pytest.importorskip("onnx")
@@ -294,7 +295,7 @@ def test_an_under_estimate_of_memory_costs_a_job_its_progress() -> None:
             for i in range(3)
         )
         cluster = ClusterSpec({"vc": 1}, 2)
-        ended[label] = simulate(Workload(jobs, {}), cluster, "horus", colocation=speeds).jobs
+        ended[label] = simulate(Scenario(Workload(jobs, {}), cluster, colocation=speeds), "horus").jobs
     # 14 GB twice do not fit 24: told the truth, the third waits; told less, it starts, dies, and waits.
     assert ended["true"]["preemptions"].sum() == 0
     assert ended["too little"]["preemptions"].sum() == 1

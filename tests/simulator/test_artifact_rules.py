@@ -22,6 +22,7 @@ from simulator.conformance import check_policy
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.rules import DEFAULT
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 ONE_NODE = ClusterSpec({"a": 1}, 8)
@@ -48,7 +49,9 @@ def replay(policy, jobs, *, rules="lucid-artifact", cluster=ONE_NODE, speeds=(0.
         columns=["job_type_1", "speed_1", "job_type_2", "speed_2"],
     )
     result = simulate(
-        workload, cluster, policy, rules=rules, settings=settings, colocation=PairsInOrder(pairs)
+        Scenario(workload, cluster, rules=load_rules(rules), colocation=PairsInOrder(pairs)),
+        policy,
+        settings=settings,
     )
     rows = result.jobs
     return dict(
@@ -210,7 +213,9 @@ class TestFreeProfiling:
         found = replay("lucid", [*long, late], cluster=self.CLUSTER)
         # Two profiling nodes hold four of the six; two nodes of `a` went to the profiler, one is left.
         assert [found[f"long{i}"][0] for i in range(2)] == [0, 0]
-        result = simulate(Workload((*long, late), {}), self.CLUSTER, "lucid", rules="lucid-artifact")
+        result = simulate(
+            Scenario(Workload((*long, late), {}), self.CLUSTER, rules=load_rules("lucid-artifact")), "lucid"
+        )
         rows = result.jobs.set_index("job_id")
         # late waits from 1 to 80 for the profiler, and not for its cluster only because others hold it.
         assert rows.loc["long5", "queuing_delay_s"] >= 80
@@ -240,7 +245,9 @@ class TestFreeProfiling:
 
     def test_rows_and_totals_cover_both_stages(self):
         jobs = [job("short", 1, 0, 10), job("longer", 2, 5, 200), job("large", 8, 6, 50)]
-        result = simulate(Workload(tuple(jobs), {}), self.CLUSTER, "lucid", rules="lucid-artifact")
+        result = simulate(
+            Scenario(Workload(tuple(jobs), {}), self.CLUSTER, rules=load_rules("lucid-artifact")), "lucid"
+        )
         assert list(result.jobs["job_id"]) == ["short", "longer", "large"]
         assert list(result.jobs["virtual_cluster"]) == ["a", "a", "a"]
         assert list(result.jobs["ended_in_profiling"]) == [True, False, False]

@@ -17,6 +17,7 @@ from simulator.policies.fair_share import FairShare
 from simulator.policies.registry import load_policy
 from simulator.policies.tsafrir_easy import TsafrirEasy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView
 from simulator.workload import Job, Workload
 
@@ -150,7 +151,7 @@ class PlainEasy:
 @given(workload=workloads(exact=False))
 def test_every_start_is_that_of_a_plain_scheduler(workload):
     plain = PlainEasy(workload).run()
-    result = simulate(workload, CLUSTER, "easy")
+    result = simulate(Scenario(workload, CLUSTER), "easy")
     assert result.jobs["first_start_time_s"].tolist() == [plain.start[i] for i in range(len(workload))]
 
 
@@ -158,7 +159,7 @@ def test_every_start_is_that_of_a_plain_scheduler(workload):
 @given(workload=workloads(exact=True))
 def test_with_exact_estimates_no_head_starts_later_than_was_reserved_for_it(workload):
     plain = PlainEasy(workload).run()
-    starts = simulate(workload, CLUSTER, "easy").jobs["first_start_time_s"]
+    starts = simulate(Scenario(workload, CLUSTER), "easy").jobs["first_start_time_s"]
     assert all(starts[i] <= promise for i, promise in plain.promises.items())
 
 
@@ -168,8 +169,11 @@ def test_jobs_of_one_demand_are_served_as_under_fifo(workload):
     """What is too little for the head is too little for all, and there is nothing to backfill."""
     alike = Workload(tuple(job(j.order, j.submit_time_s, 8, j.duration_s) for j in workload.jobs), {})
     for name in ("easy", "tsafrir_easy", "fair_share"):
-        fifo = simulate(alike, CLUSTER, "fifo").jobs
-        assert simulate(alike, CLUSTER, name).jobs["end_time_s"].tolist() == fifo["end_time_s"].tolist()
+        fifo = simulate(Scenario(alike, CLUSTER), "fifo").jobs
+        assert (
+            simulate(Scenario(alike, CLUSTER), name).jobs["end_time_s"].tolist()
+            == fifo["end_time_s"].tolist()
+        )
 
 
 def test_a_short_job_uses_the_reserved_gpus_and_a_long_one_only_what_they_spare():
@@ -181,7 +185,9 @@ def test_a_short_job_uses_the_reserved_gpus_and_a_long_one_only_what_they_spare(
         job(4, 2, 2, 98),  # ends with the others
         job(5, 2, 1, 49),  # the gap is taken until job 2 has ended
     ]
-    starts = simulate(Workload(tuple(jobs), {}), CLUSTER, "easy").jobs["first_start_time_s"].tolist()
+    starts = (
+        simulate(Scenario(Workload(tuple(jobs), {}), CLUSTER), "easy").jobs["first_start_time_s"].tolist()
+    )
     assert starts == [0, 0, 0, 100, 2, 50]
     one_node = [
         job(0, 0, 4, 100),  # node 0
@@ -191,14 +197,18 @@ def test_a_short_job_uses_the_reserved_gpus_and_a_long_one_only_what_they_spare(
         job(4, 2, 2, 1_000),  # the other half of node 2 is nobody's
         job(5, 3, 1, 1_000),  # nothing is free
     ]
-    starts = simulate(Workload(tuple(one_node), {}), CLUSTER, "easy").jobs["first_start_time_s"].tolist()
+    starts = (
+        simulate(Scenario(Workload(tuple(one_node), {}), CLUSTER), "easy").jobs["first_start_time_s"].tolist()
+    )
     assert starts == [0, 0, 0, 100, 2, 100]
 
 
 def test_the_reservation_is_about_nodes_and_not_about_numbers():
     """Five GPUs are free in sum from 50 s on, but a gang of four needs a whole node."""
     jobs = [job(0, 0, 3, 300), job(1, 0, 3, 200), job(2, 0, 3, 100), job(3, 1, 4, 10), job(4, 2, 1, 500)]
-    starts = simulate(Workload(tuple(jobs), {}), CLUSTER, "easy").jobs["first_start_time_s"].tolist()
+    starts = (
+        simulate(Scenario(Workload(tuple(jobs), {}), CLUSTER), "easy").jobs["first_start_time_s"].tolist()
+    )
     # The head gets node 2 at 100 s; the long job goes to node 0 or 1, where the head never looks.
     assert starts == [0, 0, 0, 100, 2]
 
@@ -209,7 +219,7 @@ def test_a_stream_of_small_jobs_does_not_starve_a_large_one(name):
     large = job(400, 100, 12, 50, user="large")
     rows = tuple(sorted([*stream, large], key=lambda row: row.submit_time_s))
     rows = tuple(Job(**{**_fields(row), "order": i}) for i, row in enumerate(rows))
-    waited = simulate(Workload(rows, {}), CLUSTER, name).jobs.set_index("job_id")["queuing_delay_s"]
+    waited = simulate(Scenario(Workload(rows, {}), CLUSTER), name).jobs.set_index("job_id")["queuing_delay_s"]
     assert waited["j400"] < 500
 
 
@@ -232,7 +242,7 @@ class _ForgetsEverything(Easy):
 @settings(max_examples=50, deadline=None)
 @given(workload=workloads(exact=False))
 def test_what_is_remembered_changes_no_decision(workload):
-    simulate(workload, CLUSTER, _ForgetsEverything())
+    simulate(Scenario(workload, CLUSTER), _ForgetsEverything())
 
 
 class _LosesStarts(Easy):
@@ -257,7 +267,7 @@ class _LosesStarts(Easy):
 @settings(max_examples=30, deadline=None)
 @given(workload=workloads(exact=False))
 def test_a_start_that_did_not_happen_is_decided_on_again(workload):
-    result = simulate(workload, CLUSTER, _LosesStarts())
+    result = simulate(Scenario(workload, CLUSTER), _LosesStarts())
     assert len(result.jobs) == len(workload)
 
 
@@ -282,7 +292,7 @@ def test_failing_nodes_shrinking_clusters_and_cancelled_jobs(made, workload, fai
     changes = [NodeFailure(float(at), "vc", node, float(down)) for at, node, down in failures]
     if shrinks_at is not None:
         changes.append(SizeChange(float(shrinks_at), "vc", 2))
-    result = simulate(replace(workload, jobs=rows), CLUSTER, made(), changes=changes)
+    result = simulate(Scenario(replace(workload, jobs=rows), CLUSTER, changes=changes), made())
     assert len(result.jobs) == len(workload)
 
 
@@ -319,11 +329,11 @@ def test_the_mean_of_the_last_two_orders_the_gaps():
     busy = [job(2, 1_000, 8, 400, 400, "x"), job(3, 1_001, 12, 100, 100, "x")]
     queue = [job(4, 1_002, 4, 300, 5_000, "long"), job(5, 1_003, 4, 10, 5_000, "short")]
     rows = Workload((*past, *busy, *queue), {})
-    starts = simulate(rows, CLUSTER, "tsafrir_easy").jobs["first_start_time_s"].tolist()
+    starts = simulate(Scenario(rows, CLUSTER), "tsafrir_easy").jobs["first_start_time_s"].tolist()
     # By the requests neither may start before the head; by history only the short one.
     assert starts[4:] == [1_500, 1_003]
-    assert simulate(rows, CLUSTER, "easy").jobs["first_start_time_s"].tolist()[4:] == [1_500, 1_500]
-    capped = simulate(rows.with_estimates(np.array([1.0] * 6)), CLUSTER, "tsafrir_easy")
+    assert simulate(Scenario(rows, CLUSTER), "easy").jobs["first_start_time_s"].tolist()[4:] == [1_500, 1_500]
+    capped = simulate(Scenario(rows.with_estimates(np.array([1.0] * 6)), CLUSTER), "tsafrir_easy")
     assert capped.jobs["first_start_time_s"].iloc[4] == 1_002
 
 

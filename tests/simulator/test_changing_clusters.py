@@ -15,6 +15,7 @@ from simulator.forecast import ThroughputForecast
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.policy import Policy, start_from_front
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB
 from simulator.workload import Job, JobProfile, Workload
 
@@ -34,7 +35,7 @@ def ends(result) -> list[float]:
 def test_a_failed_node_kills_its_jobs_and_comes_back():
     jobs = workload(job(0, 0, 8, 100), job(1, 0, 8, 300))
     result = simulate(
-        jobs, ClusterSpec({"vc": 2}), "fifo", changes=[NodeFailure(50, "vc", node=0, down_s=1_000)]
+        Scenario(jobs, ClusterSpec({"vc": 2}), changes=[NodeFailure(50, "vc", node=0, down_s=1_000)]), "fifo"
     )
     # The killed job starts again, from zero, on the other node when that is free: 300 + 100.
     assert ends(result) == [400, 300]
@@ -42,40 +43,42 @@ def test_a_failed_node_kills_its_jobs_and_comes_back():
     assert result.jobs["queuing_delay_s"].tolist() == [250, 0]
     assert result.summary["node_failures_suffered"] == 1
     repaired = simulate(
-        jobs, ClusterSpec({"vc": 2}), "fifo", changes=[NodeFailure(50, "vc", node=0, down_s=20)]
+        Scenario(jobs, ClusterSpec({"vc": 2}), changes=[NodeFailure(50, "vc", node=0, down_s=20)]), "fifo"
     )
     assert ends(repaired) == [170, 300]
 
 
 def test_two_failures_of_one_node_overlap():
     result = simulate(
-        workload(job(0, 0, 8, 100)),
-        ClusterSpec({"vc": 1}),
+        Scenario(
+            workload(job(0, 0, 8, 100)),
+            ClusterSpec({"vc": 1}),
+            changes=[NodeFailure(10, "vc", 0, 100), NodeFailure(20, "vc", 0, 500)],
+        ),
         "fifo",
-        changes=[NodeFailure(10, "vc", 0, 100), NodeFailure(20, "vc", 0, 500)],
     )
     assert ends(result) == [620]
 
 
 def test_a_shrinking_virtual_cluster_drains_and_a_growing_one_serves():
     jobs = workload(job(0, 0, 8, 100), job(1, 0, 8, 100), job(2, 10, 8, 50), job(3, 10, 8, 50))
-    shrunk = simulate(jobs, ClusterSpec({"vc": 2}), "fifo", changes=[SizeChange(5, "vc", 1)])
+    shrunk = simulate(Scenario(jobs, ClusterSpec({"vc": 2}), changes=[SizeChange(5, "vc", 1)]), "fifo")
     assert ends(shrunk) == [100, 100, 150, 200]  # nobody is killed, and one node serves what comes later
-    grown = simulate(jobs, ClusterSpec({"vc": 2}), "fifo", changes=[SizeChange(20, "vc", 4)])
+    grown = simulate(Scenario(jobs, ClusterSpec({"vc": 2}), changes=[SizeChange(20, "vc", 4)]), "fifo")
     assert ends(grown) == [100, 100, 70, 70]
     assert grown.summary["utilisation_pct"] == pytest.approx(100 * 8 * 300 / (16 * 20 + 32 * 80))
 
 
 def test_a_job_that_fits_only_later_waits_and_one_that_never_fits_is_counted():
     jobs = workload(job(0, 0, 16, 100), job(1, 0, 64, 100))
-    result = simulate(jobs, ClusterSpec({"vc": 1}), "fifo", changes=[SizeChange(500, "vc", 2)])
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1}), changes=[SizeChange(500, "vc", 2)]), "fifo")
     assert ends(result) == [600]
     assert result.summary["skipped"] == {BIGGER_THAN_VIRTUAL_CLUSTER: 1}
 
 
 def test_a_job_that_its_virtual_cluster_outgrows_is_counted_and_not_lost():
     jobs = workload(job(0, 0, 8, 100), job(1, 0, 16, 100))
-    result = simulate(jobs, ClusterSpec({"vc": 2}), "fifo", changes=[SizeChange(50, "vc", 1)])
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 2}), changes=[SizeChange(50, "vc", 1)]), "fifo")
     assert result.jobs["state"].tolist() == ["completed", "pending"]
     assert (result.summary["jobs"], result.summary["outgrown_jobs"]) == (1, 1)
 
@@ -86,7 +89,7 @@ def test_withdrawn_jobs_leave_the_queue_or_their_gpus():
         job(1, 0, 8, 100, cancel_time_s=30.0),
         job(2, 0, 8, 100, cancel_time_s=900.0),
     )
-    result = simulate(jobs, ClusterSpec({"vc": 1}), "fifo")
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1})), "fifo")
     assert result.jobs["state"].tolist() == ["cancelled", "cancelled", "completed"]
     assert ends(result) == [60, 30, 160]
     assert result.jobs["queuing_delay_s"].tolist() == [0, 30, 60]
@@ -95,11 +98,11 @@ def test_withdrawn_jobs_leave_the_queue_or_their_gpus():
 
 def test_cpu_jobs_are_served_from_the_cores_set_aside():
     jobs = workload(job(0, 0, 8, 100), job(1, 0, 0, 50, cpus=4), job(2, 0, 0, 50, cpus=4))
-    result = simulate(jobs, ClusterSpec({"vc": 1}, cpu_cores_per_node=4), "fifo")
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1}, cpu_cores_per_node=4)), "fifo")
     assert ends(result) == [100, 50, 100]
     assert (result.summary["jobs"], result.summary["cpu_jobs"]) == (1, 2)
     assert result.summary["cpu_jobs_mean_queuing_delay_s"] == 25
-    without = simulate(jobs, ClusterSpec({"vc": 1}), "fifo")
+    without = simulate(Scenario(jobs, ClusterSpec({"vc": 1})), "fifo")
     assert without.summary["skipped"] == {CPU_JOB: 2}
 
 
@@ -119,7 +122,7 @@ def test_a_change_of_needs_is_seen_and_slows_the_pair():
             started = [action.job for action in actions]
             return [*actions, *(Colocate(one, started[0]) for one in pool.queue if one not in started)]
 
-    result = simulate(jobs, ClusterSpec({"vc": 1}), Pack(), colocation=UtilisationModel())
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1}), colocation=UtilisationModel()), Pack())
     # 30 % + 100 %: both at 0.85 until the first has done 500 s of work; then 200 %: both at 0.5.
     change_s = 500 / 0.85
     assert (pytest.approx(change_s), "j0", True) in seen
@@ -148,7 +151,9 @@ def test_a_borrowed_node_serves_and_goes_home():
         Job("b1", "b", None, 8, 1.0, 100.0, order=1),
         Job("a0", "a", None, 8, 50.0, 100.0, order=2),
     )
-    simulation = AuditedSimulation(Workload(jobs, {}), ClusterSpec({"a": 1, "b": 1}), Borrower(), name="b")
+    simulation = AuditedSimulation(
+        Scenario(Workload(jobs, {}), ClusterSpec({"a": 1, "b": 1})), Borrower(), name="b"
+    )
     simulation.run()
     assert ends(simulation.result()) == [100, 101, 201]  # a0 waits for its node until b1 has left it
     assert not simulation.pools["b"].guests
@@ -158,10 +163,8 @@ def test_a_borrowed_node_serves_and_goes_home():
 def test_a_lent_node_that_fails_takes_the_guest_with_it():
     jobs = (Job("b0", "b", None, 8, 0.0, 100.0), Job("b1", "b", None, 8, 1.0, 100.0, order=1))
     result = simulate(
-        Workload(jobs, {}),
-        ClusterSpec({"a": 1, "b": 1}),
+        Scenario(Workload(jobs, {}), ClusterSpec({"a": 1, "b": 1}), changes=[NodeFailure(50, "a", 0, 10)]),
         Borrower(),
-        changes=[NodeFailure(50, "a", 0, 10)],
     )
     assert result.jobs["lost_s"].tolist() == [0, 49]
     assert ends(result) == [100, 160]  # repaired at 60, still on loan
@@ -184,7 +187,7 @@ def test_an_evicted_job_starts_from_zero():
         def next_change_s(self, pool, now_s):
             return 40.0 if now_s < 40 else None
 
-    result = simulate(workload(job(0, 0, 8, 100)), ClusterSpec({"vc": 1}), EvictOnce())
+    result = simulate(Scenario(workload(job(0, 0, 8, 100)), ClusterSpec({"vc": 1})), EvictOnce())
     assert ends(result) == [140]
     assert result.jobs["lost_s"].tolist() == [40]
     assert result.jobs["overhead_s"].tolist() == [0]
@@ -193,9 +196,9 @@ def test_an_evicted_job_starts_from_zero():
 def test_what_cannot_be_is_refused():
     jobs = workload(job(0, 0, 8, 100))
     with pytest.raises(UnknownNameError, match="nowhere"):
-        simulate(jobs, ClusterSpec({"vc": 1}), "fifo", changes=[SizeChange(5, "nowhere", 1)])
+        simulate(Scenario(jobs, ClusterSpec({"vc": 1}), changes=[SizeChange(5, "nowhere", 1)]), "fifo")
     with pytest.raises(BadInputError, match="it has 1 nodes"):
-        simulate(jobs, ClusterSpec({"vc": 1}), "fifo", changes=[NodeFailure(5, "vc", 3, 10)])
+        simulate(Scenario(jobs, ClusterSpec({"vc": 1}), changes=[NodeFailure(5, "vc", 3, 10)]), "fifo")
     with pytest.raises(BadInputError, match="no node failure"):
         NodeFailure(5, "vc", 0, 0)
 
@@ -206,8 +209,7 @@ def test_what_cannot_be_is_refused():
 
     with pytest.raises(PolicyError, match="not idle"):
         simulate(
-            Workload((Job("a0", "a", None, 1, 0.0, 10.0),), {}),
-            ClusterSpec({"a": 1, "b": 1}),
+            Scenario(Workload((Job("a0", "a", None, 1, 0.0, 10.0),), {}), ClusterSpec({"a": 1, "b": 1})),
             LendsBusyNodes(),
         )
 
@@ -227,12 +229,11 @@ def test_a_forecast_is_looked_up_by_time():
 def test_every_policy_keeps_its_books_while_nodes_come_and_go(name, seed):
     jobs, cluster = sample_workload("churn", seed, jobs=40)
     simulation = AuditedSimulation(
-        jobs,
-        cluster,
+        Scenario(
+            jobs, cluster, colocation=UtilisationModel(), changes=sample_changes("churn", seed, cluster)
+        ),
         load_policy(name),
         name=name,
-        colocation=UtilisationModel(),
-        changes=sample_changes("churn", seed, cluster),
     )
     simulation.run()
     result = simulation.result()

@@ -14,6 +14,7 @@ from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
 from simulator.node_failures import longest_run_s, random_failures
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 
 ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")
@@ -118,8 +119,8 @@ def test_philly_as_its_cluster_changed():
     assert [change.nodes for change in changes] == [55, 42, 17, 42]
     assert changes[0].at_s == (pd.Timestamp("2017-11-01", tz=zone) - workload.origin).total_seconds()
 
-    replayed = simulate(workload, spec, "sjf", changes=changes)
-    steady = simulate(workload, spec, "sjf")
+    replayed = simulate(Scenario(workload, spec, changes=changes), "sjf")
+    steady = simulate(Scenario(workload, spec), "sjf")
     for result in (replayed, steady):
         assert result.summary["jobs"] + sum(result.summary["skipped"].values()) == len(chosen)
         assert result.summary["preemptions"] == 0, "nodes that leave are drained"
@@ -146,7 +147,7 @@ def test_the_time_for_which_failures_are_drawn_covers_a_loaded_replay():
     )
     workload = Workload.from_jobs(rows)
     cluster = ClusterSpec({"a": 2})
-    result = simulate(workload, cluster, "fifo")
+    result = simulate(Scenario(workload, cluster), "fifo")
     assert longest_run_s(workload, cluster) >= result.jobs["end_time_s"].max()
     assert longest_run_s(Workload((), {}), cluster) == 0.0
 
@@ -169,7 +170,7 @@ def test_what_shrinks_keeps_room_for_its_jobs():
     assert kept[1] is failure
     workload = Workload(tuple(jobs), {})
     assert (
-        simulate(workload, cluster, "lucid", changes=with_room_for(jobs, cluster, changes)).summary[
+        simulate(Scenario(workload, cluster, changes=with_room_for(jobs, cluster, changes)), "lucid").summary[
             "outgrown_jobs"
         ]
         == 0

@@ -10,6 +10,7 @@ from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs, UtilisationModel
 from simulator.policies.fifo import Fifo
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 
@@ -73,7 +74,9 @@ def test_jobs_progress_at_the_pairs_speeds_and_at_full_speed_alone():
         Job("b", "vc", None, 1, 20, 40, order=1, profile=profile("B")),
     )
     cluster = ClusterSpec.of_gpus(1, virtual_cluster="vc")
-    result = simulate(Workload(jobs, {}), cluster, PackEverything(), colocation=MeasuredPairs(PAIRS))
+    result = simulate(
+        Scenario(Workload(jobs, {}), cluster, colocation=MeasuredPairs(PAIRS)), PackEverything()
+    )
     # b runs from 20 at 0.8: done at 70. a: 20 alone, 25 in 50 s at 0.5, the last 55 alone: done at 125.
     assert result.jobs["end_time_s"].tolist() == [125, 70]
     assert result.jobs["colocated_s"].tolist() == [50, 50]
@@ -89,7 +92,9 @@ def test_the_first_of_a_pair_may_end_first_and_its_partner_recovers():
         Job("c", "vc", None, 1, 60, 8, order=2, profile=profile("B")),
     )
     cluster = ClusterSpec.of_gpus(1, virtual_cluster="vc")
-    result = simulate(Workload(jobs, {}), cluster, PackEverythingLater(), colocation=MeasuredPairs(PAIRS))
+    result = simulate(
+        Scenario(Workload(jobs, {}), cluster, colocation=MeasuredPairs(PAIRS)), PackEverythingLater()
+    )
     # a at 0.5 ends at 20; b did 16, then runs alone to 60 (56 done); c joins at 0.8 and ends at 70 (64 done).
     assert result.jobs["end_time_s"].tolist() == pytest.approx([20, 106, 70])
 

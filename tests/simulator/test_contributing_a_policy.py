@@ -56,9 +56,10 @@ def test_it_does_what_it_says(package):
     script = """
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 jobs = tuple(Job(f"j{i}", "vc", None, gpus, float(i), 10.0, None, i) for i, gpus in enumerate((8, 1, 4, 8)))
-result = simulate(Workload(jobs, {}), ClusterSpec({"vc": 1}), "widest_first")
+result = simulate(Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1})), "widest_first")
 print(result.jobs["first_start_time_s"].tolist())
 """
     done = python(package, "-c", script)

@@ -10,6 +10,7 @@ from simulator.cluster import ClusterSpec
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import BUILT_IN, elastic_policy_names
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 SHORT, LONG = 150, 1_200  # jobs in the queue
@@ -39,7 +40,7 @@ def lines_run(workload, cluster, policy, settings=None):
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        result = simulate(workload, cluster, policy, settings=settings)
+        result = simulate(Scenario(workload, cluster), policy, settings=settings)
     finally:
         sys.settrace(before)
     return lines, result

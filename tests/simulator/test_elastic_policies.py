@@ -18,6 +18,7 @@ from simulator.engine import Simulation
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.policy import RunCosts
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import RunState
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Job, Workload
@@ -84,7 +85,7 @@ def patience_s(view):
 def test_capacity_work_and_order_hold_and_nothing_idles_that_somebody_could_use(name, seed):
     workload = made_workload(seed)
     policy = load_policy(name)
-    simulation = WorkConserving(workload, CLUSTER, policy, name=name)
+    simulation = WorkConserving(Scenario(workload, CLUSTER), policy, name=name)
     simulation.run()
     check_work(simulation.jobs, name)
     assert {view.state for view in simulation.jobs} == {RunState.COMPLETED}
@@ -106,7 +107,7 @@ def test_capacity_work_and_order_hold_and_nothing_idles_that_somebody_could_use(
 def test_restarts_cost_what_they_are_said_to(name, seed, resize_s, preemption_s, sizes):
     workload = made_workload(seed)
     made = load_policy(name, {"resize_s": resize_s, "preemption_s": preemption_s, "sizes": sizes})
-    simulation = AuditedSimulation(workload, CLUSTER, made, name=name)
+    simulation = AuditedSimulation(Scenario(workload, CLUSTER), made, name=name)
     simulation.run()
     check_work(simulation.jobs, name)
     for view in simulation.jobs:
@@ -140,7 +141,7 @@ class Watched(Simulation):
 def test_without_resizes_jobs_are_only_started_and_on_all_of_their_gpus(name, seed):
     workload = made_workload(seed)
     made = load_policy(name, {"resizes": False})
-    simulation = Watched(workload, CLUSTER, made, name=name)
+    simulation = Watched(Scenario(workload, CLUSTER), made, name=name)
     simulation.run()
     assert simulation.others == []
     for view in simulation.jobs:
@@ -154,7 +155,9 @@ def test_elastic_fifo_of_rigid_jobs_is_fifo(shape):
     changes = () if shape != "churn" else sample_changes(shape, 5, cluster)
     workload = replace(workload, jobs=tuple(replace(job, cancel_time_s=None) for job in workload.jobs))
     fifo, elastic = (
-        simulate(workload, cluster, name, changes=[c for c in changes if not hasattr(c, "down_s")]).jobs
+        simulate(
+            Scenario(workload, cluster, changes=[c for c in changes if not hasattr(c, "down_s")]), name
+        ).jobs
         for name in ("fifo", "elastic_fifo")
     )
     assert elastic["first_start_time_s"].tolist() == fifo["first_start_time_s"].tolist()
@@ -171,7 +174,7 @@ def test_on_one_node_both_worlds_agree(name, seed):
     """
     workload = made_workload(seed, names=("vc",), apart=True)
     policy = load_policy(name)
-    main = Simulation(workload, ClusterSpec({"vc": 1}, 8), policy)
+    main = Simulation(Scenario(workload, ClusterSpec({"vc": 1}, 8)), policy)
     main.run()
     ends = [view.end_time_s for view in main.jobs]
     events = sorted([*ends, *(job.submit_time_s for job in workload.jobs)])
@@ -195,7 +198,7 @@ def test_by_estimates_no_policy_is_an_oracle(name):
     workload, cluster = sample_workload("elastic", 1, jobs=5)
     without = replace(workload, jobs=tuple(replace(job, estimated_duration_s=None) for job in workload.jobs))
     with pytest.raises(BadInputError, match="estimated durations"):
-        simulate(without, cluster, made())
+        simulate(Scenario(without, cluster), made())
 
 
 def test_bad_settings_say_what_is_wrong():
@@ -218,7 +221,9 @@ def test_a_job_is_not_resized_for_less_than_it_costs():
     cluster = ClusterSpec({"a": 1}, 4)
 
     def ends(resize_s):
-        table = simulate(Workload(tuple(jobs), {}), cluster, "afs", settings={"resize_s": resize_s}).jobs
+        table = simulate(
+            Scenario(Workload(tuple(jobs), {}), cluster), "afs", settings={"resize_s": resize_s}
+        ).jobs
         return table["resizes"].sum(), table["end_time_s"].max()
 
     free, dear = ends(0.0), ends(20.0)
@@ -232,7 +237,7 @@ def test_a_rigid_job_of_a_small_class_starts_in_spite_of_a_flood():
     large = Job("large", "a", "u", 4, 50.0, 300.0, None, 1_000)
     jobs = tuple(sorted([*flood, large], key=lambda job: (job.submit_time_s, job.order)))
     chosen = {"thresholds_s": (500.0, float("inf")), "weights": (0.99, 0.01)}
-    table = simulate(Workload(jobs, {}), ClusterSpec({"a": 1}, 4), "pcs", settings=chosen).jobs
+    table = simulate(Scenario(Workload(jobs, {}), ClusterSpec({"a": 1}, 4)), "pcs", settings=chosen).jobs
     found = table.set_index("job_id")
     share = 0.04  # GPUs of the large job's class: what its work may take
     assert found["preemptions"].sum() == 0

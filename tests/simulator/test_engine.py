@@ -4,6 +4,7 @@ import pytest
 
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
 from simulator.workload import Job, Workload
 
@@ -24,7 +25,7 @@ def starts(result) -> list[float]:
 
 
 def test_gpus_freed_at_t_serve_jobs_submitted_at_t():
-    result = simulate(workload((0, 8, 100), (100, 8, 5)), ClusterSpec({"vc": 1}), "fifo")
+    result = simulate(Scenario(workload((0, 8, 100), (100, 8, 5)), ClusterSpec({"vc": 1})), "fifo")
     assert starts(result) == [0, 100]
     assert result.summary["mean_queuing_delay_s"] == 0
     assert result.summary["makespan_s"] == 105
@@ -32,17 +33,17 @@ def test_gpus_freed_at_t_serve_jobs_submitted_at_t():
 
 
 def test_the_first_job_that_does_not_fit_holds_up_the_rest():
-    result = simulate(workload((0, 5, 10), (1, 8, 10), (2, 1, 10)), ClusterSpec({"vc": 1}), "fifo")
+    result = simulate(Scenario(workload((0, 5, 10), (1, 8, 10), (2, 1, 10)), ClusterSpec({"vc": 1})), "fifo")
     assert starts(result) == [0, 10, 20]
 
 
 def test_a_job_bigger_than_its_virtual_cluster_is_left_out_and_counted():
-    result = simulate(workload((0, 9, 10), (1, 8, 10)), ClusterSpec({"vc": 1}), "fifo")
+    result = simulate(Scenario(workload((0, 9, 10), (1, 8, 10)), ClusterSpec({"vc": 1})), "fifo")
     assert result.jobs["job_id"].tolist() == ["j1"]
     assert result.summary["skipped"] == {BIGGER_THAN_VIRTUAL_CLUSTER: 1}
 
 
 def test_virtual_clusters_do_not_wait_for_each_other():
     jobs = (*workload((0, 8, 100)).jobs, Job("other", "b", "u", 8, 1, 5, 5, order=1))
-    result = simulate(Workload(jobs, {}), ClusterSpec({"vc": 1, "b": 1}), "fifo")
+    result = simulate(Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1, "b": 1})), "fifo")
     assert starts(result) == [0, 1]

@@ -12,6 +12,7 @@ from simulator.colocation import UtilisationModel
 from simulator.conformance import audited
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 CLUSTER = ClusterSpec({"a": 3, "b": 11}, 4)
@@ -55,7 +56,7 @@ def workloads(draw):
 @given(workload=workloads())
 def test_capacity_gangs_and_work(name, workload):
     made = load_policy(name, {"profiling_share_max": 0.5} if name == "lucid" else None)
-    result = audited(workload, CLUSTER, made, name=name, colocation=UtilisationModel())
+    result = audited(Scenario(workload, CLUSTER, colocation=UtilisationModel()), made, name=name)
     assert result.jobs["job_id"].tolist() == [job.job_id for job in workload.jobs]
     assert (result.jobs["first_start_time_s"] >= result.jobs["submit_time_s"]).all()
     assert 0 <= result.summary["utilisation_pct"] <= 100 + 1e-9
@@ -73,7 +74,9 @@ def test_fifo_on_one_gpu_is_lindleys_recursion(jobs):
     for earlier, later in pairwise(rows):
         gap = later.submit_time_s - earlier.submit_time_s
         waits.append(max(0.0, waits[-1] + earlier.duration_s - gap))
-    result = simulate(Workload(tuple(rows), {}), ClusterSpec.of_gpus(1, virtual_cluster="vc"), "fifo")
+    result = simulate(
+        Scenario(Workload(tuple(rows), {}), ClusterSpec.of_gpus(1, virtual_cluster="vc")), "fifo"
+    )
     assert result.jobs["queuing_delay_s"].tolist() == waits
 
 
@@ -94,7 +97,9 @@ def test_fifo_of_single_gpu_jobs_is_the_k_server_queue(servers, jobs):
         start = max(row.submit_time_s, heapq.heappop(free_at))
         expected.append(start)
         heapq.heappush(free_at, start + row.duration_s)
-    result = simulate(Workload(tuple(rows), {}), ClusterSpec.of_gpus(servers, virtual_cluster="vc"), "fifo")
+    result = simulate(
+        Scenario(Workload(tuple(rows), {}), ClusterSpec.of_gpus(servers, virtual_cluster="vc")), "fifo"
+    )
     assert result.jobs["first_start_time_s"].tolist() == expected
 
 
@@ -119,6 +124,6 @@ def test_srtf_without_overheads_is_never_beaten_on_one_gpu(workload):
         {},
     )
     cluster = ClusterSpec.of_gpus(1, virtual_cluster="vc")
-    best = simulate(single, cluster, "srtf", settings={"preemption_s": 0.0}).summary["mean_jct_s"]
+    best = simulate(Scenario(single, cluster), "srtf", settings={"preemption_s": 0.0}).summary["mean_jct_s"]
     for other in ("fifo", "sjf", "qssf"):
-        assert best <= simulate(single, cluster, other).summary["mean_jct_s"] + 1e-6
+        assert best <= simulate(Scenario(single, cluster), other).summary["mean_jct_s"] + 1e-6

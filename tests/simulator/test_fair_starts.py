@@ -7,6 +7,7 @@ from simulator.cluster import ClusterSpec
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.engine import Simulation
 from simulator.policies.pcs import Pcs, PcsSettings
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 
 SETTINGS = PcsSettings(
@@ -58,13 +59,13 @@ def played(policy, rows, cut_s=None):
         for number, (vc, gpus, submit, duration, estimate, cancelled) in enumerate(rows)
     ]
     cluster = ClusterSpec({"vc1": 2, "vc2": 1}, 4)
-    simulation = Simulation(Workload(tuple(made), {}), cluster, policy(SETTINGS))
+    simulation = Simulation(Scenario(Workload(tuple(made), {}), cluster), policy(SETTINGS))
     if cut_s is not None:
         simulation.run(cut_s)
         rest = [job for job in made if job.submit_time_s > cut_s]
         workload = Workload(tuple(rest), {})
         initial = simulation.state()
-        simulation = Simulation(workload, simulation.cluster, policy(SETTINGS), initial=initial)
+        simulation = Simulation(Scenario(workload, simulation.cluster, initial=initial), policy(SETTINGS))
     simulation.run()
     return {view.job.job_id: (view.first_start_time_s, view.end_time_s) for view in simulation.jobs}
 

@@ -12,6 +12,7 @@ from simulator.conformance import AuditedSimulation, sample_workload
 from simulator.engine import Simulation
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
 from simulator.workload import Job, JobProfile, Workload
 
@@ -34,7 +35,7 @@ class KnowsAll(Lucid):
 
 
 def run(*jobs, policy=None, cluster=NODE, **chosen):
-    return simulate(Workload(jobs, {}), cluster, policy or KnowsAll(**chosen))
+    return simulate(Scenario(Workload(jobs, {}), cluster), policy or KnowsAll(**chosen))
 
 
 def test_of_two_partners_the_one_that_ends_closest_is_taken():
@@ -191,7 +192,7 @@ def unsteady(workload: Workload, seed: int) -> Workload:
 def test_nobody_waits_beside_a_possible_partner(shape, seed, remaining):
     workload, cluster = sample_workload(shape, seed, jobs=60)
     policy = Watched(partner_min_remaining_s=remaining)
-    simulation = AuditedSimulation(unsteady(workload, seed), cluster, policy, name="lucid")
+    simulation = AuditedSimulation(Scenario(unsteady(workload, seed), cluster), policy, name="lucid")
     simulation.run()
     assert simulation.completed == 60
 
@@ -200,8 +201,8 @@ def test_nobody_waits_beside_a_possible_partner(shape, seed, remaining):
 @given(shape=st.sampled_from(["loaded", "burst"]), seed=st.integers(0, 10_000))
 def test_memory_changes_no_decision(shape, seed):
     workload, cluster = sample_workload(shape, seed, jobs=60)
-    remembers = Simulation(workload, cluster, KnowsAll())
-    forgets = Simulation(workload, cluster, Forgetful())
+    remembers = Simulation(Scenario(workload, cluster), KnowsAll())
+    forgets = Simulation(Scenario(workload, cluster), Forgetful())
     remembers.run()
     forgets.run()
     columns = ["job_id", "first_start_time_s", "end_time_s", "colocated_s"]
@@ -212,7 +213,7 @@ def test_memory_changes_no_decision(shape, seed):
 def test_pools_of_a_name_are_told_apart(sharing):
     """A live scheduler makes pools anew: what is remembered of an old one must not leak into a new one."""
     policy = KnowsAll(sharing=sharing)
-    first = simulate(*sample_workload("loaded", 3), policy)
-    again = simulate(*sample_workload("loaded", 3), policy)
+    first = simulate(Scenario(*sample_workload("loaded", 3)), policy)
+    again = simulate(Scenario(*sample_workload("loaded", 3)), policy)
     assert first.jobs.equals(again.jobs)
     assert all(isinstance(memory.pool, NodePool) for memory in policy.packing.memories.values())

@@ -15,6 +15,7 @@ from simulator.engine import Simulation
 from simulator.initial_state import InitialState, PoolNodes
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView, RunState
 from simulator.stages.profiler import PROFILER
 from simulator.workload import Job, JobProfile, Workload
@@ -32,16 +33,17 @@ def outcome(view):
 
 def cut_and_resumed(name, workload, cluster, changes, moment_s, rules="default"):
     """Return (uncut outcomes, outcomes of the run that was cut) by job."""
-    given = {"rules": load_rules(rules), "changes": changes, "colocation": UtilisationModel()}
-    whole = Simulation(workload, cluster, load_policy(name), **given)
+    scenario = Scenario(
+        workload, cluster, rules=load_rules(rules), changes=changes, colocation=UtilisationModel()
+    )
+    whole = Simulation(scenario, load_policy(name))
     whole.run()
-    first = Simulation(workload, cluster, load_policy(name), **given)
+    first = Simulation(scenario, load_policy(name))
     first.run(moment_s)
     state = first.state()
     later = tuple(job for job in workload.jobs if job.submit_time_s > first.now_s)
-    second = AuditedSimulation(
-        replace(workload, jobs=later), first.cluster, load_policy(name), name=name, initial=state, **given
-    )
+    rest = replace(scenario, workload=replace(workload, jobs=later), cluster=first.cluster, initial=state)
+    second = AuditedSimulation(rest, load_policy(name), name=name)
     second.run()
     over = [v for v in first.jobs if v.state in (RunState.COMPLETED, RunState.CANCELLED)]
     assert len(over) + len(second.jobs) == len(whole.jobs)
@@ -76,15 +78,13 @@ def test_completion_times_and_steps_of_other_rules_go_on_too(name, rules, moment
 def test_without_what_the_policy_remembered_every_job_still_ends(name):
     """As after a restart: what is remembered is made anew of what is to be seen."""
     workload, cluster = sample_workload("loaded", 1)
-    first = Simulation(workload, cluster, load_policy(name))
+    first = Simulation(Scenario(workload, cluster), load_policy(name))
     first.run(1_500)
     later = tuple(job for job in workload.jobs if job.submit_time_s > first.now_s)
     second = AuditedSimulation(
-        replace(workload, jobs=later),
-        first.cluster,
+        Scenario(replace(workload, jobs=later), first.cluster, initial=replace(first.state(), history=None)),
         load_policy(name),
         name=name,
-        initial=replace(first.state(), history=None),
     )
     second.run()
     assert all(view.state is RunState.COMPLETED for view in second.jobs)
@@ -92,13 +92,13 @@ def test_without_what_the_policy_remembered_every_job_still_ends(name):
 
 def test_a_state_can_be_used_any_number_of_times_and_the_first_simulation_goes_on():
     workload, cluster = sample_workload("loaded", 2)
-    first = Simulation(workload, cluster, load_policy("qssf"))
+    first = Simulation(Scenario(workload, cluster), load_policy("qssf"))
     first.run(500)
     state = first.state()
     later = replace(workload, jobs=tuple(job for job in workload.jobs if job.submit_time_s > first.now_s))
 
     def ends():
-        simulation = Simulation(later, cluster, load_policy("qssf"), initial=state)
+        simulation = Simulation(Scenario(later, cluster, initial=state), load_policy("qssf"))
         simulation.run()
         return [view.end_time_s for view in simulation.jobs]
 
@@ -137,10 +137,8 @@ NOBODY = Workload((), {})
 CLUSTER = ClusterSpec({"vc": 2}, 4)
 
 
-def played(state, cluster=CLUSTER, policy="fifo", workload=NOBODY, **more):
-    simulation = Simulation(
-        workload, cluster, load_policy(policy, more.pop("settings", None)), initial=state, **more
-    )
+def played(state, cluster=CLUSTER, policy="fifo", workload=NOBODY):
+    simulation = Simulation(Scenario(workload, cluster, initial=state), load_policy(policy))
     simulation.run()
     return {view.job.job_id: (view.first_start_time_s, view.end_time_s) for view in simulation.jobs}
 
@@ -205,10 +203,12 @@ def test_a_pair_goes_on_at_the_speed_of_a_pair():
 
 def test_no_more_nodes_are_set_aside_of_a_cluster_that_is_in_use():
     simulation = Simulation(
-        NOBODY,
-        ClusterSpec({"vc": 40}, 8),
+        Scenario(
+            NOBODY,
+            ClusterSpec({"vc": 40}, 8),
+            initial=InitialState(0.0, waiting=(waits(job(0, 1, 10, -5), 0),)),
+        ),
         load_policy("lucid"),
-        initial=InitialState(0.0, waiting=(waits(job(0, 1, 10, -5), 0),)),
     )
     assert not simulation.cluster.partitions
     simulation.run()
@@ -220,7 +220,7 @@ def test_new_jobs_are_submitted_while_it_goes_on():
     state.running[0].start_time_s = state.running[0].run_since_s = 90.0
     later = Workload((job(1, 4, 10, 100), job(2, 8, 10, 105)), {})
     assert played(state, workload=later)["j1"] == (140, 150)
-    result = simulate(later, CLUSTER, "fifo", initial=state)
+    result = simulate(Scenario(later, CLUSTER, initial=state), "fifo")
     assert result.jobs["job_id"].tolist() == ["j0", "j1", "j2"]
     assert result.jobs["queuing_delay_s"].tolist() == [0, 40, 45]
 
@@ -260,7 +260,7 @@ def test_a_job_of_the_past_is_no_new_job():
 
 def test_true_run_times_can_be_exchanged():
     workload, cluster = sample_workload("loaded", 3)
-    first = Simulation(workload, cluster, load_policy("qssf"))
+    first = Simulation(Scenario(workload, cluster), load_policy("qssf"))
     first.run(400)
     state = first.state()
     views = (*state.running, *state.waiting)

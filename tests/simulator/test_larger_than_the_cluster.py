@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation
@@ -13,6 +14,7 @@ from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Job, Workload
@@ -70,7 +72,9 @@ def test_in_pools_all_elastic_jobs_end_and_never_hold_more_than_there_is(policy:
     simulation = ElasticSimulation(fitting, Pool(case.gpus), load_policy(policy, {}).rule)
     while simulation.step():
         assert sum(job.gpus for job in simulation.active) <= case.gpus * (1 + 1e-9)
-    result = simulate(case.workload, ClusterSpec({"vc": 1}, case.gpus), policy, rules="pcs-artifact")
+    result = simulate(
+        Scenario(case.workload, ClusterSpec({"vc": 1}, case.gpus), rules=load_rules("pcs-artifact")), policy
+    )
     assert {job.job.job_id for job in simulation.ended} == set(result.jobs["job_id"])
     assert_all_accounted_for(case, result)
 
@@ -80,7 +84,7 @@ def test_in_pools_all_elastic_jobs_end_and_never_hold_more_than_there_is(policy:
 @given(case=cases())
 def test_on_nodes_too_whether_a_policy_resizes_or_not(policy: str, case: Case) -> None:
     cluster = ClusterSpec({"vc": 1}, case.gpus)
-    simulation = AuditedSimulation(case.workload, cluster, load_policy(policy, {}), name=policy)
+    simulation = AuditedSimulation(Scenario(case.workload, cluster), load_policy(policy, {}), name=policy)
     simulation.run()
     assert_all_accounted_for(case, simulation.result())
 
@@ -96,7 +100,7 @@ def test_fewer_gpus_take_longer_as_the_curve_says() -> None:
     job = a_job(0, 0.0, 4, 100.0, 0, HALF_AS_FAST)
     cluster = ClusterSpec({"vc": 1}, 2)
     for policy, rules in (("fifo", "default"), ("srsf", "default"), ("srsf", "pcs-artifact")):
-        result = simulate(Workload((job,), {}), cluster, policy, rules=rules)
+        result = simulate(Scenario(Workload((job,), {}), cluster, rules=load_rules(rules)), policy)
         assert result.jobs["jct_s"].tolist() == pytest.approx([100.0 * 2.5 / 1.5])
 
 

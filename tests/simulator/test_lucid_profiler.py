@@ -10,6 +10,7 @@ from simulator.engine import Simulation
 from simulator.forecast import ThroughputForecast
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.stages.profiler import PROFILER
 from simulator.workload import Job, JobProfile, Workload
 
@@ -24,7 +25,7 @@ def job(i, submit, gpus, duration, *, vc="vc", estimate=None, **more):
 
 def run(*jobs, cluster=TWO, forecast=None, **chosen):
     policy = Lucid(LucidSettings(**{**ONE_NODE, "sharing": "none", **chosen}))
-    return simulate(Workload(jobs, {}), cluster, policy, forecast=forecast).jobs
+    return simulate(Scenario(Workload(jobs, {}), cluster, forecast=forecast), policy).jobs
 
 
 def test_a_job_that_finds_idle_gpus_runs_there_at_once_and_loses_nothing():
@@ -105,7 +106,7 @@ def borrowing(**chosen):
             profiling_nodes=1, profiling_share_max=0.2, profiling_scales=False, sharing="none", **chosen
         )
     )
-    simulation = Simulation(Workload(tuple(jobs), {}), cluster, policy)
+    simulation = Simulation(Scenario(Workload(tuple(jobs), {}), cluster), policy)
     return simulation, policy
 
 
@@ -147,7 +148,7 @@ def test_without_space_awareness_the_profiler_serves_by_submission():
 def test_an_idle_cluster_costs_nobody_anything(duration):
     workload = Workload(tuple(job(i, 600 * i, 1 + i % 8, duration) for i in range(20)), {})
     for cluster in (ClusterSpec({"vc": 40}), ClusterSpec({"vc": 20}), ClusterSpec({"vc": 12})):
-        result = simulate(workload, cluster, "lucid")
+        result = simulate(Scenario(workload, cluster), "lucid")
         assert result.summary["mean_jct_s"] == duration
 
 
@@ -171,5 +172,5 @@ def test_the_books_balance_however_the_profiler_scales(shape, seed, nodes, borro
             profiling_in_place=in_place,
         )
     )
-    result = audited(workload, cluster, policy, name="lucid")
+    result = audited(Scenario(workload, cluster), policy, name="lucid")
     assert len(result.jobs) == 60

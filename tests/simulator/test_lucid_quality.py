@@ -15,6 +15,7 @@ from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Workload
 
 reference = pytest.mark.reference
@@ -22,8 +23,8 @@ DATA = os.environ.get("LUCID_REFERENCE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA is not set")
 
 
-def mean_jct_s(policy, workload, cluster, **more):
-    return simulate(workload, cluster, policy, **more).summary["mean_jct_s"]
+def mean_jct_s(policy, workload, cluster, *, settings=None, **more):
+    return simulate(Scenario(workload, cluster, **more), policy, settings=settings).summary["mean_jct_s"]
 
 
 def noisy(workload: Workload, seed: int) -> Workload:
@@ -52,7 +53,7 @@ def slices():
 def test_the_loaded_slice_waits_little(slices, forecast):
     workload, cluster, pairs = slices("week1vc48")
     known = naive_forecast(workload) if forecast else None
-    found = simulate(workload, cluster, "lucid", colocation=pairs, forecast=known).summary
+    found = simulate(Scenario(workload, cluster, colocation=pairs, forecast=known), "lucid").summary
     assert found["mean_jct_s"] <= 10_400
     assert found["mean_queuing_delay_s"] <= 2_360
     assert found["p999_queuing_delay_s"] <= 60_000

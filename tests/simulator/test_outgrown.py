@@ -10,6 +10,7 @@ from simulator.conformance import AuditedSimulation, check_work, sample_workload
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.replay import simulate
 from simulator.report import write_results
+from simulator.scenario import Scenario
 from simulator.watching.waiting import CAUSE_COLUMNS, WaitRecorder
 from simulator.watching.waiting_text import explain_wait, rows_of_job
 from simulator.workload import Job, Workload
@@ -29,18 +30,18 @@ def ends(result):
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf", "qssf", "easy"])
 def test_smaller_jobs_go_on_while_it_waits_for_the_virtual_cluster_to_grow_again(policy):
-    shrinks = simulate(JOBS, ClusterSpec({"vc": 2}), policy, changes=[SizeChange(50, "vc", 1)])
+    shrinks = simulate(Scenario(JOBS, ClusterSpec({"vc": 2}), changes=[SizeChange(50, "vc", 1)]), policy)
     assert ends(shrinks) == [100, -1, 200]
     assert (shrinks.summary["jobs"], shrinks.summary["outgrown_jobs"]) == (2, 1)
     assert shrinks.jobs["state"].tolist() == ["completed", "pending", "completed"]
     regrows = [SizeChange(50, "vc", 1), SizeChange(500, "vc", 2)]
-    again = simulate(JOBS, ClusterSpec({"vc": 2}), policy, changes=regrows)
+    again = simulate(Scenario(JOBS, ClusterSpec({"vc": 2}), changes=regrows), policy)
     assert ends(again) == [100, 600, 200]
     assert again.jobs["queuing_delay_s"][1] == 490
 
 
 def test_a_job_that_comes_too_early_waits_beside_the_queue():
-    result = simulate(JOBS, ClusterSpec({"vc": 1}), "fifo", changes=[SizeChange(300, "vc", 2)])
+    result = simulate(Scenario(JOBS, ClusterSpec({"vc": 1}), changes=[SizeChange(300, "vc", 2)]), "fifo")
     assert ends(result) == [400, 500, 160]
 
 
@@ -48,7 +49,7 @@ def test_a_job_may_be_withdrawn_while_it_is_held():
     jobs = Workload((job(0, 0, 16, 100, cancel_time_s=70.0), job(1, 10, 8, 100)), {})
     changes = [SizeChange(900, "vc", 2)]
     recorder = WaitRecorder()
-    result = simulate(jobs, ClusterSpec({"vc": 1}), "fifo", changes=changes, recorder=recorder)
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1}), changes=changes), "fifo", recorder=recorder)
     assert result.jobs["state"].tolist() == ["cancelled", "completed"]
     assert ends(result) == [70, 110]
     assert recorder.table(result)["waited_for_gpus_s"].tolist() == [70, 0]
@@ -69,7 +70,7 @@ def test_every_policy_completes_what_fits_when_sizes_swing(policy, shape):
     changes = [SizeChange(float(at_s), name, nodes) for at_s, name, nodes in swings]
     recorder = WaitRecorder()
     simulation = AuditedSimulation(
-        workload, cluster, load_policy(policy), name=policy, changes=changes, recorder=recorder
+        Scenario(workload, cluster, changes=changes), load_policy(policy), name=policy, recorder=recorder
     )
     simulation.run()
     result = simulation.result()
@@ -92,7 +93,7 @@ def test_every_policy_completes_what_fits_when_sizes_swing(policy, shape):
 def test_files_and_words_say_that_it_still_waits(tmp_path):
     recorder = WaitRecorder()
     changes = [SizeChange(50, "vc", 1)]
-    result = simulate(JOBS, ClusterSpec({"vc": 2}), "fifo", changes=changes, recorder=recorder)
+    result = simulate(Scenario(JOBS, ClusterSpec({"vc": 2}), changes=changes), "fifo", recorder=recorder)
     assert result.jobs["jct_s"].isna().tolist() == [False, True, False]
     summary = json.loads(write_results({"fifo": result}, tmp_path)[1].read_text())[0]
     assert summary["virtual_clusters"][0]["jobs"] == summary["jobs"] == 2

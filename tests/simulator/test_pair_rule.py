@@ -11,6 +11,7 @@ from simulator.colocation import BelievedPairs, UtilisationModel
 from simulator.conformance import AuditedSimulation, sample_workload
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import Snapshot
 from simulator.workload import Job, JobProfile, Workload
 
@@ -38,7 +39,7 @@ def job(i: int, job_type: str, *, score: int | None = None, submit: float = 0.0)
 def colocated(jobs: list[Job], speeds: SpeedsByName | None, *, least: float = 0.88, **chosen: object) -> list:
     policy = Lucid(LucidSettings(profiling_nodes=0, packs_unmeasured=True, **chosen))
     believed = None if speeds is None else BelievedPairs(speeds, least)
-    result = simulate(Workload(tuple(jobs), {}), NODE, policy, believed_pairs=believed)
+    result = simulate(Scenario(Workload(tuple(jobs), {}), NODE, believed_pairs=believed), policy)
     return result.jobs["colocated"].tolist()
 
 
@@ -133,6 +134,8 @@ class Watched(Lucid):
 @given(shape=st.sampled_from(["loaded", "burst"]), seed=st.integers(0, 10_000))
 def test_who_may_share_by_the_rule_does(shape: str, seed: int) -> None:
     workload, cluster = sample_workload(shape, seed, jobs=60)
-    simulation = AuditedSimulation(workload, cluster, Watched(), name="lucid", believed_pairs=BY_UTILISATION)
+    simulation = AuditedSimulation(
+        Scenario(workload, cluster, believed_pairs=BY_UTILISATION), Watched(), name="lucid"
+    )
     simulation.run()
     assert simulation.completed == 60

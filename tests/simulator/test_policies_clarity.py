@@ -13,6 +13,7 @@ from simulator.colocation import MeasuredPairs
 from simulator.conformance import audited, check_policy, sample_workload
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 LIGHT = JobProfile(20.0, 10.0, 2_000.0, job_type="light")
@@ -44,7 +45,7 @@ def job(name, submit_s, duration_s, gpus=8, profile=LIGHT, template=None):
 def run(jobs, nodes=1, **settings):
     workload = Workload(tuple(jobs), {})
     result = simulate(
-        workload, ClusterSpec({"vc": nodes}, 8), "clarity", settings=settings, colocation=Speeds()
+        Scenario(workload, ClusterSpec({"vc": nodes}, 8), colocation=Speeds()), "clarity", settings=settings
     )
     return result.jobs.set_index("job_id")
 
@@ -107,7 +108,9 @@ def test_what_was_seen_of_a_pair_replaces_the_prediction():
 
     def colocated(**settings):
         result = simulate(
-            Workload(tuple(jobs), {}), cluster, "clarity", settings=settings, colocation=Surprising()
+            Scenario(Workload(tuple(jobs), {}), cluster, colocation=Surprising()),
+            "clarity",
+            settings=settings,
         )
         return result.jobs["colocated"].tolist()
 
@@ -133,7 +136,9 @@ def test_a_job_waits_for_gpus_of_its_own_until_that_costs_as_much_as_sharing():
     def start_s(**settings):
         workload = Workload(tuple(jobs), {})
         result = simulate(
-            workload, cluster, "clarity", settings={"pair_speeds": Slower(), "price_short": 0.5, **settings}
+            Scenario(workload, cluster),
+            "clarity",
+            settings={"pair_speeds": Slower(), "price_short": 0.5, **settings},
         )
         return result.jobs.set_index("job_id").loc["j1", "first_start_time_s"]
 
@@ -184,7 +189,8 @@ def test_does_not_lose_to_fifo_or_qssf_on_the_sample_workloads(shape):
     for seed in range(8):
         workload, cluster = sample_workload(shape, seed, 150)
         fifo, qssf, clarity = (
-            simulate(workload, cluster, name).summary["mean_jct_s"] for name in ("fifo", "qssf", "clarity")
+            simulate(Scenario(workload, cluster), name).summary["mean_jct_s"]
+            for name in ("fifo", "qssf", "clarity")
         )
         ratios.append(clarity / min(fifo, qssf))
     assert sorted(ratios)[-2] <= 1.03, ratios
@@ -199,7 +205,7 @@ def test_sharing_never_breaks_the_rules_whatever_the_settings(shape):
         {"templates": False, "measured_after_s": 0.0, "lookahead": 1},
         {"price_short": 0.0, "price_idle": 0.0, "holds": 0},
     ):
-        audited(workload, cluster, load_policy("clarity", settings), name="clarity")
+        audited(Scenario(workload, cluster), load_policy("clarity", settings), name="clarity")
 
 
 def reference_data():
@@ -211,7 +217,7 @@ def reference_data():
 
 def replay(part, name, folder):
     pairs = MeasuredPairs(read_published_pairs(folder / "data" / "packing" / PAIRS_FILE))
-    return simulate(part.workload, part.cluster, name, colocation=pairs).summary
+    return simulate(Scenario(part.workload, part.cluster, colocation=pairs), name).summary
 
 
 @pytest.mark.reference

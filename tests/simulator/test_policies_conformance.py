@@ -11,6 +11,7 @@ from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policies.sjf import Sjf
 from simulator.replay import run_policies, simulate
+from simulator.scenario import Scenario
 
 
 @pytest.mark.parametrize("name", policy_names())
@@ -82,7 +83,7 @@ class _NeverStops(Fifo):
 def test_a_policy_that_breaks_the_rules_is_refused(broken, named):
     workload, cluster = sample_workload("loaded", seed=2)
     with pytest.raises(PolicyError, match=named):
-        simulate(workload, cluster, broken())
+        simulate(Scenario(workload, cluster), broken())
 
 
 def test_unknown_names_list_the_alternatives():
@@ -120,14 +121,14 @@ def test_policies_that_need_estimates_say_so():
     for name in policy_names():
         if policy_class(name).needs_estimates:
             with pytest.raises(BadInputError, match="estimated durations"):
-                simulate(without, cluster, name)
+                simulate(Scenario(without, cluster), name)
         else:
-            simulate(without, cluster, name)
+            simulate(Scenario(without, cluster), name)
 
 
 def test_results_of_all_policies_align_by_row():
     workload, cluster = sample_workload("loaded", seed=4)
-    results = run_policies(workload, cluster, policy_names())
+    results = run_policies(Scenario(workload, cluster), policy_names())
     ids = [job.job_id for job in workload.jobs]
     assert all(result.jobs["job_id"].tolist() == ids for result in results.values())
     assert [result.summary["policy"] for result in results.values()] == policy_names()

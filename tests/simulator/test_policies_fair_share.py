@@ -11,6 +11,7 @@ from simulator.mechanisms.decayed_usage import DecayedUsage
 from simulator.policies.fair_share import FairShare, FairShareSettings
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
@@ -23,7 +24,7 @@ def job(i, submit, gpus, duration, user, vc="vc"):
 
 def starts(*jobs, cluster=NODE, **chosen):
     made = FairShare(FairShareSettings(**chosen))
-    return simulate(Workload(jobs, {}), cluster, made).jobs["first_start_time_s"].tolist()
+    return simulate(Scenario(Workload(jobs, {}), cluster), made).jobs["first_start_time_s"].tolist()
 
 
 def test_the_heavier_user_waits():
@@ -145,7 +146,9 @@ class _Recounts(FairShare):
 def test_exactly_the_running_jobs_are_charged(shape):
     workload, cluster = sample_workload(shape, seed=3)
     changes = sample_changes(shape, 3, cluster)
-    simulation = AuditedSimulation(workload, cluster, _Recounts(), name="fair_share", changes=changes)
+    simulation = AuditedSimulation(
+        Scenario(workload, cluster, changes=changes), _Recounts(), name="fair_share"
+    )
     simulation.run()
     assert len(simulation.result().jobs) == len(workload)
 
@@ -158,7 +161,7 @@ def test_of_two_users_who_always_want_the_node_each_gets_half(seed, gap):
     steady = [job(100 + i, gap * i, 8, 50, "steady") for i in range(100)]
     rows = sorted([*flood, *steady], key=lambda row: row.submit_time_s)
     rows = tuple(job(i, row.submit_time_s, 8, 50, row.user) for i, row in enumerate(rows))
-    done = simulate(Workload(rows, {}), NODE, "fair_share").jobs
+    done = simulate(Scenario(Workload(rows, {}), NODE), "fair_share").jobs
     half = done[done["end_time_s"] <= 100 * 50]
     assert abs((half["user"] == "flood").sum() - (half["user"] == "steady").sum()) <= 4
 

@@ -17,6 +17,7 @@ from simulator.placement import FreeGpus
 from simulator.policies.horus import Horus, HorusSettings, slowdown
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import JobView, NodePool, RunState
 from simulator.workload import Job, JobProfile, Workload
 
@@ -31,7 +32,7 @@ def job(i, submit, gpus, duration, util=30.0, mem=5_000.0, *, vc="vc", outgrows=
 
 
 def run(*jobs, cluster=NODE, **chosen):
-    return simulate(Workload(jobs, {}), cluster, Horus(HorusSettings(**chosen))).jobs
+    return simulate(Scenario(Workload(jobs, {}), cluster), Horus(HorusSettings(**chosen))).jobs
 
 
 def test_idle_gpus_cost_least():
@@ -130,7 +131,7 @@ def test_a_large_job_that_was_overtaken_too_often_has_nodes_kept_for_it():
 
     def waited(patience):
         made = Horus(HorusSettings(patience=patience))
-        return simulate(workload, cluster, made).jobs.set_index("job_id")["queuing_delay_s"]["j300"]
+        return simulate(Scenario(workload, cluster), made).jobs.set_index("job_id")["queuing_delay_s"]["j300"]
 
     assert waited(10) < 300
     assert waited(10_000) > 1_000
@@ -195,7 +196,9 @@ def test_memory_is_never_promised_twice_and_who_failed_once_runs_alone(
 ):
     made = _Watched(HorusSettings(queues=queues, buffer=buffer, patience=patience))
     changes = [] if fails_at is None else [NodeFailure(float(fails_at), "vc", 0, 100.0)]
-    simulation = AuditedSimulation(workload, ClusterSpec({"vc": 2}, 8), made, name="horus", changes=changes)
+    simulation = AuditedSimulation(
+        Scenario(workload, ClusterSpec({"vc": 2}, 8), changes=changes), made, name="horus"
+    )
     simulation.run()
     jobs = simulation.result().jobs
     assert (jobs["preemptions"] <= 1).all()
@@ -215,7 +218,7 @@ def test_not_trying_again_what_cannot_have_changed_changes_nothing(workload, buf
     cluster = ClusterSpec({"vc": 2}, 8)
     stable = replace(workload, jobs=tuple(replace(row, phase=None) for row in workload.jobs))
     chosen = HorusSettings(buffer=buffer, patience=patience)
-    lazy, eager = (simulate(stable, cluster, made(chosen)).jobs for made in (Horus, _TriesAllAgain))
+    lazy, eager = (simulate(Scenario(stable, cluster), made(chosen)).jobs for made in (Horus, _TriesAllAgain))
     assert lazy["end_time_s"].tolist() == eager["end_time_s"].tolist()
 
 

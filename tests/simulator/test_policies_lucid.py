@@ -4,6 +4,7 @@ import pytest
 
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 CLUSTER = ClusterSpec({"vc": 10}, 8)  # one node of the ten goes to the profiler at the default share
@@ -20,7 +21,7 @@ def job(
 
 
 def run(*jobs: Job, cluster: ClusterSpec = CLUSTER, **settings):
-    return simulate(Workload(jobs, {}), cluster, "lucid", settings={**STRICT, **settings})
+    return simulate(Scenario(Workload(jobs, {}), cluster), "lucid", settings={**STRICT, **settings})
 
 
 def test_a_short_job_ends_on_the_profiler_and_a_long_one_starts_again_from_zero():

@@ -7,6 +7,7 @@ import pytest
 from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 
 ONE_GPU = ClusterSpec({"vc": 1}, gpus_per_node=1)
@@ -22,7 +23,7 @@ def workload(*jobs: tuple[float, float, float | None]) -> Workload:
 
 
 def foretold(found: Workload, policy: str = "fifo", by: str = "estimated") -> list[float]:
-    result = simulate(found, ONE_GPU, policy, predict=True, predict_by=by)  # type: ignore[arg-type]
+    result = simulate(Scenario(found, ONE_GPU), policy, predict=True, predict_by=by)  # type: ignore[arg-type]
     table: pd.DataFrame = result.jobs
     return table.sort_values("job_id")["predicted_end_time_s"].tolist()
 
@@ -51,7 +52,7 @@ def test_right_estimates_foretell_what_true_run_times_do() -> None:
 def test_only_the_jobs_that_are_asked_for_are_foretold() -> None:
     jobs = workload((0, 100, 50), (10, 100, 30), (20, 10, 10))
     for by, expected in (("estimated", 80.0), ("true", 200.0)):
-        result = simulate(jobs, ONE_GPU, "fifo", predict={"j1"}, predict_by=by)  # type: ignore[arg-type]
+        result = simulate(Scenario(jobs, ONE_GPU), "fifo", predict={"j1"}, predict_by=by)  # type: ignore[arg-type]
         foretold_ends = result.jobs.set_index("job_id")["predicted_end_time_s"].dropna()
         assert foretold_ends.to_dict() == {"j1": expected}
 

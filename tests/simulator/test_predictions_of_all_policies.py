@@ -17,14 +17,15 @@ from simulator.engine import Simulation
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.prediction import PredictingSimulation, fair_times_s
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.snapshot import RunState
 from simulator.workload import Job, Workload
 
 
 def naively(name, workload, cluster, changes, moments):
     """Foretell by fresh simulations that begin with the state and run to the end; only at some moments."""
-    given = {"colocation": UtilisationModel()}
-    simulation = Simulation(workload, cluster, load_policy(name), name=name, changes=changes, **given)
+    scenario = Scenario(workload, cluster, changes=changes, colocation=UtilisationModel())
+    simulation = Simulation(scenario, load_policy(name), name=name)
     foretold, first = {}, 0
     while simulation.step():
         submitted = [view for view in simulation.jobs[first:] if view.submit_time_s <= simulation.now_s]
@@ -34,9 +35,8 @@ def naively(name, workload, cluster, changes, moments):
         state = simulation.state()
         for view in (*state.running, *state.waiting):  # nobody knows who will withdraw a job
             view.job = replace(view.job, cancel_time_s=None)
-        ahead = Simulation(
-            Workload((), {}), simulation.cluster, load_policy(name), name=name, initial=state, **given
-        )
+        rest = Scenario(Workload((), {}), simulation.cluster, initial=state, colocation=UtilisationModel())
+        ahead = Simulation(rest, load_policy(name), name=name)
         ahead.run()
         ends = {view.job.job_id: view.end_time_s for view in ahead.jobs}
         for view in submitted:
@@ -51,11 +51,11 @@ def naively(name, workload, cluster, changes, moments):
 def test_predictions_equal_naive_forward_runs_and_change_nothing(name, shape, seed):
     workload, cluster = sample_workload(shape, seed, jobs=50)
     changes = sample_changes(shape, seed, cluster)
-    given = {"changes": changes, "colocation": UtilisationModel()}
-    predicting = PredictingSimulation(workload, cluster, load_policy(name), name=name, **given)
+    scenario = Scenario(workload, cluster, changes=changes, colocation=UtilisationModel())
+    predicting = PredictingSimulation(scenario, load_policy(name), name=name)
     predicting.run()
     assert "predicted_end_time_s" in predicting.result().jobs
-    plain = Simulation(workload, cluster, load_policy(name), name=name, **given)
+    plain = Simulation(scenario, load_policy(name), name=name)
     plain.run()
     assert [view.end_time_s for view in predicting.jobs] == [view.end_time_s for view in plain.jobs]
     foretold = {view.job.job_id: view.predicted_end_time_s for view in predicting.jobs}
@@ -70,7 +70,7 @@ def test_where_arrivals_never_delay_the_true_end_is_what_a_forward_run_shows(nam
     workload, cluster = sample_workload(shape, seed, jobs=50)
     workload = replace(workload, jobs=tuple(replace(job, cancel_time_s=None) for job in workload.jobs))
     assert load_policy(name).arrivals_never_delay
-    table = simulate(workload, cluster, name, predict=True).jobs.set_index("job_id")
+    table = simulate(Scenario(workload, cluster), name, predict=True).jobs.set_index("job_id")
     assert table["predicted_end_time_s"].tolist() == table["end_time_s"].tolist()
     naive = naively(name, workload, cluster, (), moments=3)
     assert table["end_time_s"][list(naive)].tolist() == list(naive.values())
@@ -78,7 +78,7 @@ def test_where_arrivals_never_delay_the_true_end_is_what_a_forward_run_shows(nam
 
 def test_easy_lets_later_jobs_delay_earlier_ones_and_says_so():
     assert not load_policy("easy").arrivals_never_delay
-    summary = simulate(*sample_workload("gangs", 2, jobs=60), "easy", predict=True).summary
+    summary = simulate(Scenario(*sample_workload("gangs", 2, jobs=60)), "easy", predict=True).summary
     assert summary["later_than_predicted_pct"] > 0
 
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_known_does_not_count():
         Job("second", "a", "u", 4, 5.0, 50.0, 50.0, 1),
         Job("third", "a", "u", 4, 20.0, 10.0, 10.0, 2),
     ]
-    table = simulate(Workload(tuple(jobs), {}), cluster, "fifo", predict=True).jobs
+    table = simulate(Scenario(Workload(tuple(jobs), {}), cluster), "fifo", predict=True).jobs
     assert table["predicted_end_time_s"].tolist() == [100.0, 150.0, 70.0]
     assert table["end_time_s"].tolist() == [10.0, 60.0, 70.0]
 
@@ -107,7 +107,7 @@ def test_fair_times_are_those_of_the_pool():
     pool = ElasticSimulation(workload, Pool(96, whole=True), ElasticFifo())
     pool.run()
     expected = {job.job.job_id: job for job in pool.ended}
-    simulation = Simulation(workload, cluster, load_policy("fifo"))
+    simulation = Simulation(Scenario(workload, cluster), load_policy("fifo"))
     simulation.run()
     for view in simulation.jobs:  # the pool's schedule, seen as the main engine's
         view.end_time_s = expected[view.job.job_id].end_time_s

@@ -12,6 +12,8 @@ from simulator.mechanisms.preemption import PreemptionSettings
 from simulator.policies.srtf import Srtf
 from simulator.policies.tiresias import Tiresias, TiresiasSettings
 from simulator.replay import simulate
+from simulator.rules import DEFAULT
+from simulator.scenario import Scenario
 from simulator.workload import Job, Workload
 
 
@@ -138,7 +140,7 @@ CASES = [
 def schedules(name, given_settings, workload, cluster, **how):
     fast, plain, settings_class = POLICIES[name]
     made = settings_class(**given_settings)
-    return [simulate(workload, cluster, policy(made), **how).jobs for policy in (fast, plain)]
+    return [simulate(Scenario(workload, cluster, **how), policy(made)).jobs for policy in (fast, plain)]
 
 
 @pytest.mark.parametrize(("name", "given_settings"), CASES, ids=str)
@@ -155,7 +157,7 @@ def test_nodes_that_come_leave_and_fail(name, given_settings, seed):
     workload, cluster = sample_workload("churn", seed)
     changes = sample_changes("churn", seed, cluster)
     assert changes
-    for rules in ("default", LUCID_ARTIFACT):
+    for rules in (DEFAULT, LUCID_ARTIFACT):
         fast, plain = schedules(name, given_settings, workload, cluster, changes=changes, rules=rules)
         assert fast.equals(plain)
         assert fast["preemptions"].sum() > 0

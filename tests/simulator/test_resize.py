@@ -16,6 +16,7 @@ from simulator.engine import PolicyError, Simulation
 from simulator.initial_state import InitialState
 from simulator.policies.fifo import Fifo
 from simulator.policy import RunCosts
+from simulator.scenario import Scenario
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.watching.timeline import TimelineRecorder
 from simulator.watching.usage import UsageRecorder
@@ -72,7 +73,7 @@ def preempt(name):
 def simulated(jobs, script, changes=(), recorder=None, **costs):
     policy = Scripted(dict(script), **costs)
     simulation = AuditedSimulation(
-        Workload(tuple(jobs), {}), CLUSTER, policy, changes=changes, recorder=recorder
+        Scenario(Workload(tuple(jobs), {}), CLUSTER, changes=changes), policy, recorder=recorder
     )
     simulation.run()
     return simulation
@@ -200,17 +201,17 @@ def test_recorders_see_a_slice_end_and_another_begin():
 
 def test_a_job_without_enough_gpus_for_it_is_no_state_to_begin_with():
     simulation = Simulation(
-        Workload((elastic(0, least=2),), {}), CLUSTER, Scripted({0.0: [start("j0", (0, 3))]})
+        Scenario(Workload((elastic(0, least=2),), {}), CLUSTER), Scripted({0.0: [start("j0", (0, 3))]})
     )
     simulation.run(10.0)
     state = simulation.state()
-    ahead = Simulation(Workload((), {}), CLUSTER, Fifo(), initial=state)
+    ahead = Simulation(Scenario(Workload((), {}), CLUSTER, initial=state), Fifo())
     ahead.run()
     assert ahead.jobs[0].end_time_s == pytest.approx(300 / 2.4)
     (view,) = state.running
     view.placement = ((0, 1),)
     with pytest.raises(BadInputError, match="needs 2 to 4"):
-        Simulation(Workload((), {}), CLUSTER, Fifo(), initial=InitialState(10.0, running=(view,)))
+        Simulation(Scenario(Workload((), {}), CLUSTER, initial=InitialState(10.0, running=(view,))), Fifo())
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
 
 NODES = {"a": 5, "b": 2}
@@ -251,7 +253,10 @@ def engine(policy, rules, jobs, pairs):
         [(one, x / THOUSANDTHS, other, y / THOUSANDTHS) for (one, other), (x, y) in pairs.items()],
         columns=["job_type_1", "speed_1", "job_type_2", "speed_2"],
     )
-    result = simulate(workload, ClusterSpec(NODES, 8), policy, rules=rules, colocation=PairsInOrder(table))
+    result = simulate(
+        Scenario(workload, ClusterSpec(NODES, 8), rules=load_rules(rules), colocation=PairsInOrder(table)),
+        policy,
+    )
     columns = ("job_id", "first_start_time_s", "end_time_s", "queuing_delay_s", "preemptions")
     return {row[0]: row[1:] for row in zip(*(result.jobs[column] for column in columns), strict=True)}
 

@@ -14,6 +14,7 @@ from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.scenario import Scenario
 from simulator.watching.timeline import CUT, TimelineRecorder, TimelineWindow, open_timeline
 from simulator.workload import Job, Workload
 
@@ -42,7 +43,7 @@ def recorded(workload, cluster, policy, *, window=None, changes=()):
     file = io.StringIO()
     recorder = EveryRun(file, window)
     simulation = Simulation(
-        workload, cluster, load_policy(policy), name=policy, changes=changes, recorder=recorder
+        Scenario(workload, cluster, changes=changes), load_policy(policy), name=policy, recorder=recorder
     )
     simulation.run()
     result = simulation.result()
@@ -219,7 +220,7 @@ def test_the_file_may_be_compressed_and_the_same_run_gives_the_same_bytes(tmp_pa
     for name in ("a.json.gz", "b.json.gz", "c.json"):
         with open_timeline(tmp_path / "deep" / name) as file:
             recorder = TimelineRecorder(file)
-            Simulation(workload, cluster, load_policy("sjf"), recorder=recorder).run()
+            Simulation(Scenario(workload, cluster), load_policy("sjf"), recorder=recorder).run()
             recorder.close()
     first, again, plain = (
         (tmp_path / "deep" / name).read_bytes() for name in ("a.json.gz", "b.json.gz", "c.json")

@@ -9,6 +9,7 @@ from simulator.engine import Simulation
 from simulator.figures import draw_figures, usage_over_time
 from simulator.policies.registry import load_policy
 from simulator.replay import run_policies
+from simulator.scenario import Scenario
 from simulator.watching.recorder_group import together
 from simulator.watching.timeline import TimelineRecorder
 from simulator.watching.usage import Usage, UsageRecorder
@@ -18,7 +19,7 @@ from simulator.watching.waiting import WaitRecorder
 def observed(policy, shape="burst"):
     workload, cluster = sample_workload(shape, seed=9, jobs=80)
     recorder = UsageRecorder()
-    simulation = Simulation(workload, cluster, load_policy(policy), name=policy, recorder=recorder)
+    simulation = Simulation(Scenario(workload, cluster), load_policy(policy), name=policy, recorder=recorder)
     simulation.run()
     return recorder.usage(), simulation.result(), cluster
 
@@ -66,10 +67,10 @@ def test_the_plot_shows_the_clusters_size_as_it_changes(tmp_path):
 def test_watching_changes_nothing(tmp_path):
     workload, cluster = sample_workload("loaded", seed=9, jobs=60)
     for policy in ("fifo", "srtf", "lucid"):
-        plain = run_policies(workload, cluster, [policy])[policy].jobs
+        plain = run_policies(Scenario(workload, cluster), [policy])[policy].jobs
         with (tmp_path / "timeline.json").open("w") as file:
             recorder = together([UsageRecorder(), WaitRecorder(), TimelineRecorder(file)])
-            simulation = Simulation(workload, cluster, load_policy(policy), recorder=recorder)
+            simulation = Simulation(Scenario(workload, cluster), load_policy(policy), recorder=recorder)
             simulation.run()
         assert simulation.result().jobs.equals(plain)
 

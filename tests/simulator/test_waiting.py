@@ -10,6 +10,7 @@ from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.scenario import Scenario
 from simulator.watching.waiting import CAUSE_COLUMNS, WaitCause, WaitRecorder
 from simulator.watching.waiting_text import explain_wait, in_words, rows_of_job
 from simulator.workload import Job, Workload
@@ -91,7 +92,7 @@ class EachJobWatched(WaitRecorder):
 def watched(workload, cluster, policy, changes=()):
     recorder = EachJobWatched()
     simulation = Simulation(
-        workload, cluster, load_policy(policy), name=policy, changes=changes, recorder=recorder
+        Scenario(workload, cluster, changes=changes), load_policy(policy), name=policy, recorder=recorder
     )
     recorder.attach(simulation)
     recorder.follow()

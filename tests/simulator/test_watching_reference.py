@@ -11,6 +11,7 @@ import pytest
 from cluster_logs.ingest import read_jobs_file
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.watching.recorder_group import together
 from simulator.watching.timeline import TimelineRecorder
 from simulator.watching.waiting import CAUSE_COLUMNS, WaitRecorder
@@ -30,7 +31,7 @@ def test_a_loaded_week_adds_up(policy, preempts):
     cluster = ClusterSpec({workload.jobs[0].virtual_cluster: 48})
     file, waits = io.StringIO(), WaitRecorder()
     timeline = TimelineRecorder(file)
-    result = simulate(workload, cluster, policy, recorder=together([timeline, waits]))
+    result = simulate(Scenario(workload, cluster), policy, recorder=together([timeline, waits]))
     timeline.close()
     jobs = result.jobs
     held_us, runs = Counter(), Counter()

@@ -10,6 +10,7 @@ from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.job_family import name_family
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import JobProfile, Workload
 
 
@@ -154,7 +155,7 @@ def test_a_job_cancelled_while_it_waited_waits_until_then():
     assert (jobs["left"].cancel_time_s, jobs["left"].duration_s) == (660.0, 600.0)
     assert jobs["ran"].cancel_time_s is None
     assert jobs["killed"].cancel_time_s is None, "it ran, for as long as its log says"
-    result = simulate(workload, ClusterSpec({"x": 1}, 4), "fifo").jobs.set_index("job_id")
+    result = simulate(Scenario(workload, ClusterSpec({"x": 1}, 4)), "fifo").jobs.set_index("job_id")
     assert result.loc["left", "state"] == "cancelled"
     assert result.loc["left", "end_time_s"] == 660.0
     assert result.loc["left", "queuing_delay_s"] == 600.0

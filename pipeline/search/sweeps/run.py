@@ -23,11 +23,13 @@ from pipeline.search.sweeps.runs import SweepRun, run_id
 from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder
+from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
 from simulator.workload import JobProfile, Workload
 
@@ -85,16 +87,14 @@ class Replayer:
                 f"No job can be replayed: {skipped}.",
                 remedy="Check the nodes against the log's virtual clusters.",
             )
-        result = simulate(
+        scenario = Scenario(
             workload,
             cluster,
-            run.policy,
-            rules=self.inputs.rules,
-            settings=run.settings,
+            rules=load_rules(self.inputs.rules),
             colocation=self._colocation,
             changes=changes,
-            progress=progress,
         )
+        result = simulate(scenario, run.policy, settings=run.settings, progress=progress)
         return {"total_gpus": cluster.total_gpus, **result.summary}
 
     def cluster(self, run: SweepRun, workload: Workload) -> tuple[ClusterSpec, tuple[ClusterChange, ...]]:

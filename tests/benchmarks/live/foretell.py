@@ -11,6 +11,7 @@ import pandas as pd
 
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
+from simulator.scenario import Scenario
 from simulator.workload import Workload
 from tests.benchmarks.live.measures import Floats, Times
 from tests.benchmarks.live.publication import SETTINGS
@@ -45,7 +46,7 @@ def foretell(
     spec = ClusterSpec({one.name: one.nodes for one in virtual_clusters}, GPUS_PER_NODE)
     ordered = {"profiling_nodes": 0, "sharing": "none", "ageing_s": ageing_s}
     policy, settings = ("easy", {}) if estimates_s is None else ("lucid", ordered)
-    table = simulate(workload, spec, policy, settings=settings).jobs.set_index("job_id")
+    table = simulate(Scenario(workload, spec), policy, settings=settings).jobs.set_index("job_id")
     rows = table.loc[frame["job_id"]]
     return Times(
         *(rows[name].to_numpy(float) for name in ("submit_time_s", "first_start_time_s", "end_time_s"))

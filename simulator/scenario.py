@@ -1,0 +1,31 @@
+"""Everything that a replay starts from, the policy aside."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from simulator.cluster import ClusterSpec
+from simulator.cluster_changes import ClusterChange
+from simulator.colocation import BelievedPairs, ColocationModel
+from simulator.forecast import ThroughputForecast
+from simulator.initial_state import InitialState
+from simulator.rules import DEFAULT, Rules
+from simulator.workload import Workload
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Jobs, the cluster that they run on, what happens to it, and what a policy may know beforehand.
+
+    All times are seconds on one clock, whose second 0 is `workload.origin` where the log says when that was.
+    What jobs are believed to be (estimated run times, sharing scores, profiles) is part of `workload`.
+    """
+
+    workload: Workload
+    cluster: ClusterSpec  # as it is at second 0
+    _: KW_ONLY
+    rules: Rules = DEFAULT
+    colocation: ColocationModel | None = None  # how fast jobs run that share GPUs; None: by their utilisation
+    changes: Sequence[ClusterChange] = ()  # what happens to the nodes, in any order
+    forecast: ThroughputForecast | None = None  # the load to come, as a policy may know it
+    believed_pairs: BelievedPairs | None = None  # how fast pairs run, as a policy may know it
+    initial: InitialState | None = None  # jobs that wait and run at its start; they are not in `workload`
