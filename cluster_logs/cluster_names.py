@@ -4,12 +4,12 @@ import re
 
 from foundation.errors import BadInputError
 
-_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+CLUSTER_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"  # as a whole
 
 
 def check_cluster_name(cluster: str) -> str:
     """The name, when it can be a folder's name; else BadInputError."""
-    if not _CLUSTER_NAME.fullmatch(cluster):
+    if not re.fullmatch(CLUSTER_NAME, cluster):
         raise BadInputError(
             f"{cluster!r} cannot name a cluster.",
             remedy="Use letters, digits, '.', '_' and '-', at most 100.",

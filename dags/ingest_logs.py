@@ -33,20 +33,6 @@ from lucid_airflow.operators.metrics import IngestMetricsOperator
 from lucid_airflow.operators.validate import ValidateTableOperator
 from lucid_airflow.slurm_settings import ingest_schedule, slurm_cluster
 
-SOURCES = [
-    "philly-json",
-    "philly-csv",
-    "helios",
-    "sacct",
-    "swf",
-    "acme-seren",
-    "acme-kalos",
-    "alibaba-v2023",
-    "slurm",
-    "synthetic:helios-venus",
-    "synthetic:helios-saturn",
-    "synthetic:philly",
-]
 OPTIONAL_TEXT = ["string", "null"]
 
 with DAG(
@@ -59,12 +45,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[TAG, "logs"],
     params={
-        "source_format": Param(
-            "slurm" if slurm_cluster() else "synthetic:helios-venus",
-            enum=SOURCES,
-            title="Source",
-            description="The log's format, a live Slurm, or a made log.",
-        ),
+        "source_format": form_fields.log_source("slurm" if slurm_cluster() else "synthetic:helios-venus"),
         "cluster": form_fields.cluster("Its name in the lake.", slurm_cluster() or "synthetic-venus"),
         "input_uri": form_fields.place(
             "Log", "Path or URI; may end in .gz. Empty for a live Slurm and a made log."

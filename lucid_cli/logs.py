@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from cluster_logs.log_sources import SLURM
 from cluster_logs.quarantine import MAX_BAD_SHARE
+from cluster_logs.readers.registry import FORMATS
 from foundation.errors import BadInputError
 from lucid_cli.options import (
     ClusterOption,
@@ -22,7 +24,9 @@ def ingest(
     source_format: Annotated[
         str,
         typer.Option(
-            "--format", metavar="F", help="The log's format, e.g. philly-csv; slurm: this machine's Slurm."
+            "--format",
+            metavar="F",
+            help=f"{', '.join(FORMATS)}; slurm: this machine's accounting.",
         ),
     ],
     cluster: ClusterOption,
@@ -73,7 +77,7 @@ def ingest(
     from cluster_logs.ingest import ingest_log
     from cluster_logs.readers.nodes_file import read_nodes_file
     from pipeline.ingest.cluster_size import NodesNeededError, settle_nodes
-    from pipeline.ingest.ingestion import SLURM, ingest_cluster
+    from pipeline.ingest.ingestion import ingest_cluster
     from pipeline.ingest.mark_keys import mark_key_of
 
     lake_uri = lake_or_default(lake)

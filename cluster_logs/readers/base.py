@@ -1,7 +1,8 @@
 """What a reader is: how to cut a file into chunks of raw columns, and what those columns mean.
 
-A new reader is one module with one `READER` and one line in `registry.py`; the checks that every job must
-pass, times, numbers, quarantine and accounting come with `Sieve` and `job_rows.build_jobs`.
+A new reader is one module with one `READER` and one line in `registry.py` (CONTRIBUTING.md walks there). The
+checks that every job must pass, times, numbers, quarantine and accounting come with `Sieve` and
+`job_rows.build_jobs`.
 """
 
 from collections import Counter

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cluster_logs.readers.base import Reader, ReadOptions, read_chunks
-from cluster_logs.readers.nodes_file import READER as NODES
-from cluster_logs.readers.registry import READERS
+from cluster_logs.readers.registry import FORMATS, load_reader
 from cluster_logs.readers.sacct import EVERY_CLUSTER
 from foundation.errors import BadInputError, LucidError
 
@@ -20,7 +19,7 @@ def likely_formats(uri: str) -> list[str]:
     Formats that fit equally well share their columns (acme-seren and acme-kalos). A nodes file is never
     guessed: any two columns could be one.
     """
-    shares = {name: _good_share(reader, uri) for name, reader in READERS.items() if reader is not NODES}
+    shares = {name: _good_share(load_reader(name), uri) for name in FORMATS if name != "nodes-csv"}
     best = max(shares.values())
     return [name for name, share in shares.items() if share == best >= _LEAST_GOOD_SHARE]
 

@@ -1,46 +1,45 @@
-"""The catalogue of log formats: every reader under its `--format` name."""
+"""The catalogue of log formats: where the reader of each `--format` name is.
+
+A reader is imported when it is loaded, so that forms may list the names at no cost.
+"""
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from cluster_logs.readers import (
-    acme,
-    alibaba_v2023,
-    helios,
-    lake_parquet,
-    nodes_file,
-    pcs_csv,
-    philly_csv,
-    philly_json,
-    reference_csv,
-    sacct,
-    swf,
-)
-from cluster_logs.readers.base import Reader
 from foundation.errors import UnknownNameError
 
-READERS: Mapping[str, Reader] = {
-    reader.name: reader
-    for reader in (
-        philly_json.READER,
-        philly_csv.READER,
-        helios.READER,
-        helios.THROUGHPUT_READER,
-        helios.NODES_READER,
-        sacct.READER,
-        swf.READER,
-        acme.SEREN_READER,
-        acme.KALOS_READER,
-        alibaba_v2023.READER,
-        lake_parquet.READER,
-        reference_csv.READER,
-        pcs_csv.READER,
-        nodes_file.READER,
-    )
+if TYPE_CHECKING:
+    from cluster_logs.readers.base import Reader
+
+# name -> module of this folder:reader in it
+CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish; the form of ingest_logs offers them
+    "philly-json": "philly_json:READER",
+    "philly-csv": "philly_csv:READER",
+    "helios": "helios:READER",
+    "sacct": "sacct:READER",
+    "swf": "swf:READER",
+    "acme-seren": "acme:SEREN_READER",
+    "acme-kalos": "acme:KALOS_READER",
+    "alibaba-v2023": "alibaba_v2023:READER",
 }
+OTHER_FORMATS: Mapping[str, str] = {  # our own files, those that simulators are compared on, other tables
+    "lake": "lake_parquet:READER",
+    "reference-csv": "reference_csv:READER",
+    "pcs-csv": "pcs_csv:READER",
+    "helios-throughput": "helios:THROUGHPUT_READER",
+    "helios-nodes": "helios:NODES_READER",
+    "nodes-csv": "nodes_file:READER",
+}
+FORMATS: Mapping[str, str] = {**CLUSTER_LOGS, **OTHER_FORMATS}
 
 
-def load_reader(name: str) -> Reader:
+@cache
+def load_reader(name: str) -> "Reader":
     """The reader of a format; UnknownNameError, with the formats that there are, for any other name."""
-    if name not in READERS:
-        raise UnknownNameError("log format", name, READERS)
-    return READERS[name]
+    if name not in FORMATS:
+        raise UnknownNameError("log format", name, FORMATS)
+    module, _, attribute = FORMATS[name].partition(":")
+    reader: Reader = getattr(import_module(f"cluster_logs.readers.{module}"), attribute)
+    return reader

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.log_sources import SLURM, SYNTHETIC
 from cluster_logs.quarantine import MAX_BAD_SHARE
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError
@@ -11,9 +12,6 @@ from foundation.plain_values import plain
 from foundation.progress import Progress, silent
 from pipeline.ingest.mark_keys import mark_key_of
 from pipeline.training.windows import read_time
-
-SYNTHETIC = "synthetic:"
-SLURM = "slurm"
 
 
 def ingest_cluster(

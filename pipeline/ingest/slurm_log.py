@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
+from cluster_logs.log_sources import SLURM
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from foundation.storage import locate, write_atomically
 from live_scheduler.hindsight.cluster_sizes import ClusterSizes, count_nodes
 from live_scheduler.slurm import accounting
-from pipeline.ingest.ingestion import SLURM
 
 # Accounting may be late (slurmdbd was down, a node came back): so much of the past is read again.
 OVERLAP_H = 24.0

@@ -4,11 +4,13 @@ import json
 
 from airflow.sdk import Param
 
+from cluster_logs.cluster_names import CLUSTER_NAME
+from cluster_logs.log_sources import log_sources
 from lucid_airflow import settings
 from simulator.gate.installed_rules import installed_rules
 
 OPTIONAL_TEXT = ["string", "null"]
-CLUSTER_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+CLUSTER_PATTERN = f"^{CLUSTER_NAME}$"
 
 
 def cluster(description: str, default: str = "synthetic-venus") -> Param:
@@ -25,6 +27,16 @@ def cluster(description: str, default: str = "synthetic-venus") -> Param:
 def another_cluster(title: str, description: str) -> Param:
     """The name of a cluster; may be left empty."""
     return Param(None, type=OPTIONAL_TEXT, pattern=CLUSTER_PATTERN, title=title, description=description)
+
+
+def log_source(default: str) -> Param:
+    """Where a cluster's log comes from."""
+    return Param(
+        default,
+        enum=log_sources(),
+        title="Source",
+        description="The log's format, a live Slurm, or a made log.",
+    )
 
 
 def hold_out_days(description: str, *, default: int | None) -> Param:

@@ -18,7 +18,7 @@ from cluster_logs.job_table import (
 )
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import REASONS, SKIP_RULES
-from cluster_logs.readers.registry import READERS, load_reader
+from cluster_logs.readers.registry import FORMATS, load_reader
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 
@@ -144,7 +144,8 @@ def files_of(lake: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def test_every_reader_has_a_case() -> None:
-    assert set(EXPECTED) == set(READERS)
+    assert set(EXPECTED) == set(FORMATS)
+    assert [name for name in FORMATS if load_reader(name).name != name] == []
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -172,7 +173,7 @@ def test_the_same_file_twice_changes_no_byte(name: str, parquet_file: Path, tmp_
     assert not [path for path in before if ".writing-" in path]
 
 
-@pytest.mark.parametrize("name", sorted(name for name, reader in READERS.items() if reader.table == "jobs"))
+@pytest.mark.parametrize("name", sorted(name for name in FORMATS if load_reader(name).table == "jobs"))
 def test_jobs_fit_the_schema_and_point_at_their_row(name: str, parquet_file: Path, tmp_path: Path) -> None:
     path = fixture_of(name, parquet_file)
     ingest(name, path, tmp_path / "lake")
@@ -235,7 +236,7 @@ def test_an_absent_file_is_named(name: str, tmp_path: Path) -> None:
         ingest(name, tmp_path / "no-such-file.csv", tmp_path / "lake")
 
 
-@pytest.mark.parametrize("name", [name for name in TEXT_FORMATS if READERS[name].table == "jobs"])
+@pytest.mark.parametrize("name", [name for name in TEXT_FORMATS if load_reader(name).table == "jobs"])
 def test_crlf_and_byte_order_mark_change_nothing(name: str, parquet_file: Path, tmp_path: Path) -> None:
     plain = fixture_of(name, parquet_file)
     odd = tmp_path / plain.name
@@ -257,7 +258,7 @@ def test_small_blocks_give_the_same_rows(
     assert ingest(name, path, tmp_path / "b").reasons == whole.reasons
     one, other = (Lake(str(tmp_path / lake)) for lake in ("a", "b"))
     pd.testing.assert_frame_equal(one.read_quarantine("venus"), other.read_quarantine("venus"))
-    if READERS[name].table == "jobs":
+    if load_reader(name).table == "jobs":
         pd.testing.assert_frame_equal(one.read_jobs("venus"), other.read_jobs("venus"))
 
 

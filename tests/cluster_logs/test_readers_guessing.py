@@ -7,14 +7,14 @@ import pytest
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.readers.guessing import likely_formats
-from cluster_logs.readers.registry import READERS
+from cluster_logs.readers.registry import FORMATS, load_reader
 from foundation.errors import BadInputError
 
 DATA = Path(__file__).parent / "data"
 # Two published clusters of one layout.
 ALIKE = {"acme-seren": {"acme-seren", "acme-kalos"}, "acme-kalos": {"acme-seren", "acme-kalos"}}
 SAMPLES = {path.name.partition(".")[0]: path for path in DATA.iterdir() if not path.stem.startswith("nodes")}
-JOB_FORMATS = [name for name, reader in READERS.items() if reader.table == "jobs"]
+JOB_FORMATS = [name for name in FORMATS if load_reader(name).table == "jobs"]
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))

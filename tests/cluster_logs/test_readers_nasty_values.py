@@ -11,14 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster_logs.readers.base import ReadOptions, read_chunks
-from cluster_logs.readers.registry import READERS
+from cluster_logs.readers.registry import FORMATS, load_reader
 from cluster_logs.readers.text_source import MAX_LINE_BYTES
 from foundation.errors import LucidError
 
 DATA = Path(__file__).parent / "data"
 OPTIONS = ReadOptions("venus")
 DELIMITERS = {"sacct": b"|", "swf": b" "}
-DELIMITED = sorted(set(READERS) - {"lake", "philly-json"})
+DELIMITED = sorted(set(FORMATS) - {"lake", "philly-json"})
 # A row's place in the file's order is its id.
 DERIVED = {"philly-csv": ("job_id",)}
 
@@ -55,7 +55,7 @@ def outcome(name: str, path: Path) -> tuple[dict[int, list[Any]], dict[int, str]
     kept: dict[int, list[Any]] = {}
     refused: dict[int, str] = {}
     rows_in = skipped = 0
-    for chunk in read_chunks(READERS[name], str(path), OPTIONS):
+    for chunk in read_chunks(load_reader(name), str(path), OPTIONS):
         table = chunk.rows
         if "source_row" in table.column_names:
             table = table.drop_columns([column for column in DERIVED.get(name, ()) if column])
@@ -203,7 +203,7 @@ def test_any_typed_value_in_a_parquet_log(scratch: Path) -> None:
         changed = jobs.copy()
         changed.loc[1, change[0]] = change[1]
         changed.to_parquet(path)
-        rows = [chunk.rows for chunk in read_chunks(READERS["lake"], str(path), OPTIONS)]
+        rows = [chunk.rows for chunk in read_chunks(load_reader("lake"), str(path), OPTIONS)]
         assert {"1", "3"} <= set(rows[0].column("job_id").to_pylist())
 
     check()

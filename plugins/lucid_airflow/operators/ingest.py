@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from cluster_logs.log_sources import SLURM
 from cluster_logs.quarantine import MAX_BAD_SHARE
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, data_interval
@@ -29,7 +30,7 @@ class ReadAccountingOperator(LucidOperator, multiple_outputs=True):
         """Read; a Slurm that does not answer is asked again by a retry, and nothing was written."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from pipeline.ingest.ingestion import SLURM, read_accounting
+        from pipeline.ingest.ingestion import read_accounting
 
         if self.source_format != SLURM:
             raise AirflowSkipException(f"The source is {self.source_format!r}, not a live Slurm.")
