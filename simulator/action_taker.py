@@ -2,9 +2,10 @@
 
 from simulator.actions import Action, Colocate, Loan, PolicyError, Preempt, Reclaim, Resize, Start
 from simulator.job_lives import JobLives
+from simulator.job_view import JobView, RunState
 from simulator.placement import exchanged
 from simulator.policy import RunCosts
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.snapshot import NodePool
 
 
 class ActionTaker:

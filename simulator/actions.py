@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from foundation.errors import LucidError
+from simulator.job_view import JobView
 from simulator.placement import Placement
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 
 class PolicyError(LucidError):

@@ -20,12 +20,12 @@ from foundation.errors import LucidError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.engine import Simulation
+from simulator.job_view import JobView, RunState
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView, RunState
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Job, JobProfile, Workload
 

@@ -32,13 +32,14 @@ from simulator.initial_state import (
     pool_with,
 )
 from simulator.job_lives import JobLives
+from simulator.job_view import JobView, RunState
 from simulator.node_books import NodeBooks, Repair, cpu_pool, make_pools
 from simulator.outgrown import OutgrownJobs
 from simulator.policy import Policy
 from simulator.recorder import Recorder
 from simulator.result import SimulationResult, schedule_of
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView, NodePool, RunState, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 from simulator.workload import Workload
 
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped

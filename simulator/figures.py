@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.elastic.metrics import finite_errors_pct
+from simulator.job_view import RunState
 from simulator.metrics import mean, percentile
 from simulator.result import SimulationResult
-from simulator.snapshot import RunState
 from simulator.watching.usage import Usage
 from simulator.watching.waiting import CAUSE_COLUMNS, CAUSE_NAMES
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.event_kinds import EventKind
+from simulator.job_view import JobView
 from simulator.node_books import Repair
 from simulator.placement import FreeGpus, Placement, Remainder
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 # What is to happen: when, what, and to whom (a job, the pool that is to be decided in, a repair).
 Foreseen = tuple[float, EventKind, "JobView | str | Repair"]

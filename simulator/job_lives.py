@@ -1,6 +1,6 @@
 """What happens to jobs in a simulation: they queue, run, make progress, end, fail and are withdrawn.
 
-All of it is written into their views (`simulator.snapshot.JobView`), and the ends that follow from it onto
+All of it is written into their views (`simulator.job_view.JobView`), and the ends that follow from it onto
 the agenda.
 """
 
@@ -12,13 +12,14 @@ from simulator.actions import PolicyError
 from simulator.agenda import Agenda
 from simulator.colocation import ColocationModel
 from simulator.event_kinds import EventKind
+from simulator.job_view import JobView, RunState
 from simulator.node_books import cpu_pool
 from simulator.outgrown import OutgrownJobs
 from simulator.policy import Policy
 from simulator.recorder import Recorder, StopReason
 from simulator.rules import Rules
 from simulator.running_order import RunningOrder
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.snapshot import NodePool
 
 PROGRESS_EVERY = 1000  # completed jobs
 _COMPLETE = int(EventKind.COMPLETE)

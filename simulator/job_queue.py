@@ -7,16 +7,15 @@ from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from simulator.snapshot import JobView
+from simulator.job_view import JobView
 
 # Entries in a block before it is halved: moving so many pointers costs less than a binary search.
 BLOCK = 1024
 
 # (priority, arrival, job): arrivals differ, so two jobs are never compared.
-Entry = tuple[Any, int, "JobView"]
+Entry = tuple[Any, int, JobView]
 
 
 class JobQueue:
@@ -40,7 +39,7 @@ class JobQueue:
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> "Iterator[JobView]":
+    def __iter__(self) -> Iterator[JobView]:
         for block in self._blocks:
             for entry in block:
                 yield entry[2]
@@ -49,21 +48,21 @@ class JobQueue:
         """Iterate over (priority, arrival, job)."""
         return chain.from_iterable(self._blocks)
 
-    def by_arrival(self) -> "list[JobView]":
+    def by_arrival(self) -> list[JobView]:
         """Return the jobs in the order in which they came."""
         return [entry[2] for entry in sorted(self.entries(), key=itemgetter(1))]
 
     @property
-    def first(self) -> "JobView":
+    def first(self) -> JobView:
         """The job with the lowest priority value; raises IndexError when the queue is empty."""
         return self._blocks[0][0][2]
 
-    def head(self) -> "JobView | None":
+    def head(self) -> JobView | None:
         """Return the job with the lowest priority value; None when the queue is empty."""
         block = self._blocks[0]
         return block[0][2] if block else None
 
-    def add(self, priority: Any, job: "JobView") -> None:
+    def add(self, priority: Any, job: JobView) -> None:
         """Insert a job; a lower priority value is served earlier."""
         self._arrivals = arrival = self._arrivals + 1
         job.queue_entry = entry = (priority, arrival, job)
@@ -76,7 +75,7 @@ class JobQueue:
         if self._newcomers is not None:
             self._newcomers.append(job)
 
-    def reorder(self, jobs: "list[JobView]", newcomers: "Iterable[JobView]", gpus: int) -> None:
+    def reorder(self, jobs: list[JobView], newcomers: Iterable[JobView], gpus: int) -> None:
         """Hold these jobs in this order, and no others; who has left was removed before.
 
         For a live queue, in which every estimate moves between two decisions; without newcomers, `exchange`
@@ -94,7 +93,7 @@ class JobQueue:
         self._length = len(entries)
         self.gpus = gpus
 
-    def exchange(self, places: Sequence[int], jobs: "Sequence[JobView]") -> None:
+    def exchange(self, places: Sequence[int], jobs: Sequence[JobView]) -> None:
         """At these places, counted from 0, put these jobs: the same that stand there now, in another order.
 
         Each takes the priority and the arrival of who stood at its place.
@@ -106,7 +105,7 @@ class JobQueue:
         self._by_gpus = None
         self._blocks = _blocks(entries)
 
-    def remove(self, job: "JobView") -> None:
+    def remove(self, job: JobView) -> None:
         """Take a job out; raises ValueError when it is not queued here."""
         entry = job.queue_entry
         if entry is None:
@@ -142,7 +141,7 @@ class JobQueue:
         """Return a walk in the queue's order that can leave out jobs by their demand."""
         return QueueWalk((gpus, part.entries()) for gpus, part in self.by_gpus().items())
 
-    def take_newcomers(self) -> "list[JobView]":
+    def take_newcomers(self) -> list[JobView]:
         """Return the jobs that were added since the last call (all of them at the first), and forget them.
 
         They may have left the queue meanwhile. For a policy that remembers what it has looked at.

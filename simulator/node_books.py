@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
+from simulator.job_view import JobView
 from simulator.placement import FreeGpus, Remainder
-from simulator.snapshot import FAILED, GONE, JobView, NodePool
+from simulator.snapshot import FAILED, GONE, NodePool
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ stop for ever at a job that cannot run. Nodes that failed or are lent count: the
 
 from collections.abc import Iterable
 
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.job_view import JobView, RunState
+from simulator.snapshot import NodePool
 
 
 class OutgrownJobs:

@@ -9,19 +9,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from foundation.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
 from simulator.placement import FreeGpus
+from simulator.profiling_prepass import ProfilingPrepass
+from simulator.rules import Rules
 from simulator.running_order import RunningKey
-from simulator.snapshot import JobView, NodePool, Snapshot
-
-if TYPE_CHECKING:
-    from simulator.profiling_prepass import ProfilingPrepass
-    from simulator.rules import Rules
-    from simulator.workload import Workload
+from simulator.snapshot import NodePool, Snapshot
+from simulator.workload import Workload
 
 
 class RankByColumns(Protocol):
@@ -90,7 +89,7 @@ class Policy(ABC):
     def priority(self, job: JobView) -> Any:
         """Rank a job when it starts to wait: lower is served earlier; ties go by who waits longest."""
 
-    def rank_by_columns(self, pool: str) -> "RankByColumns | None":
+    def rank_by_columns(self, pool: str) -> RankByColumns | None:
         """Return what ranks all jobs of a pool at once; None: they are ranked one by one, by `priority`.
 
         A live scheduler ranks whole queues anew at every decision. What comes out orders the jobs as
@@ -98,7 +97,7 @@ class Policy(ABC):
         """
         return None
 
-    def turns(self, pool: NodePool) -> "Mapping[JobView, Any] | None":
+    def turns(self, pool: NodePool) -> Mapping[JobView, Any] | None:
         """Rank the jobs that waited in a pool at the last decision by whose turn is next, lower first.
 
         For an order that depends on what others hold, which no job's own `priority` can say; None: the queue
@@ -137,8 +136,8 @@ class Policy(ABC):
         return {}
 
     def profiling_prepass(
-        self, workload: "Workload", cluster: ClusterSpec, rules: "Rules"
-    ) -> "ProfilingPrepass | None":
+        self, workload: Workload, cluster: ClusterSpec, rules: Rules
+    ) -> ProfilingPrepass | None:
         """Play profiling before the simulation proper, as some simulators do; None: there is none."""
         return None
 

@@ -25,10 +25,10 @@ from simulator.elastic.elastic_policy import SIZES, Sizes
 from simulator.elastic.metrics import prediction_summary
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
+from simulator.job_view import JobView, RunState
 from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView, RunState
 from simulator.workload import Workload
 
 NO_JOBS = Workload((), {})

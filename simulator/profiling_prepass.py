@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
 from simulator.result import SimulationResult
-from simulator.snapshot import JobView
 from simulator.workload import Workload
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from typing import Literal, Protocol
 
+from simulator.job_view import JobView
 from simulator.placement import Placement
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 StopReason = Literal["completed", "preempted", "evicted", "limit", "failed", "cancelled"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.job_view import JobView
 from simulator.metrics import Floats, mean, schedule_summary
-from simulator.snapshot import JobView
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.colocation import ColocationModel
+from simulator.job_view import JobView
 from simulator.placement import Remainder
-from simulator.snapshot import JobView
 from simulator.workload import Workload, refuse_negative_estimates
 
 

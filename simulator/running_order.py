@@ -7,12 +7,10 @@ expected end, the queue that it belongs to) lets the running jobs stay sorted fr
 from bisect import bisect_right, insort
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.job_queue import Entry
-
-if TYPE_CHECKING:
-    from simulator.snapshot import JobView
+from simulator.job_view import JobView
 
 # The key of a running job, lower is served earlier, and the moment after which it has to be asked for again
 # (None: it stands as long as the job runs undisturbed).
@@ -24,7 +22,7 @@ class RunningOrder:
 
     __slots__ = ("_by_job", "_entries", "_expiries", "_key_of", "_pushes", "_starts", "gpus", "settled")
 
-    def __init__(self, key_of: "Callable[[JobView, float], RunningKey]") -> None:
+    def __init__(self, key_of: Callable[[JobView, float], RunningKey]) -> None:
         self._key_of = key_of
         self._entries: list[Entry] = []
         self._by_job: dict[JobView, Entry] = {}
@@ -38,7 +36,7 @@ class RunningOrder:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, job: "JobView", now_s: float) -> None:
+    def put(self, job: JobView, now_s: float) -> None:
         """Insert a job that starts now, or ask again for the key of one that is disturbed while it runs."""
         entry = self._by_job.get(job)
         if entry is None:
@@ -53,7 +51,7 @@ class RunningOrder:
         self._insert(entry[2], entry[1], now_s)
         self.settled = None
 
-    def _insert(self, job: "JobView", start: int, now_s: float) -> None:
+    def _insert(self, job: JobView, start: int, now_s: float) -> None:
         key, until_s = self._key_of(job, now_s)
         entry = self._by_job[job] = (key, start, job)
         entries = self._entries
@@ -65,7 +63,7 @@ class RunningOrder:
             self._pushes += 1
             heappush(self._expiries, (until_s, self._pushes, entry))
 
-    def remove(self, job: "JobView") -> None:
+    def remove(self, job: JobView) -> None:
         """Take out a job that has stopped."""
         self.gpus -= job.gpus
         self._drop(self._by_job.pop(job))

@@ -32,8 +32,8 @@ from lucid_models.duration.model import WorkloadEstimateModel
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
+from simulator.job_view import JobView
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView
 from simulator.workload import Workload
 
 Floats = NDArray[np.float64]

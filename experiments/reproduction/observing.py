@@ -7,9 +7,10 @@ is what sampling ever finer converges to.
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from simulator.job_view import JobView
 from simulator.placement import Placement
 from simulator.recorder import StopReason
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
 
 FULL_PCT = 100.0

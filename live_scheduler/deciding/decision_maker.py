@@ -21,8 +21,9 @@ from live_scheduler.deciding.waiting_jobs import WaitingJobs
 from live_scheduler.live_settings import LiveSettings
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import BelievedPairs
+from simulator.job_view import JobView
 from simulator.policy import Policy
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import Snapshot
 
 
 class Estimator(Protocol):

@@ -12,9 +12,10 @@ from typing import Protocol
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from simulator.cluster import ClusterSpec
 from simulator.job_family import job_templates
+from simulator.job_view import JobView, RunState
 from simulator.placement import FreeGpus, Placement
 from simulator.policy import Policy
-from simulator.snapshot import JobView, NodePool, RunState, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.profiler import PROFILER
 from simulator.workload import Job, JobProfile
 

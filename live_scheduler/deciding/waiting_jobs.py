@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_scheduler.deciding.live_pools import LivePools
+from simulator.job_view import JobView
 from simulator.policy import Policy
-from simulator.snapshot import JobView
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -20,10 +20,10 @@ from live_scheduler.forecast.present_state import present_state
 from live_scheduler.forecast.run_times import RunTime, kin_of, ranks_of
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
+from simulator.job_view import JobView
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView
 from simulator.workload import Workload
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from typing import Any
 from foundation.errors import UnknownNameError
 from simulator.artifact_rules.pair_speed_rules import RuledSpeeds
 from simulator.colocation import ColocationModel
+from simulator.job_view import JobView
 from simulator.rules import Rules
-from simulator.snapshot import JobView
 from simulator.workload import Workload
 
 WITHOUT = "-without:"  # between an artifact's name and the faults to leave out, separated by commas

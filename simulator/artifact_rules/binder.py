@@ -6,7 +6,8 @@ Our own packing (`simulator.stages.indolent_packing`) follows the paper's sectio
 from collections.abc import Sequence
 
 from simulator.actions import Action, Colocate, Start
-from simulator.snapshot import JobView, NodePool
+from simulator.job_view import JobView
+from simulator.snapshot import NodePool
 from simulator.stages.indolent_settings import IndolentSettings
 
 

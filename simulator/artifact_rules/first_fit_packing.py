@@ -5,7 +5,8 @@ from math import inf
 
 from simulator.actions import Action, Colocate, Start
 from simulator.artifact_rules.binder import AffineJobpairBinder
-from simulator.snapshot import JobView, NodePool
+from simulator.job_view import JobView
+from simulator.snapshot import NodePool
 from simulator.stages.indolent_settings import IndolentSettings
 
 

@@ -17,12 +17,13 @@ import pandas as pd
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
+from simulator.job_view import JobView
 from simulator.metrics import schedule_summary
 from simulator.policy import Policy, start_from_front
 from simulator.result import SimulationResult, job_rows
 from simulator.rules import Rules
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import Snapshot
 from simulator.stages.profiler import PROFILER, ProfilerSettings
 from simulator.workload import Workload
 

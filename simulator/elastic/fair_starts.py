@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from simulator.actions import Start
 from simulator.elastic.rules.rigid_admission import WaitingLine, admit
 from simulator.elastic.rules.water_filling import water_fill
-from simulator.snapshot import JobView, NodePool
+from simulator.job_view import JobView
+from simulator.snapshot import NodePool
 
 
 @dataclass(frozen=True, slots=True, order=True)

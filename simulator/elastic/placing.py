@@ -9,8 +9,9 @@ fewest, and grows where it is.
 from collections.abc import Mapping
 
 from simulator.actions import Action, Preempt, Resize, Start
+from simulator.job_view import JobView
 from simulator.placement import FreeGpus, Placement
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 
 class Placing:

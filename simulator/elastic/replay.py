@@ -12,10 +12,10 @@ from simulator.elastic.allocation import Pool
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.metrics import prediction_summary
+from simulator.job_view import RunState
 from simulator.metrics import Floats, schedule_summary
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
-from simulator.snapshot import RunState
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,6 +20,7 @@ from heapq import heappop, heappush, merge
 from typing import Any
 
 from simulator.actions import Start
+from simulator.job_view import JobView, RunState
 from simulator.mechanisms.waiting_jobs import (
     ANY_LENGTH_S,
     BySubmission,
@@ -27,7 +28,7 @@ from simulator.mechanisms.waiting_jobs import (
     WaitingJobs,
 )
 from simulator.placement import FreeGpus, Placement
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.snapshot import NodePool
 
 SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
 

@@ -3,7 +3,8 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable
 
-from simulator.snapshot import JobView, NodePool
+from simulator.job_view import JobView
+from simulator.snapshot import NodePool
 
 Entry = tuple[float, int, JobView]
 

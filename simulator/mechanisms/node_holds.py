@@ -7,8 +7,9 @@ by then.
 
 from dataclasses import dataclass
 
+from simulator.job_view import JobView
 from simulator.placement import FreeGpus, Placement
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 # A running job that has outlived its estimate is expected to run for this share of its age again.
 OUTLIVED_SHARE = 0.5

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from simulator.colocation import ColocationModel, UtilisationModel
-from simulator.snapshot import JobView, RunState
+from simulator.job_view import JobView, RunState
 
 # A pair is watched for this long before its speeds are taken for the pair's (Lucid's T_prof on Philly).
 WATCH_S = 80.0

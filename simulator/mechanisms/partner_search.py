@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from simulator.job_view import JobView, RunState
 from simulator.mechanisms.node_holds import STANDS_S, NodeHolds, expected_remaining_s
 from simulator.mechanisms.pair_gain import PairGain
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.snapshot import NodePool
 from simulator.stages.settings import StageSettings
 
 # So many refusals are remembered before those of jobs that have started are forgotten.

@@ -12,10 +12,11 @@ from typing import Any, Literal
 from foundation.errors import BadInputError
 from simulator.actions import Action, Preempt, Start
 from simulator.job_queue import Entry, QueueWalk
+from simulator.job_view import JobView
 from simulator.placement import FreeGpus, Placement
 from simulator.policy import RunCosts
 from simulator.running_order import RunningOrder
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 Selection = Literal["fit", "quota"]
 SELECTIONS: tuple[Selection, ...] = ("fit", "quota")

@@ -6,7 +6,8 @@ room, so each class waits in a queue of its own, first come, first served.
 
 from bisect import bisect_left, insort
 
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.job_view import JobView, RunState
+from simulator.snapshot import NodePool
 
 COMPACT_AFTER = 64  # served jobs in front of a queue, before they are cleared away
 

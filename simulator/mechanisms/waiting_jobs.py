@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.job_view import JobView, RunState
+from simulator.snapshot import NodePool
 
 ANY_LENGTH_S = sys.float_info.max  # every belief is finite
 GONE_S = float("inf")  # stands in the tree where no job is

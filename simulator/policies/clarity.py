@@ -24,12 +24,13 @@ from typing import Any
 
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import ColocationModel
+from simulator.job_view import JobView
 from simulator.mechanisms.node_holds import NodeHolds
 from simulator.mechanisms.pair_gain import PairGain
 from simulator.mechanisms.partner_search import MeasuredTemplates, PartnerSearch, PartnerSettings
 from simulator.mechanisms.preemption import PREEMPTION_OVERHEAD_S
 from simulator.policy import Policy, RunCosts
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
 from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.policy import Policy
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 
 
 class Easy(Policy):

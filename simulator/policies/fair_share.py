@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from foundation.errors import BadInputError
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
 from simulator.mechanisms.backfill import Backfill, Beliefs, Rank
 from simulator.mechanisms.decayed_usage import DecayedUsage
 from simulator.policy import Policy
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 
 DAY_S = 86_400.0
 

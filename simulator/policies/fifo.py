@@ -1,8 +1,9 @@
 """First in, first out."""
 
 from simulator.actions import Start
+from simulator.job_view import JobView
 from simulator.policy import Policy, start_in_order
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import Snapshot
 
 
 class Fifo(Policy):

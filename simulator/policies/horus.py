@@ -18,10 +18,11 @@ from typing import Any
 from foundation.errors import BadInputError
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
 from simulator.mechanisms.gpu_sharers import GpuSharers
 from simulator.mechanisms.utilisation_queues import UtilisationQueue, UtilisationQueues
 from simulator.policy import Policy
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 
 
 @dataclass(frozen=True)

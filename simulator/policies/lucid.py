@@ -11,10 +11,11 @@ from typing import Any
 from simulator.actions import Action
 from simulator.artifact_rules.lucid_ways import PROFILING_TAKES_TIME, ArtifactPacking, ArtifactSettings
 from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
 from simulator.policy import Policy, RankByColumns, RunCosts
 from simulator.profiling_prepass import ProfilingPrepass
 from simulator.rules import Rules
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.indolent_packing import IndolentPacking
 from simulator.stages.indolent_settings import IndolentSettings
 from simulator.stages.orchestrator import OrchestratorSettings, ResourceOrchestrator

@@ -12,8 +12,9 @@ from simulator.elastic.configurations import load_configuration, numbers
 from simulator.elastic.elastic_policy import ElasticPolicy, ElasticSettings
 from simulator.elastic.fair_starts import FairStarts
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
+from simulator.job_view import JobView
 from simulator.policy import start_from_front
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 
 
 @dataclass(frozen=True)

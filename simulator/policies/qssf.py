@@ -2,8 +2,9 @@
 
 from simulator.actions import Start
 from simulator.artifact_rules.fresh_queue import QssfSettings
+from simulator.job_view import JobView
 from simulator.policy import Policy
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import Snapshot
 
 
 class Qssf(Policy):

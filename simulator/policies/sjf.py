@@ -1,8 +1,9 @@
 """Shortest job first, with perfect knowledge: a bound to measure others against, not a scheduler."""
 
 from simulator.actions import Start
+from simulator.job_view import JobView
 from simulator.policy import Policy, start_in_order
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import Snapshot
 
 
 class Sjf(Policy):

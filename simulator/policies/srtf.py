@@ -3,10 +3,11 @@
 from math import inf
 
 from simulator.actions import Action
+from simulator.job_view import JobView
 from simulator.mechanisms.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.policy import Policy
 from simulator.running_order import RunningKey
-from simulator.snapshot import JobView, Snapshot
+from simulator.snapshot import Snapshot
 
 
 class Srtf(Policy):

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from foundation.errors import BadInputError
 from simulator.actions import Action
+from simulator.job_view import JobView
 from simulator.mechanisms.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.policy import Policy
 from simulator.running_order import RunningKey
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 
 
 @dataclass(frozen=True)

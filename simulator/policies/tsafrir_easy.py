@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
 from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.mechanisms.waiting_jobs import ShortestFirst
 from simulator.policy import Policy
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 from simulator.user_history import UserHistory
 
 # What is added to a prediction that was outlived once, twice, ... (the paper's "prediction correction").

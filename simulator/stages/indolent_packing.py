@@ -18,8 +18,9 @@ from math import inf
 
 from simulator.actions import Colocate, Preempt, Start
 from simulator.colocation import BelievedPairs
+from simulator.job_view import JobView, RunState
 from simulator.placement import Placement
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.snapshot import NodePool
 from simulator.stages.indolent_settings import IndolentSettings
 from simulator.stages.pair_rule import PairRule
 from simulator.stages.pool_memory import (

@@ -9,9 +9,10 @@ import numpy as np
 
 from foundation.errors import BadInputError
 from simulator.actions import Start
+from simulator.job_view import JobView
 from simulator.placement import FreeGpus
 from simulator.policy import RankByColumns
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 from simulator.stages.settings import StageSettings
 
 # GPU-seconds that a job counts as, at least.

@@ -9,7 +9,7 @@ from typing import Literal
 
 from foundation.errors import BadInputError
 from simulator.colocation import BelievedPairs
-from simulator.snapshot import JobView
+from simulator.job_view import JobView
 from simulator.stages.settings import StageSettings
 from simulator.workload import JobProfile
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from math import inf
 
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.job_view import JobView, RunState
+from simulator.snapshot import NodePool
 
 SCORES = 3  # Tiny, Medium, Jumbo
 

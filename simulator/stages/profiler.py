@@ -23,8 +23,9 @@ from foundation.errors import BadInputError
 from simulator.actions import Action, Loan, Preempt, Reclaim, Start
 from simulator.cluster import ClusterSpec
 from simulator.forecast import Throughput
+from simulator.job_view import JobView
 from simulator.placement import FreeGpus
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.settings import StageSettings
 
 PROFILER = "lucid-profiler"  # the partition's name

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Sequence
 
+from simulator.job_view import JobView
 from simulator.placement import Placement
 from simulator.recorder import Recorder, StopReason
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 
 class RecorderGroup:

@@ -20,10 +20,11 @@ from typing import IO, Any, TextIO, cast
 
 from foundation.errors import BadInputError
 from simulator.cluster_changes import ClusterChange, NodeFailure
+from simulator.job_view import JobView
 from simulator.node_books import cpu_pool
 from simulator.placement import Placement
 from simulator.recorder import StopReason
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a viewer still opens
 SECOND_US = 1_000_000

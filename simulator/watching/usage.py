@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.job_view import JobView
 from simulator.placement import Placement
 from simulator.recorder import StopReason
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 
 @dataclass(frozen=True)

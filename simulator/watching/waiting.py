@@ -13,12 +13,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from simulator.job_view import JobView
 from simulator.mechanisms.ranked_blocks import RankedBlocks
 from simulator.node_books import cpu_pool
 from simulator.placement import FreeGpus, Placement, exchanged
 from simulator.recorder import StopReason
 from simulator.result import SimulationResult
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 
 
 class WaitCause(IntEnum):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foundation.errors import UnknownNameError
-from simulator.snapshot import RunState
+from simulator.job_view import RunState
 from simulator.watching.waiting import CAUSE_COLUMNS, CAUSE_NAMES, WaitCause
 
 SENTENCES = {

@@ -17,9 +17,9 @@ from lucid_models.releases.manifest import Provenance, ReleaseManifest, Training
 from simulator.actions import Colocate, Start
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
+from simulator.job_view import JobView, RunState
 from simulator.policies.registry import load_policy
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView, RunState
 from simulator.workload import Job, Workload
 
 EPOCH_S = 1_700_000_000.0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import check_policy
+from simulator.job_view import JobView
 from simulator.mechanisms.waiting_jobs import BySubmission, ShortestFirst
 from simulator.placement import FreeGpus
 from simulator.policies.easy import Easy
@@ -18,7 +19,6 @@ from simulator.policies.registry import load_policy
 from simulator.policies.tsafrir_easy import TsafrirEasy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView
 from simulator.workload import Job, Workload
 
 NODES, SIZE = 3, 4

@@ -15,11 +15,11 @@ from simulator.conformance import AuditedSimulation, check_policy, check_work, s
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.engine import Simulation
+from simulator.job_view import RunState
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.policy import RunCosts
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.snapshot import RunState
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Job, Workload
 

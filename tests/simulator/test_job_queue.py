@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from simulator import job_queue
 from simulator.job_queue import JobQueue
-from simulator.snapshot import JobView
+from simulator.job_view import JobView
 from simulator.workload import Job
 
 steps = st.lists(

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from simulator.forecast import ThroughputForecast
+from simulator.job_view import JobView
 from simulator.naive_forecast import naive_forecast
 from simulator.placement import FreeGpus
-from simulator.snapshot import JobView, NodePool, Snapshot
+from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.strategy import SharingStrategy, StrategySettings
 from simulator.workload import Job, Workload
 

@@ -12,13 +12,14 @@ from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
 from simulator.conformance import AuditedSimulation, check_policy
+from simulator.job_view import JobView, RunState
 from simulator.mechanisms.utilisation_queues import UtilisationQueues
 from simulator.placement import FreeGpus
 from simulator.policies.horus import Horus, HorusSettings, slowdown
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.snapshot import JobView, NodePool, RunState
+from simulator.snapshot import NodePool
 from simulator.workload import Job, JobProfile, Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)

@@ -14,11 +14,11 @@ from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.rules.elastic_fifo import ElasticFifo
 from simulator.engine import Simulation
+from simulator.job_view import RunState
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.prediction import PredictingSimulation, fair_times_s
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.snapshot import RunState
 from simulator.workload import Job, Workload
 
 

@@ -23,11 +23,12 @@ from pipeline.validation.contenders import Contender, replay_contender, sharing_
 from pipeline.validation.replay_inputs import JobTypes
 from simulator.colocation import MeasuredPairs
 from simulator.gate.metrics import quantile
+from simulator.job_view import JobView
 from simulator.metrics import mean
 from simulator.placement import Placement
 from simulator.recorder import StopReason
 from simulator.result import SimulationResult
-from simulator.snapshot import JobView, NodePool
+from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
 
 Floats = NDArray[np.float64]

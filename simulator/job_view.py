@@ -1,0 +1,180 @@
+"""One job and what has happened to it so far: what policies read, and what only the engine writes."""
+
+from copy import deepcopy
+from enum import Enum
+from operator import attrgetter
+from typing import Any
+
+from simulator.elastic_run import ElasticRun
+from simulator.placement import Placement
+from simulator.workload import Job, JobProfile
+
+
+class RunState(Enum):
+    """Where a job is in its life."""
+
+    SUBMITTED = "submitted"  # not seen yet
+    PENDING = "pending"
+    HELD = "held"  # waits beside the queue: its virtual cluster is smaller than it at present
+    RUNNING = "running"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"  # withdrawn by its user
+
+
+class JobView:
+    """A job and what has happened to it so far. Policies read it; the engine writes it.
+
+    Progress is stored as of `run_since_s` and extrapolated on demand, so an event costs nothing for the jobs
+    that it does not touch.
+    """
+
+    __slots__ = (
+        "attained_s",
+        "colocated_s",
+        "elastic",
+        "end_time_s",
+        "estimated_duration_s",
+        "failures",
+        "first_start_time_s",
+        "gpus",
+        "index",
+        "job",
+        "joined",
+        "lost_s",
+        "overhead_s",
+        "partner",
+        "placement",
+        "pool",
+        "predicted_end_time_s",
+        "preemptions",
+        "profile",
+        "profiled",
+        "queue_entry",
+        "queued_since_s",
+        "queuing_delay_s",
+        "remaining_s",
+        "run_limit_s",
+        "run_since_s",
+        "shareable",
+        "speed",
+        "start_time_s",
+        "state",
+        "submit_time_s",
+        "unstable",
+        "version",
+        "was_colocated",
+    )
+
+    def __init__(self, job: Job, index: int) -> None:
+        self.job = job
+        self.index = index  # position in the workload
+        # Its demand of what its pool serves: GPUs, or CPU cores for a CPU job. An elastic job may hold less.
+        self.gpus = job.gpus or job.cpus
+        self.elastic = None if job.elasticity is None else ElasticRun()
+        # What a policy believes now; a live scheduler estimates a waiting job anew at each decision.
+        self.estimated_duration_s = job.estimated_duration_s
+        # What is measured of it, as a value; a policy decides from when on it may know it.
+        self.profile: JobProfile | None = job.profile
+        self.unstable = False  # its utilisation has been seen to change
+        self.submit_time_s = job.submit_time_s
+        # At full speed (on all of `gpus`, alone), as of run_since_s; a rigid job's overheads are included.
+        self.remaining_s = job.duration_s
+        self.attained_s = 0.0  # seconds for which it held its GPUs, as of run_since_s
+        self.run_since_s = 0.0
+        self.speed = 1.0
+        self.state = RunState.SUBMITTED
+        self.pool = ""
+        self.placement: Placement | None = None
+        self.partner: JobView | None = None
+        self.joined = False  # it came to its partner's GPUs, and not its partner to its
+        self.shareable = True  # in this run: a partner may come, or its GPUs may change
+        self.start_time_s = 0.0  # of the present run
+        self.run_limit_s: float | None = None  # of the present run
+        self.queued_since_s = job.submit_time_s
+        self.queuing_delay_s = 0.0
+        self.first_start_time_s: float | None = None
+        self.end_time_s: float | None = None
+        self.predicted_end_time_s: float | None = None  # as foretold when it was submitted
+        self.preemptions = 0
+        self.failures = 0  # times that its node failed under it
+        self.profiled = False
+        self.was_colocated = False
+        self.colocated_s = 0.0
+        self.overhead_s = 0.0
+        self.lost_s = 0.0  # run time whose progress was thrown away
+        self.queue_entry: tuple[object, int, JobView] | None = None
+        self.version = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.job.job_id} {self.gpus} GPUs {self.state.value}>"
+
+    def copy(self) -> "JobView":
+        """Return a copy that is in no queue; its partner is still the partner of the original."""
+        other = JobView.__new__(JobView)
+        for put, value in zip(_setters, _everything_of(self), strict=True):
+            put(other, value)
+        other.queue_entry = None
+        if self.elastic is not None:
+            other.elastic = self.elastic.copy()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "JobView":
+        """Return the job itself once it has ended, when nothing happens to it any more; else a copy.
+
+        Policies remember jobs that have ended, and what a policy remembers is copied for each prediction.
+        """
+        if self.state in (RunState.COMPLETED, RunState.CANCELLED):
+            return self
+        other = memo[id(self)] = self.copy()
+        other.partner = deepcopy(self.partner, memo)
+        return other
+
+    @property
+    def estimate_s(self) -> float:
+        """The estimated duration. Policies that need one declare `needs_estimates`; the engine checks."""
+        estimate = self.estimated_duration_s
+        if estimate is None:
+            raise ValueError(f"job {self.job.job_id!r} has no estimated duration")
+        return estimate
+
+    @property
+    def held_gpus(self) -> int:
+        """GPUs (or cores) that it holds now; those of a pair are held by both."""
+        return sum([gpus for _, gpus in self.placement or ()])
+
+    @property
+    def min_gpus(self) -> int:
+        """The least that it runs on: its demand, unless it is elastic; one GPU at least."""
+        elasticity = self.job.elasticity
+        return self.gpus if elasticity is None else max(1, elasticity.min_gpus)
+
+    @property
+    def resizes(self) -> int:
+        """Times that its GPUs changed while it ran."""
+        return 0 if self.elastic is None else self.elastic.resizes
+
+    def speed_on(self, gpus: int) -> float:
+        """Return its speed, alone, on so many GPUs; 1 on all that it asks for."""
+        elasticity = self.job.elasticity
+        if elasticity is None or gpus == self.gpus:
+            return 1.0
+        return elasticity.speed_up.at(gpus) / elasticity.speed_up.at(self.gpus)
+
+    def remaining_at(self, now_s: float) -> float:
+        """The true remaining run time at full speed (s). Only an oracle reads it."""
+        if self.state is not RunState.RUNNING:
+            return self.remaining_s
+        elapsed_s = now_s - self.run_since_s
+        if self.elastic is not None:
+            elapsed_s -= self.elastic.paused_of(elapsed_s)
+        return max(0.0, self.remaining_s - elapsed_s * self.speed)
+
+    def attained_at(self, now_s: float) -> float:
+        """Seconds for which it has held its GPUs so far, overheads included."""
+        if self.state is not RunState.RUNNING:
+            return self.attained_s
+        return self.attained_s + (now_s - self.run_since_s)
+
+
+_everything_of = attrgetter(*JobView.__slots__)
+_setters = [getattr(JobView, name).__set__ for name in JobView.__slots__]
