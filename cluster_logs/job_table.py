@@ -1,4 +1,4 @@
-"""The tables that every log is read into: jobs, throughput, nodes and quarantine.
+"""The tables that every log is read into: jobs (`job_facts.JOB_FACTS`), throughput, nodes and quarantine.
 
 Each column's unit and meaning are stored in the field's metadata (`describe(JOB_SCHEMA)` prints them), so
 that a Parquet file of the lake explains itself. All times are UTC instants with microseconds; all sizes are
@@ -11,6 +11,7 @@ from typing import Any, cast
 import pandas as pd
 import pyarrow as pa
 
+from cluster_logs.job_facts import JOB_FACTS, Kind
 from cluster_logs.job_states import FINISHED_STATES as FINISHED_STATES
 from cluster_logs.job_states import JobState as JobState
 from foundation.errors import BadInputError
@@ -29,53 +30,18 @@ def _optional(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.
     return pa.field(name, kind, nullable=True, metadata={"description": meaning, "unit": unit})
 
 
+_TYPES = {
+    Kind.TEXT: pa.string(),
+    Kind.COUNT: pa.int32(),
+    Kind.SERIAL: pa.int64(),
+    Kind.NUMBER: pa.float64(),
+    Kind.TIME: TIMESTAMP,
+}
+
 JOB_SCHEMA = pa.schema(
     [
-        _required("cluster", pa.string(), "The cluster that the log belongs to."),
-        _required(
-            "job_id",
-            pa.string(),
-            "The job's id as its source writes it; unique with submit_time in a cluster.",
-        ),
-        _required("virtual_cluster", pa.string(), "The virtual cluster (partition, queue) that ran it."),
-        _optional("user", pa.string(), "Who submitted it."),
-        _optional("name", pa.string(), "The job's name, workload type or application."),
-        _required("gpus", pa.int32(), "Whole GPUs occupied; 0 is a CPU job.", "GPUs"),
-        _required("gpu_share", pa.float64(), "Share of each GPU asked for, in (0, 1].", "GPU/GPU"),
-        _optional("cpus", pa.int32(), "CPU cores of the whole job.", "cores"),
-        _optional("nodes", pa.int32(), "Nodes that it ran on.", "nodes"),
-        _optional(
-            "state", pa.string(), "PENDING, RUNNING, COMPLETED, CANCELLED or FAILED; null when not said."
-        ),
-        _optional("source_state", pa.string(), "The source's own word for the state."),
-        _required("submit_time", TIMESTAMP, "When it was submitted."),
-        _optional("start_time", TIMESTAMP, "When it first started; null when unknown or never."),
-        _optional("end_time", TIMESTAMP, "When it last ended; null when unknown or still running."),
-        _optional(
-            "duration_s", pa.float64(), "Run time: end - start (wall), or as the source states it.", "s"
-        ),
-        _optional(
-            "service_s", pa.float64(), "Summed run time of all attempts; duration_s without requeues.", "s"
-        ),
-        _optional(
-            "single_gpu_s", pa.float64(), "Run time on one GPU of an elastic job; null: it is rigid.", "s"
-        ),
-        _optional("queuing_delay_s", pa.float64(), "First start - submission.", "s"),
-        _optional(
-            "time_limit_s", pa.float64(), "Run time that the user asked for; null: no limit or unknown.", "s"
-        ),
-        _optional(
-            "estimated_duration_s", pa.float64(), "An estimate of duration_s that came with the source.", "s"
-        ),
-        _optional(
-            "order_in_vc", pa.int64(), "The source's order of jobs in a virtual cluster (breaks ties)."
-        ),
-        _optional("job_type", pa.string(), "model/dataset/batch_size/amp, e.g. ResNet50/ImageNet/64/1."),
-        _optional("gpu_util_pct", pa.float64(), "Profiled GPU utilisation.", "%"),
-        _optional("gpu_mem_util_pct", pa.float64(), "Profiled GPU memory utilisation (time share).", "%"),
-        _optional("gpu_mem_mib", pa.float64(), "Profiled GPU memory footprint.", "MiB"),
-        _required("source_file", pa.string(), "Base name of the input file."),
-        _required("source_row", pa.int64(), "1-based data row (or array index + 1) in the input file."),
+        (_required if fact.required else _optional)(fact.name, _TYPES[fact.kind], fact.meaning, fact.unit)
+        for fact in JOB_FACTS
     ]
 )
 

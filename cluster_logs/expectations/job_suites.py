@@ -1,5 +1,6 @@
 """Expectations of the job table and the throughput table."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from cluster_logs.expectations.suite import (
@@ -16,14 +17,30 @@ from cluster_logs.expectations.suite import (
     present,
     unique_together,
 )
+from cluster_logs.job_facts import JOB_FACTS, JobFact, Known
 from cluster_logs.job_table import JobState
 
 # Joined to the jobs when the cluster's nodes are known: the most GPUs that the job's virtual cluster ever
 # had.
 CAPACITY_COLUMN = "virtual_cluster_gpus"
 
-_TEN_YEARS_S = 10 * 366 * 86_400.0
 _FIRST, _LAST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+
+# What is to hold of a fact beyond its bounds.
+_OF_FACT: Mapping[str, tuple[Check, ...]] = {
+    "state": (one_of("state", tuple(state.value for state in JobState)),),
+    "submit_time": (between("submit_time", _FIRST, _LAST),),
+    "start_time": (not_less("start_time", "submit_time", "start_is_not_before_submission"),),
+    "end_time": (
+        not_less("end_time", "start_time", "end_is_not_before_start"),
+        not_less("end_time", "submit_time", "end_is_not_before_submission"),
+    ),
+}
+
+
+def _soundness(fact: JobFact) -> tuple[Check, ...]:
+    return () if fact.bounds is None else (between(fact.name, *fact.bounds, above_low=fact.above_least),)
+
 
 JOBS = Suite(
     name="jobs",
@@ -41,27 +58,8 @@ JOBS = Suite(
         "queuing_delay_s",
     ),
     checks=(
-        present("job_id"),
-        present("virtual_cluster"),
-        present("gpus"),
-        present("submit_time"),
-        between("gpus", 0, 100_000),
-        between("gpu_share", 0.0, 1.0, above_low=True),
-        between("cpus", 0, 10_000_000),
-        between("nodes", 0, 1_000_000),
-        one_of("state", tuple(state.value for state in JobState)),
-        between("submit_time", _FIRST, _LAST),
-        not_less("start_time", "submit_time", "start_is_not_before_submission"),
-        not_less("end_time", "start_time", "end_is_not_before_start"),
-        not_less("end_time", "submit_time", "end_is_not_before_submission"),
-        between("duration_s", 0.0, _TEN_YEARS_S),
-        between("service_s", 0.0, _TEN_YEARS_S),
-        between("queuing_delay_s", 0.0, _TEN_YEARS_S),
-        between("time_limit_s", 0.0, 100 * _TEN_YEARS_S),
-        between("estimated_duration_s", 0.0, 100 * _TEN_YEARS_S),
-        between("gpu_util_pct", 0.0, 100.0),
-        between("gpu_mem_util_pct", 0.0, 100.0),
-        between("gpu_mem_mib", 0.0, 4_194_304.0),
+        *(present(fact.name) for fact in JOB_FACTS if fact.required and fact.known is Known.SUBMITTED),
+        *(check for fact in JOB_FACTS for check in (*_soundness(fact), *_OF_FACT.get(fact.name, ()))),
         not_less(CAPACITY_COLUMN, "gpus", "job_fits_its_virtual_cluster"),
         has_rows(),
         unique_together("job_is_there_once", "job_id", "submit_time"),

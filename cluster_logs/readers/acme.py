@@ -6,13 +6,14 @@ publishes end - submit. Kalos' ids are text; its `fail_time`, `stop_time` and me
 here. No virtual clusters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.slurm_words import slurm_state
 
@@ -29,35 +30,12 @@ _REQUIRED = (
 )
 
 
-def _normaliser(*, published_duration: bool) -> Callable[[Sieve, Context], pa.Table]:
-    def normalise(sieve: Sieve, context: Context) -> pa.Table:
-        return build_jobs(
-            sieve,
-            JobColumns(
-                job_id=sieve.text("job_id"),
-                user=sieve.optional_text("user"),
-                name=sieve.optional_text("type"),
-                gpus=sieve.number("gpu_num"),
-                cpus=sieve.optional_number("cpu_num"),
-                nodes=sieve.number("node_num"),
-                state=sieve.mapped("state", slurm_state, pa.string()),
-                source_state=sieve.text("state"),
-                submit=sieve.instant("submit_time"),
-                start=sieve.instant("start_time"),
-                end=sieve.instant("end_time"),
-                duration_s=sieve.optional_number("duration") if published_duration else None,
-                queuing_delay_s=sieve.optional_number("queue"),
-                sources={
-                    "gpus": "gpu_num",
-                    "cpus": "cpu_num",
-                    "nodes": "node_num",
-                    "duration_s": "duration",
-                    "queuing_delay_s": "queue",
-                },
-            ),
-        )
+_COLUMNS = source_columns("acme")
+_OF_KALOS = {fact: column for fact, column in _COLUMNS.items() if fact != "duration_s"}
 
-    return normalise
+
+def _normaliser(columns: Mapping[str, str]) -> Callable[[Sieve, Context], pa.Table]:
+    return lambda sieve, context: build_jobs(sieve, columns, states=slurm_state)
 
 
 SEREN_READER = Reader(
@@ -65,8 +43,8 @@ SEREN_READER = Reader(
     summary="AcmeTrace, cluster Seren (trace_seren.csv)",
     table="jobs",
     time_zone="Asia/Shanghai",
-    chunks=Layout(required=_REQUIRED, optional=("cpu_num", "duration", "queue")),
-    normalise=_normaliser(published_duration=True),
+    chunks=Layout(required=_REQUIRED, optional=tuple(_COLUMNS.values())),
+    normalise=_normaliser(_COLUMNS),
 )
 
 KALOS_READER = Reader(
@@ -74,6 +52,6 @@ KALOS_READER = Reader(
     summary="AcmeTrace, cluster Kalos (trace_kalos.csv)",
     table="jobs",
     time_zone="UTC",
-    chunks=Layout(required=_REQUIRED, optional=("cpu_num", "queue")),
-    normalise=_normaliser(published_duration=False),
+    chunks=Layout(required=_REQUIRED, optional=tuple(_OF_KALOS.values())),
+    normalise=_normaliser(_OF_KALOS),
 )

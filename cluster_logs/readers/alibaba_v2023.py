@@ -10,10 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import JobState
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.time_zones import NOT_A_TIME
 
@@ -37,28 +38,17 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     ]
     return build_jobs(
         sieve,
-        JobColumns(
-            job_id=sieve.text("name"),
-            gpus=gpus,
+        source_columns("alibaba-v2023"),
+        {
+            "gpus": gpus,
             # A pod without GPUs has no share to speak of.
-            gpu_share=np.where(gpus == 0, 1.0, share),
-            cpus=sieve.number("cpu_milli") / 1000,
-            state=pa.array(states, pa.string()),
-            source_state=sieve.text("pod_phase"),
-            submit=sieve.seconds("creation_time", time_zone=sieve.time_zone),
-            start=sieve.seconds("scheduled_time", time_zone=sieve.time_zone),
-            end=deleted,
-            sources={
-                "job_id": "name",
-                "gpus": "num_gpu",
-                "gpu_share": "gpu_milli",
-                "cpus": "cpu_milli",
-                "state": "pod_phase",
-                "submit_time": "creation_time",
-                "start_time": "scheduled_time",
-                "end_time": "deletion_time",
-            },
-        ),
+            "gpu_share": np.where(gpus == 0, 1.0, share),
+            "cpus": sieve.number("cpu_milli") / 1000,
+            "state": pa.array(states, pa.string()),
+            "submit_time": sieve.seconds("creation_time", time_zone=sieve.time_zone),
+            "start_time": sieve.seconds("scheduled_time", time_zone=sieve.time_zone),
+            "end_time": deleted,
+        },
     )
 
 

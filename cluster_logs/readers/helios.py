@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
+from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import NODES_SCHEMA, THROUGHPUT_SCHEMA
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import MAX_COUNT, JobColumns, build_jobs
+from cluster_logs.readers.job_rows import MAX_COUNT, build_jobs
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.slurm_words import slurm_state
@@ -22,40 +23,15 @@ from cluster_logs.slurm_words import slurm_state
 TIME_ZONE = "Asia/Shanghai"
 BIN_S = 600
 
+_COLUMNS = source_columns("helios")
 _JOBS = Layout(
     required=("job_id", "user", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time"),
-    optional=("cpu_num", "node_num", "duration", "queue", "jobname"),
+    optional=tuple(_COLUMNS.values()),
 )
 
 
 def _normalise_jobs(sieve: Sieve, context: Context) -> pa.Table:
-    return build_jobs(
-        sieve,
-        JobColumns(
-            job_id=sieve.text("job_id"),
-            virtual_cluster=sieve.text("vc"),
-            user=sieve.optional_text("user"),
-            name=sieve.optional_text("jobname"),
-            gpus=sieve.number("gpu_num"),
-            cpus=sieve.optional_number("cpu_num"),
-            nodes=sieve.optional_number("node_num"),
-            state=sieve.mapped("state", slurm_state, pa.string()),
-            source_state=sieve.text("state"),
-            submit=sieve.instant("submit_time"),
-            start=sieve.instant("start_time"),
-            end=sieve.instant("end_time"),
-            duration_s=sieve.optional_number("duration"),
-            queuing_delay_s=sieve.optional_number("queue"),
-            sources={
-                "virtual_cluster": "vc",
-                "gpus": "gpu_num",
-                "cpus": "cpu_num",
-                "nodes": "node_num",
-                "duration_s": "duration",
-                "queuing_delay_s": "queue",
-            },
-        ),
-    )
+    return build_jobs(sieve, _COLUMNS, states=slurm_state)
 
 
 READER = Reader(

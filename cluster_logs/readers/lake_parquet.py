@@ -16,7 +16,7 @@ from cluster_logs import quarantine as q
 from cluster_logs.job_table import JobState, conform
 from cluster_logs.lake import Lake
 from cluster_logs.readers.base import Context, Reader, ReadOptions
-from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, JobColumns, build_jobs
+from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, build_jobs
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError
@@ -32,6 +32,12 @@ _LENIENT_SCHEMA = pa.schema(
     )
     for column in JOB_ROWS_SCHEMA
 )
+
+
+# What the file's own rows say of where they come from is set beside the checks.
+_OF_SOURCE = ("source_state", "source_file", "source_row")
+_COLUMNS = {name: name for name in JOB_ROWS_SCHEMA.names if name not in _OF_SOURCE}
+_TEXTS = [name for name in _COLUMNS if pa.types.is_string(JOB_ROWS_SCHEMA.field(name).type)]
 
 
 def _tables(source: TextSource, options: ReadOptions) -> Iterator[pa.Table]:
@@ -73,36 +79,10 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     words = [word.value for word in JobState]
     unknown = [word is not None and word not in words for word in state.to_pylist()]
     sieve.reject(np.array(unknown, dtype=bool), q.UNKNOWN_STATE, "state")
-    rows = build_jobs(
-        sieve,
-        JobColumns(
-            job_id=sieve.text("job_id"),
-            virtual_cluster=sieve.text("virtual_cluster"),
-            user=sieve.text("user"),
-            name=sieve.text("name"),
-            gpus=sieve.number("gpus"),
-            gpu_share=sieve.number("gpu_share"),
-            cpus=sieve.number("cpus"),
-            nodes=sieve.number("nodes"),
-            state=state,
-            submit=sieve.instant("submit_time"),
-            start=sieve.instant("start_time"),
-            end=sieve.instant("end_time"),
-            duration_s=sieve.number("duration_s"),
-            service_s=sieve.number("service_s"),
-            single_gpu_s=sieve.number("single_gpu_s"),
-            queuing_delay_s=sieve.number("queuing_delay_s"),
-            time_limit_s=sieve.number("time_limit_s"),
-            estimated_duration_s=sieve.number("estimated_duration_s"),
-            order_in_vc=sieve.number("order_in_vc"),
-            job_type=sieve.text("job_type"),
-            gpu_util_pct=sieve.number("gpu_util_pct"),
-            gpu_mem_util_pct=sieve.number("gpu_mem_util_pct"),
-            gpu_mem_mib=sieve.number("gpu_mem_mib"),
-        ),
-    )
+    texts: dict[str, pa.Array] = {name: sieve.text(name) for name in _TEXTS}
+    rows = build_jobs(sieve, _COLUMNS, {**texts, "state": state})
     kept = pa.array(sieve.kept())
-    for name in ("source_state", "source_file", "source_row"):
+    for name in _OF_SOURCE:
         values = sieve.chunk.columns[name].filter(kept)
         if values.null_count == 0 or name == "source_state":
             rows = rows.set_column(rows.schema.get_field_index(name), JOB_ROWS_SCHEMA.field(name), values)

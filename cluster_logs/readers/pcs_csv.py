@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
+from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.values import is_missing
 
@@ -24,19 +25,8 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     sieve.reject(is_missing(sieve.text("model_name")), q.MISSING_MODEL, "model_name")
     return build_jobs(
         sieve,
-        JobColumns(
-            job_id=sieve.text("app_id"),
-            name=sieve.text("model_name"),
-            gpus=gpus,
-            submit=sieve.seconds("submit_time"),
-            single_gpu_s=service_s,
-            sources={
-                "job_id": "app_id",
-                "gpus": "num_jobs",
-                "submit_time": "submit_time",
-                "single_gpu_s": "service",
-            },
-        ),
+        source_columns("pcs-csv"),
+        {"gpus": gpus, "submit_time": sieve.seconds("submit_time"), "single_gpu_s": service_s},
     )
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
+from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
@@ -48,19 +49,8 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     sieve.reject(np.isnan(duration_s), q.MISSING_DURATION, "duration")
     return build_jobs(
         sieve,
-        JobColumns(
-            job_id=pa.array(ranks[sieve.chunk.rows - 1]).cast(pa.string()),
-            virtual_cluster=sieve.text("cluster"),
-            gpus=sieve.number("num_gpus"),
-            submit=sieve.instant("timestamp"),
-            duration_s=duration_s,
-            sources={
-                "virtual_cluster": "cluster",
-                "gpus": "num_gpus",
-                "submit_time": "timestamp",
-                "duration_s": "duration",
-            },
-        ),
+        source_columns("philly-csv"),
+        {"job_id": pa.array(ranks[sieve.chunk.rows - 1]).cast(pa.string()), "duration_s": duration_s},
     )
 
 

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
+from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.philly_csv import TIME_ZONE
 from cluster_logs.readers.sieve import RawChunk, Refusal, Sieve
 from cluster_logs.readers.text_source import TextSource
@@ -232,28 +233,15 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     sieve.reject(bad_attempt, q.END_BEFORE_START, "attempts")
     return build_jobs(
         sieve,
-        JobColumns(
-            job_id=sieve.text("jobid"),
-            virtual_cluster=sieve.text("vc"),
-            user=sieve.optional_text("user"),
-            gpus=sizes[:, 0],
-            nodes=sizes[:, 1],
-            state=pa.array(words, pa.string()),
-            source_state=sieve.text("status"),
-            submit=sieve.instant("submitted_time"),
-            start=first_start,
-            end=last_end,
-            service_s=np.where(started, service_s, np.nan),
-            sources={
-                "job_id": "jobid",
-                "virtual_cluster": "vc",
-                "gpus": "attempts",
-                "submit_time": "submitted_time",
-                "start_time": "attempts",
-                "end_time": "attempts",
-                "state": "status",
-            },
-        ),
+        source_columns("philly-json"),
+        {
+            "gpus": sizes[:, 0],
+            "nodes": sizes[:, 1],
+            "state": pa.array(words, pa.string()),
+            "start_time": first_start,
+            "end_time": last_end,
+            "service_s": np.where(started, service_s, np.nan),
+        },
     )
 
 

@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
+from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.sieve import Sieve
 
+_COLUMNS = source_columns("reference-csv")
 _TYPE = ("model", "dataset", "batchsize", "amp")
 
 
@@ -29,18 +31,14 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     known = all(part is not None for part in parts)
     return build_jobs(
         sieve,
-        JobColumns(
-            job_id=sieve.text("job_id"),
-            virtual_cluster=sieve.text("virtual_cluster"),
-            user=sieve.optional_text("user"),
-            gpus=sieve.number("gpus"),
-            submit=sieve.instant_or_seconds("submit_time"),
-            duration_s=duration_s,
-            estimated_duration_s=estimated_s,
-            signed_estimates=True,
-            order_in_vc=sieve.optional_number("order_in_vc"),
-            job_type=pc.binary_join_element_wise(*parts, "/") if known else None,
-        ),
+        _COLUMNS,
+        {
+            "submit_time": sieve.instant_or_seconds("submit_time"),
+            "duration_s": duration_s,
+            "estimated_duration_s": estimated_s,
+            "job_type": pc.binary_join_element_wise(*parts, "/") if known else None,
+        },
+        signed_estimates=True,
     )
 
 
@@ -51,7 +49,7 @@ READER = Reader(
     time_zone="UTC",
     chunks=Layout(
         required=("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s", "estimated_duration_s"),
-        optional=("user", "order_in_vc", *_TYPE),
+        optional=(*_COLUMNS.values(), *_TYPE),
     ),
     normalise=_normalise,
 )

@@ -31,10 +31,11 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
+from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
@@ -51,25 +52,10 @@ from cluster_logs.slurm_words import (
 from foundation.errors import BadInputError
 from foundation.progress import silent
 
+_COLUMNS = source_columns("sacct")
 _LAYOUT = Layout(
     required=("jobidraw|jobid", "state", "submit", "start", "end", "alloctres|reqtres"),
-    optional=(
-        "cluster",
-        "user",
-        "partition",
-        "jobname",
-        "elapsedraw",
-        "elapsed",
-        "timelimitraw",
-        "timelimit",
-        "ncpus",
-        "nnodes",
-        "alloccpus",
-        "allocnodes",
-        "nodelist",
-        "comment",
-        "admincomment",
-    ),
+    optional=("cluster", "nodelist", "comment", "admincomment", *_COLUMNS.values()),
     delimiter="|",
     quotes=False,
     fixed_header=DEFAULT_FIELDS,
@@ -134,34 +120,18 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     home, submit = _as_marked(sieve, context.options.mark_key, sieve.text(id_column), home, submit)
     return build_jobs(
         sieve,
-        JobColumns(
-            job_id=sieve.text(id_column),
-            virtual_cluster=None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
-            user=sieve.optional_text("user"),
-            name=sieve.optional_text("jobname"),
-            gpus=_gpus(sieve),
-            cpus=_first_number(sieve, "ncpus", "alloccpus"),
-            nodes=_first_number(sieve, "nnodes", "allocnodes"),
-            state=state,
-            source_state=sieve.text("state"),
-            submit=submit,
-            start=start,
-            end=end,
-            duration_s=ran_s,
-            service_s=ran_s,
-            time_limit_s=_time_limit_s(sieve),
-            sources={
-                "job_id": id_column,
-                "gpus": "alloctres",
-                "submit_time": "submit",
-                "start_time": "start",
-                "end_time": "end",
-                "duration_s": "elapsedraw" if "elapsedraw" in sieve else "elapsed",
-                "time_limit_s": "timelimitraw" if "timelimitraw" in sieve else "timelimit",
-                "cpus": "ncpus",
-                "nodes": "nnodes",
-            },
-        ),
+        _COLUMNS,
+        {
+            "virtual_cluster": None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
+            "gpus": _gpus(sieve),
+            "state": state,
+            "submit_time": submit,
+            "start_time": start,
+            "end_time": end,
+            "duration_s": ran_s,
+            "service_s": ran_s,
+            "time_limit_s": _time_limit_s(sieve),
+        },
     )
 
 

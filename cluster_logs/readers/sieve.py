@@ -73,6 +73,11 @@ class Sieve:
     def __contains__(self, column: str) -> bool:
         return column in self.chunk.columns
 
+    def first_of(self, columns: str) -> str:
+        """The first of the columns `a|b` that the source has; without any, the first."""
+        names = columns.split("|")
+        return next((name for name in names if name in self), names[0])
+
     # Columns -------------------------------------------------------------------------------------------
 
     def text(self, column: str) -> pa.Array:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
+from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions, StatedSize
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import JobColumns, build_jobs
+from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.nodes_file import MAX_NODES
 from cluster_logs.readers.sieve import Sieve
 from cluster_logs.readers.text_source import TextSource
@@ -115,32 +116,19 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     sieve.reject(as_mask(unknown), q.UNKNOWN_STATE, "status")
     return build_jobs(
         sieve,
-        JobColumns(
-            job_id=sieve.text("job"),
-            virtual_cluster=pc.fill_null(sieve.mapped("partition", _word, pa.string()), WHOLE_CLUSTER),
-            user=sieve.mapped("user", _word, pa.string()),
-            name=sieve.mapped("app", _word, pa.string()),
-            gpus=processors,
-            cpus=processors,
-            state=state,
-            submit=submit,
-            start=start.values,
-            end=end.values,
-            duration_s=run_s,
-            queuing_delay_s=np.where(never, np.nan, wait_s),
-            time_limit_s=_known(sieve.number("req_time")),
-            sources={
-                "job_id": "job",
-                "virtual_cluster": "partition",
-                "gpus": "procs",
-                "cpus": "procs",
-                "submit_time": "submit",
-                "start_time": "wait",
-                "end_time": "run",
-                "duration_s": "run",
-                "time_limit_s": "req_time",
-            },
-        ),
+        source_columns("swf"),
+        {
+            "virtual_cluster": pc.fill_null(sieve.mapped("partition", _word, pa.string()), WHOLE_CLUSTER),
+            "gpus": processors,
+            "cpus": processors,
+            "state": state,
+            "submit_time": submit,
+            "start_time": start.values,
+            "end_time": end.values,
+            "duration_s": run_s,
+            "queuing_delay_s": np.where(never, np.nan, wait_s),
+        },
+        unknown=-1,
     )
 
 

@@ -1,0 +1,361 @@
+"""The one table of job facts: what is known of a job, what it means, and where each log format holds it.
+
+What follows from a row here, without a change elsewhere:
+
+- the column of the job table and its documentation (`job_table.JOB_SCHEMA`), its checks on the way in
+  (`readers/job_rows.py`) and its expectations (`expectations/job_suites.py`);
+- its reading, where a format holds it in a column of its own (`columns`): a reader says only what is not
+  plain. A reader of another package names its columns itself.
+
+The standard library is enough to read this table: the light client of a live scheduler does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Kind(Enum):
+    """What the values of a fact are."""
+
+    TEXT = "text"
+    COUNT = "whole number"
+    SERIAL = "whole number of 64 bits"
+    NUMBER = "number"
+    TIME = "UTC instant"
+
+
+class Known(Enum):
+    """From when on a fact is known."""
+
+    SUBMITTED = "the user asks for it"
+    PROFILED = "a short run measures it"
+    LOGGED = "only a log tells it"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFact:
+    """One fact of a job.
+
+    - `required`: no row goes without; all other facts may be null.
+    - `bounds`: the least and the most that is sound, in `unit`; `above_least`: the least itself is not.
+    - `columns`: log format -> the source's column, in lower case; `a|b`: the first of them that is there. The
+      formats of one publisher share a name here (`acme`).
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+    unit: str = ""
+    known: Known = Known.LOGGED
+    required: bool = False
+    bounds: tuple[float, float] | None = None
+    above_least: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are amounts."""
+        return self.kind in (Kind.COUNT, Kind.SERIAL, Kind.NUMBER)
+
+    @property
+    def is_duration(self) -> bool:
+        """Whether it is a span of time."""
+        return self.kind is Kind.NUMBER and self.unit == "s"
+
+
+_TEN_YEARS_S = 10 * 366 * 86_400.0
+
+JOB_FACTS: tuple[JobFact, ...] = (
+    JobFact("cluster", Kind.TEXT, "The cluster that the log belongs to.", required=True),
+    JobFact(
+        "job_id",
+        Kind.TEXT,
+        "The job's id as its source writes it; unique with submit_time in a cluster.",
+        known=Known.SUBMITTED,
+        required=True,
+        columns={
+            "philly-json": "jobid",
+            "helios": "job_id",
+            "sacct": "jobidraw|jobid",
+            "swf": "job",
+            "acme": "job_id",
+            "alibaba-v2023": "name",
+            "reference-csv": "job_id",
+            "pcs-csv": "app_id",
+        },
+    ),
+    JobFact(
+        "virtual_cluster",
+        Kind.TEXT,
+        "The virtual cluster (partition, queue) that ran it.",
+        known=Known.SUBMITTED,
+        required=True,
+        columns={
+            "philly-json": "vc",
+            "philly-csv": "cluster",
+            "helios": "vc",
+            "sacct": "partition",
+            "swf": "partition",
+            "reference-csv": "virtual_cluster",
+        },
+    ),
+    JobFact(
+        "user",
+        Kind.TEXT,
+        "Who submitted it.",
+        known=Known.SUBMITTED,
+        columns={
+            "philly-json": "user",
+            "helios": "user",
+            "sacct": "user",
+            "swf": "user",
+            "acme": "user",
+            "reference-csv": "user",
+        },
+    ),
+    JobFact(
+        "name",
+        Kind.TEXT,
+        "The job's name, workload type or application.",
+        known=Known.SUBMITTED,
+        columns={
+            "helios": "jobname",
+            "sacct": "jobname",
+            "swf": "app",
+            "acme": "type",
+            "pcs-csv": "model_name",
+        },
+    ),
+    JobFact(
+        "gpus",
+        Kind.COUNT,
+        "Whole GPUs occupied; 0 is a CPU job.",
+        "GPUs",
+        known=Known.SUBMITTED,
+        required=True,
+        bounds=(0, 100_000),
+        columns={
+            "philly-json": "attempts",
+            "philly-csv": "num_gpus",
+            "helios": "gpu_num",
+            "sacct": "alloctres|reqtres",
+            "swf": "procs",
+            "acme": "gpu_num",
+            "alibaba-v2023": "num_gpu",
+            "reference-csv": "gpus",
+            "pcs-csv": "num_jobs",
+        },
+    ),
+    JobFact(
+        "gpu_share",
+        Kind.NUMBER,
+        "Share of each GPU asked for, in (0, 1].",
+        "GPU/GPU",
+        required=True,
+        bounds=(0.0, 1.0),
+        above_least=True,
+        columns={"alibaba-v2023": "gpu_milli"},
+    ),
+    JobFact(
+        "cpus",
+        Kind.COUNT,
+        "CPU cores of the whole job.",
+        "cores",
+        known=Known.SUBMITTED,
+        bounds=(0, 10_000_000),
+        columns={
+            "helios": "cpu_num",
+            "sacct": "ncpus|alloccpus",
+            "swf": "procs",
+            "acme": "cpu_num",
+            "alibaba-v2023": "cpu_milli",
+        },
+    ),
+    JobFact(
+        "nodes",
+        Kind.COUNT,
+        "Nodes that it ran on.",
+        "nodes",
+        known=Known.SUBMITTED,
+        bounds=(0, 1_000_000),
+        columns={
+            "philly-json": "attempts",
+            "helios": "node_num",
+            "sacct": "nnodes|allocnodes",
+            "acme": "node_num",
+        },
+    ),
+    JobFact(
+        "state",
+        Kind.TEXT,
+        "PENDING, RUNNING, COMPLETED, CANCELLED or FAILED; null when not said.",
+        columns={
+            "philly-json": "status",
+            "helios": "state",
+            "sacct": "state",
+            "swf": "status",
+            "acme": "state",
+            "alibaba-v2023": "pod_phase",
+        },
+    ),
+    JobFact(
+        "source_state",
+        Kind.TEXT,
+        "The source's own word for the state.",
+        columns={
+            "philly-json": "status",
+            "helios": "state",
+            "sacct": "state",
+            "acme": "state",
+            "alibaba-v2023": "pod_phase",
+        },
+    ),
+    JobFact(
+        "submit_time",
+        Kind.TIME,
+        "When it was submitted.",
+        known=Known.SUBMITTED,
+        required=True,
+        columns={
+            "philly-json": "submitted_time",
+            "philly-csv": "timestamp",
+            "helios": "submit_time",
+            "sacct": "submit",
+            "swf": "submit",
+            "acme": "submit_time",
+            "alibaba-v2023": "creation_time",
+            "reference-csv": "submit_time",
+            "pcs-csv": "submit_time",
+        },
+    ),
+    JobFact(
+        "start_time",
+        Kind.TIME,
+        "When it first started; null when unknown or never.",
+        columns={
+            "philly-json": "attempts",
+            "helios": "start_time",
+            "sacct": "start",
+            "swf": "wait",
+            "acme": "start_time",
+            "alibaba-v2023": "scheduled_time",
+        },
+    ),
+    JobFact(
+        "end_time",
+        Kind.TIME,
+        "When it last ended; null when unknown or still running.",
+        columns={
+            "philly-json": "attempts",
+            "helios": "end_time",
+            "sacct": "end",
+            "swf": "run",
+            "acme": "end_time",
+            "alibaba-v2023": "deletion_time",
+        },
+    ),
+    JobFact(
+        "duration_s",
+        Kind.NUMBER,
+        "Run time: end - start (wall), or as the source states it.",
+        "s",
+        bounds=(0.0, _TEN_YEARS_S),
+        columns={
+            "philly-csv": "duration",
+            "helios": "duration",
+            "sacct": "elapsedraw|elapsed",
+            "swf": "run",
+            "acme": "duration",
+            "reference-csv": "duration_s",
+        },
+    ),
+    JobFact(
+        "service_s",
+        Kind.NUMBER,
+        "Summed run time of all attempts; duration_s without requeues.",
+        "s",
+        bounds=(0.0, _TEN_YEARS_S),
+        columns={"sacct": "elapsedraw|elapsed"},
+    ),
+    JobFact(
+        "single_gpu_s",
+        Kind.NUMBER,
+        "Run time on one GPU of an elastic job; null: it is rigid.",
+        "s",
+        columns={"pcs-csv": "service"},
+    ),
+    JobFact(
+        "queuing_delay_s",
+        Kind.NUMBER,
+        "First start - submission.",
+        "s",
+        bounds=(0.0, _TEN_YEARS_S),
+        columns={"helios": "queue", "swf": "wait", "acme": "queue"},
+    ),
+    JobFact(
+        "time_limit_s",
+        Kind.NUMBER,
+        "Run time that the user asked for; null: no limit or unknown.",
+        "s",
+        known=Known.SUBMITTED,
+        bounds=(0.0, 100 * _TEN_YEARS_S),
+        columns={"sacct": "timelimitraw|timelimit", "swf": "req_time"},
+    ),
+    JobFact(
+        "estimated_duration_s",
+        Kind.NUMBER,
+        "An estimate of duration_s that came with the source.",
+        "s",
+        bounds=(0.0, 100 * _TEN_YEARS_S),
+        columns={"reference-csv": "estimated_duration_s"},
+    ),
+    JobFact(
+        "order_in_vc",
+        Kind.SERIAL,
+        "The source's order of jobs in a virtual cluster (breaks ties).",
+        columns={"reference-csv": "order_in_vc"},
+    ),
+    JobFact(
+        "job_type",
+        Kind.TEXT,
+        "model/dataset/batch_size/amp, e.g. ResNet50/ImageNet/64/1.",
+        known=Known.SUBMITTED,
+    ),
+    JobFact(
+        "gpu_util_pct",
+        Kind.NUMBER,
+        "Profiled GPU utilisation.",
+        "%",
+        known=Known.PROFILED,
+        bounds=(0.0, 100.0),
+    ),
+    JobFact(
+        "gpu_mem_util_pct",
+        Kind.NUMBER,
+        "Profiled GPU memory utilisation (time share).",
+        "%",
+        known=Known.PROFILED,
+        bounds=(0.0, 100.0),
+    ),
+    JobFact(
+        "gpu_mem_mib",
+        Kind.NUMBER,
+        "Profiled GPU memory footprint.",
+        "MiB",
+        known=Known.PROFILED,
+        bounds=(0.0, 4_194_304.0),
+    ),
+    JobFact("source_file", Kind.TEXT, "Base name of the input file.", required=True),
+    JobFact(
+        "source_row",
+        Kind.SERIAL,
+        "1-based data row (or array index + 1) in the input file.",
+        required=True,
+    ),
+)
+
+
+def source_columns(source_format: str) -> dict[str, str]:
+    """Fact -> the column that holds it in logs of this format, for the facts that it has."""
+    return {fact.name: fact.columns[source_format] for fact in JOB_FACTS if source_format in fact.columns}
