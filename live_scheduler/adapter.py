@@ -1,13 +1,14 @@
 """The seam between decisions and a cluster: what an adapter reads, and what it may be asked to change.
 
-Slurm's adapter is `live_scheduler.slurm.adapter`, Kueue's `live_scheduler.kubernetes.adapter`.
+Which adapters there are, and how one is opened: `adapters.py`.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from live_scheduler.cluster_state import ClusterState, EndedJob
+from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
+from live_scheduler.deciding.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,4 +158,32 @@ class ClusterAdapter(Protocol):
 
     def write_backs(self) -> WriteBack | None:
         """Return how the cluster may undo a priority that was set; None: what is set stays."""
+        ...
+
+
+class Stage(Protocol):
+    """What adds changes to a pass: the profiling stage, colocation, advice."""
+
+    def changes(self, decision: Decision, cluster: ClusterState) -> Sequence[Change]:
+        """Return what to ask for, the most urgent first."""
+        ...
+
+
+class Profiling(Protocol):
+    """Moves jobs to the profiling partition and back."""
+
+    def takes(self, job: LiveJob, cluster: ClusterState) -> bool:
+        """Whether a job may run there first."""
+        ...
+
+    def limit_s(self, job_id: str) -> float:
+        """For how long a job that runs there may do so."""
+        ...
+
+
+class Restorer(Protocol):
+    """Has moved jobs to other partitions than their own, and returns them."""
+
+    def all_home(self, cluster: ClusterState) -> list[Change]:
+        """Return what brings every job home that can be brought home."""
         ...

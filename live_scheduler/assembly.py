@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from live_scheduler.adapter import ClusterAdapter
+from live_scheduler.adapters import OpenedCluster
 from live_scheduler.client import ReleaseClient
-from live_scheduler.daemon import Daemon, Stage
+from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.forecast.advice import Advisor
@@ -20,14 +20,10 @@ from live_scheduler.hindsight.looking_back import LookingBack
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.safety.safety_net import SafetyNet
-from live_scheduler.safety.touched import TouchedJobs, Way
 from live_scheduler.service.daemon_source import DaemonSource
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service_manager import ServiceManager
-from live_scheduler.slurm.intents import Intents
-from live_scheduler.slurm.profiling_stage import ProfilingStage
-from live_scheduler.slurm.shared_partitions import SharedPartitions
 
 logger = logging.getLogger("lucid.live")
 
@@ -38,7 +34,7 @@ RELEASES_DIR = "releases"
 
 
 def assemble(
-    adapter: ClusterAdapter,
+    cluster: OpenedCluster,
     client: ReleaseClient,
     settings: LiveSettings,
     folder: Path,
@@ -50,26 +46,15 @@ def assemble(
 
     `estimator_of` and `profile_of` as in Daemon.
     """
-    stages: list[Stage] = []
-    profiling = ProfilingStage(settings, Intents(folder)) if settings.profiling_partition else None
-    if profiling is not None:
-        stages.append(profiling)
-    if settings.shared_partitions:
-        touched = TouchedJobs(folder)
-        shared = SharedPartitions(
-            settings, delayed=touched.that_are(Way.DELAYED), restricted=touched.that_are(Way.RESTRICTED)
-        )
-        stages.append(shared)
-        adapter = shared.over(adapter)
     daemon = Daemon(
-        adapter,
+        cluster.adapter,
         client,
         settings,
         folder,
-        safety=SafetyNet(adapter, settings, folder),
-        stages=stages,
+        safety=SafetyNet(cluster.adapter, settings, folder),
+        stages=cluster.stages,
         profile_of=profile_of,
-        profiling=profiling,
+        profiling=cluster.profiling,
         estimator_of=estimator_of,
     )
     daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), LookingBack(folder)]

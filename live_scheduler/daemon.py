@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Protocol
 
 from foundation.errors import LucidError, ServiceUnavailableError
-from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, SetPriority
+from live_scheduler.adapter import Advise, Change, ClusterAdapter, Profiling, Refusal, SetPriority, Stage
 from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.decision_maker import DecisionMaker, Estimator
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
-from live_scheduler.deciding.live_pools import ProfileSource, Profiling
+from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.deciding.priority_plan import plan_priorities
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
@@ -60,13 +60,6 @@ class ReleaseSource(Protocol):
 
     def status(self) -> ClientStatus:
         """What it does and why."""
-
-
-class Stage(Protocol):
-    """What adds changes to a pass: the profiling stage, colocation, advice."""
-
-    def changes(self, decision: Decision, cluster: ClusterState) -> Sequence[Change]:
-        """Return what to ask for, the most urgent first."""
 
 
 class Watcher(Protocol):

@@ -1,15 +1,12 @@
-"""What an operator sets for the live scheduler, from a TOML file, checked."""
+"""What an operator sets for the live scheduler, checked. `settings_file.py` reads it."""
 
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from foundation.regular_files import read_regular
+from foundation.errors import BadInputError, UnknownNameError
 
 
 class Mode(StrEnum):
@@ -18,24 +15,6 @@ class Mode(StrEnum):
     OBSERVE = "observe"  # decide, log it, compare with what happened; change nothing
     ADVISE = "advise"  # besides, write the expected start and completion beside each job
     CONTROL = "control"  # besides, order the queue
-
-
-@dataclass(frozen=True)
-class KueueSettings:
-    """How a Kubernetes cluster with Kueue is reached and read; the table `[kueue]` of the settings.
-
-    - `kubeconfig`: how to log in; empty: the pod's own service account, KUBECONFIG or ~/.kube/config.
-    - `context`: the kubeconfig's context; empty: its current one.
-    - `gpu_resources`: the resources that count as GPUs.
-    - `user_labels`: labels or annotations that name a workload's user; its namespace where none is there.
-    - `order_classes`: order workloads by the release whatever priority class they name.
-    """
-
-    kubeconfig: str = ""
-    context: str = ""
-    gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
-    user_labels: tuple[str, ...] = ()
-    order_classes: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +40,8 @@ class LiveSettings:
     - `advise_interval_s`: how often expected times are written beside jobs.
     - `http_port`: of the answers, on loopback; 0: any free port, -1: none.
     - `grpc_port`: likewise, of the gRPC service.
-    - `kueue`: the cluster is Kubernetes with Kueue; none: it is Slurm.
+    - `adapter`: the kind of cluster: an installed adapter; a table of its name holds its own settings.
+    - `adapter_settings`: that adapter's own settings.
     """
 
     cluster: str
@@ -82,7 +62,8 @@ class LiveSettings:
     advise_interval_s: float = 60.0
     http_port: int = 0
     grpc_port: int = -1
-    kueue: KueueSettings | None = None
+    adapter: str = "slurm"
+    adapter_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse values that no daemon can run with."""
@@ -109,45 +90,10 @@ class LiveSettings:
                 )
         if self.policy_settings and not self.policy:
             raise BadInputError("policy_settings are given, and no policy.", remedy='Set policy = "...".')
-        if self.kueue is not None and (self.profiling_partition or self.shared_partitions):
-            raise BadInputError(
-                "Kueue neither moves workloads nor lets them share GPUs.",
-                remedy="Leave profiling_partition and shared_partitions out.",
-            )
 
 
-def read_live_settings(
-    path: Path | None, *, find_cluster: Callable[[str], str] | None = None, **given: Any
-) -> LiveSettings:
-    """Return the settings of a TOML file with `given` ones (those that are not None) in their place.
-
-    `find_cluster` names the cluster that follows an alias, where neither does.
-
-    Raises NotFoundError without the file, BadInputError for a value, UnknownNameError for a name.
-    """
-    document: dict[str, Any] = {}
-    if path is not None:
-        try:
-            document = tomllib.loads(read_regular(path).decode("utf-8"))
-        except FileNotFoundError:
-            raise NotFoundError(f"There are no settings {path}.") from None
-        except (OSError, ValueError) as error:
-            raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
-    chosen = {**document, **{key: value for key, value in given.items() if value is not None}}
-    if find_cluster is not None and "cluster" not in chosen:
-        chosen["cluster"] = find_cluster(str(chosen.get("release", LiveSettings.release)))
-    return settings_from(chosen)
-
-
-def settings_from(document: Mapping[str, Any]) -> LiveSettings:
-    """Return settings by name; raises as `read_live_settings`."""
-    values = _values(LiveSettings, document)
-    if "cluster" not in values:
-        raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')
-    return LiveSettings(**values)
-
-
-def _values(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
+def checked_values(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for the fields of a dataclass, by name; raises BadInputError, UnknownNameError."""
     known = {each.name: each.type for each in fields(kind)}
     for name in document:
         if name not in known:
@@ -161,10 +107,6 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
             return Mode(value)
         except ValueError:
             raise UnknownNameError("mode", str(value), list(Mode)) from None
-    if kind == KueueSettings | None:
-        if value is None or isinstance(value, Mapping):
-            return None if value is None else KueueSettings(**_values(KueueSettings, value))
-        raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
     if kind == Mapping[str, Any]:
         if isinstance(value, Mapping):
             return dict(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lucid_cli.live_slurm import ClusterOption, cluster_finder
+from lucid_cli.live_run import ClusterOption, cluster_finder
 from lucid_cli.options import TrackingOption
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, show
 from lucid_models.amounts import human_duration, time_ago
@@ -155,10 +155,11 @@ def serve(
     import logging
 
     from live_scheduler.assembly import open_releases
-    from live_scheduler.live_settings import Mode, read_live_settings
+    from live_scheduler.live_settings import Mode
     from live_scheduler.service.hosting import LiveService
     from live_scheduler.service.standalone import serve_pushed, stop_when_told
     from live_scheduler.service.state_files import TOKEN_FILE
+    from live_scheduler.settings_file import read_live_settings
     from live_scheduler.state_folder import state_folder
     from lucid_cli.output import say
     from pipeline import settings

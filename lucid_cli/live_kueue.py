@@ -1,12 +1,12 @@
 """`lucid live kueue`: the live scheduler of a Kubernetes cluster with Kueue."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lucid_cli.live_slurm import (
+from lucid_cli.live_run import (
     ClusterOption,
     ModeOption,
     PolicyOption,
@@ -59,10 +59,11 @@ def kueue(
     Tested against recorded API objects, not on a cluster: begin with the mode observe. It proposes the
     priority of workloads that wait, and nothing else.
     """
-    from live_scheduler.live_settings import KueueSettings, read_live_settings
+    from live_scheduler.settings_file import read_live_settings
 
     chosen = read_live_settings(
         settings_file,
+        adapter="kueue",
         cluster=cluster,
         mode=mode,
         release=release,
@@ -76,10 +77,5 @@ def kueue(
         "gpu_resources": tuple(gpu_resource) if gpu_resource else None,
         "order_classes": order_classes,
     }
-    access = KueueSettings(
-        **{
-            **asdict(chosen.kueue or KueueSettings()),
-            **{name: value for name, value in given.items() if value is not None},
-        }
-    )
-    run_live(replace(chosen, kueue=access), tracking_uri)
+    own = {**chosen.adapter_settings, **{name: value for name, value in given.items() if value is not None}}
+    run_live(replace(chosen, adapter_settings=own), tracking_uri)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lucid_cli.live_slurm import ClusterOption, SettingsOption
+from lucid_cli.live_run import ClusterOption, SettingsOption
 from lucid_cli.output import JsonFlag, say, show
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def watch(cluster: ClusterOption = None, settings_file: SettingsOption = None) -
 def _found(cluster: str | None, settings_file: Path | None) -> "tuple[Path, LiveSettings]":
     """Return the state folder and the settings of a cluster: those that were used last, if any were."""
     from foundation.errors import LucidError
-    from live_scheduler.live_settings import read_live_settings
     from live_scheduler.safety.dead_mans_switch import watch_settings
+    from live_scheduler.settings_file import read_live_settings
     from live_scheduler.state_folder import state_folder
     from pipeline import settings
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from experiments.pages import publish
 from foundation.markdown import markdown_table
-from live_scheduler.live_settings import KueueSettings, LiveSettings
+from live_scheduler.kubernetes.opening import KueueSettings
+from live_scheduler.live_settings import LiveSettings
 
 _ITEM = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -37,7 +38,7 @@ def settings_table(kind: type, *, leave_out: Sequence[str] = ()) -> str:
 def tables() -> dict[str, str]:
     """Return the tables by the markers that they stand between."""
     return {
-        "settings": settings_table(LiveSettings, leave_out=("kueue",)),
+        "settings": settings_table(LiveSettings, leave_out=("adapter_settings",)),
         "kueue settings": settings_table(KueueSettings),
     }
 

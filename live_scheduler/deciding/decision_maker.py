@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
+from live_scheduler.adapter import Profiling
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.deciding.decision import Decision, QueuePlace
-from live_scheduler.deciding.live_pools import LivePools, ProfileSource, Profiling, with_profile_facts
+from live_scheduler.deciding.live_pools import LivePools, ProfileSource, with_profile_facts
 from live_scheduler.deciding.waiting_jobs import WaitingJobs
 from live_scheduler.live_settings import LiveSettings
 from simulator.actions import Action, Colocate, Preempt, Start

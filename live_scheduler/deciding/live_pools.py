@@ -7,8 +7,8 @@ taken; a node that is not available is off the offer, and what other partitions 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from math import inf
-from typing import Protocol
 
+from live_scheduler.adapter import Profiling
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from simulator.cluster import ClusterSpec
 from simulator.job_family import job_templates
@@ -21,16 +21,6 @@ from simulator.workload import Job, JobProfile
 
 # What is known of what a job needs, at its submission; None: nothing.
 ProfileSource = Callable[[LiveJob], JobProfile | None]
-
-
-class Profiling(Protocol):
-    """Who moves jobs to the profiling partition and back."""
-
-    def takes(self, job: LiveJob, cluster: ClusterState) -> bool:
-        """Whether a job may run there first."""
-
-    def limit_s(self, job_id: str) -> float:
-        """For how long a job that runs there may do so."""
 
 
 class AnyProfiling:

@@ -25,9 +25,10 @@ from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission
 from live_scheduler.hindsight.observation import Agreement, agreement
 from live_scheduler.hindsight.replayed_window import Hindsight, hindsight_from, lived_jobs, look_back
-from live_scheduler.live_settings import LiveSettings, settings_from
+from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Journal
+from live_scheduler.settings_file import settings_from
 
 logger = logging.getLogger("lucid.live")
 

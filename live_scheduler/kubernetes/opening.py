@@ -1,12 +1,42 @@
-"""Makes the adapter that settings describe."""
+"""Kubernetes with Kueue as an adapter: how it is reached and read, and opened."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
+from live_scheduler.adapters import AdapterKind, OpenedCluster
 from live_scheduler.kubernetes.access import find_access
 from live_scheduler.kubernetes.api_client import ApiClient
 from live_scheduler.kubernetes.cluster_reading import ReadingRules
 from live_scheduler.kubernetes.kueue_adapter import KueueAdapter
-from live_scheduler.live_settings import KueueSettings
+from live_scheduler.live_settings import LiveSettings
+
+
+@dataclass(frozen=True)
+class KueueSettings:
+    """How a Kubernetes cluster with Kueue is reached and read; the table `[kueue]` of the settings.
+
+    - `kubeconfig`: how to log in; empty: the pod's own service account, KUBECONFIG or ~/.kube/config.
+    - `context`: the kubeconfig's context; empty: its current one.
+    - `gpu_resources`: the resources that count as GPUs.
+    - `user_labels`: labels or annotations that name a workload's user; its namespace where none is there.
+    - `order_classes`: order workloads by the release whatever priority class they name.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
+    user_labels: tuple[str, ...] = ()
+    order_classes: bool = False
+
+
+class Kueue(AdapterKind):
+    """Proposes the priority of workloads that wait, and nothing else."""
+
+    Settings = KueueSettings
+
+    def open(self, settings: LiveSettings, folder: Path) -> OpenedCluster:
+        """Return the cluster; raises NotFoundError, BadInputError for how to log in."""
+        return OpenedCluster(open_kueue(settings.cluster, self.own_settings(settings)))
 
 
 def open_kueue(cluster: str, settings: KueueSettings) -> KueueAdapter:

@@ -22,9 +22,10 @@ from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.private_files import private_folder
 from foundation.process_lock import ProcessLock, holder
 from live_scheduler.adapter import Change, PriorityRange
+from live_scheduler.adapters import open_to_restore
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_SETTINGS, open_cluster, start_switch
+from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_SETTINGS, start_switch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
@@ -117,7 +118,7 @@ class ControlLease:
         done = Restoration()
         try:
             if self.settings.mode is not Mode.OBSERVE or len(self.touched):
-                cluster = open_cluster(self.settings, self.folder)
+                cluster = open_to_restore(self.settings, self.folder)
                 done = restore_all(self.folder, *cluster, limit_s=limit_s)
                 self.touched.reload()
         except Exception as error:  # the switch goes on where this ends

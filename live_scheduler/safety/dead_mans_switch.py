@@ -26,12 +26,13 @@ from pathlib import Path
 
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, is_held
-from live_scheduler.adapter import ClusterAdapter
-from live_scheduler.live_settings import LiveSettings, Mode, settings_from
+from live_scheduler.adapters import RestorableCluster, open_to_restore
+from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
-from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
+from live_scheduler.safety.restoring import Restoration, restore
 from live_scheduler.safety.settling import Settling, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
+from live_scheduler.settings_file import settings_from
 
 DAEMON_LOCK = "daemon.lock"  # held by the daemon as long as it lives
 WATCH_LOCK = "watch.lock"  # held by the switch
@@ -46,7 +47,6 @@ _LONGEST_PAUSE_S = 10.0
 _LOCK_LIMIT_S = 120.0
 
 Say = Callable[[str], None]
-Cluster = tuple[ClusterAdapter, HomeBringer | None]
 
 
 class Watch:
@@ -55,7 +55,7 @@ class Watch:
     def __init__(
         self,
         folder: Path,
-        open_cluster: Callable[[], Cluster],
+        open_cluster: Callable[[], RestorableCluster],
         *,
         clock: Callable[[], Moment] = Moment.now,
         say: Say = lambda _: None,
@@ -70,7 +70,7 @@ class Watch:
         self._clock = clock
         self._say = say
         self._path = folder / HEARTBEAT_FILE
-        # What the daemon told Slurm before it died may be done later still.
+        # What the daemon asked for before it died may be done later still.
         self._settling = Settling(least_s=least_s, clock=lambda: clock().monotonic_s)
         self._said_dead = self._said_watching = self._settled = False
         self._next_look_s = -math.inf
@@ -178,7 +178,7 @@ def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
                 return
             if told_to_end.wait(1.0):  # it takes that one's place when it is gone
                 return
-        watch = Watch(folder, lambda: open_cluster(settings, folder), say=say)
+        watch = Watch(folder, lambda: open_to_restore(settings, folder), say=say)
         pace_s = min(1.0, settings.dead_after_s / 10)
         pause_s, trouble = pace_s, ""
         while not told_to_end.wait(pause_s):
@@ -212,37 +212,6 @@ def start_switch(folder: Path) -> "subprocess.Popen[bytes] | None":
             stderr=stream,
             start_new_session=True,
         )
-
-
-def open_adapter(settings: LiveSettings, folder: Path) -> ClusterAdapter:
-    """Return the adapter of the cluster that the settings or this process's environment name.
-
-    Raises OSError when what the state folder holds cannot be read.
-    """
-    if settings.kueue is not None:
-        from live_scheduler.kubernetes.opening import open_kueue
-
-        return open_kueue(settings.cluster, settings.kueue)
-    from live_scheduler.slurm.adapter import SlurmAdapter
-    from live_scheduler.slurm.slurm_memory import SlurmMemory
-
-    return SlurmAdapter(
-        profiling_partition=settings.profiling_partition,
-        shared_partitions=settings.shared_partitions,
-        memory=SlurmMemory.of(folder, settings.cluster),
-    )
-
-
-def open_cluster(settings: LiveSettings, folder: Path) -> Cluster:
-    """Return the cluster that the settings or this process's environment name, and its profiling stage."""
-    adapter = open_adapter(settings, folder)
-    if not settings.profiling_partition:
-        return adapter, None
-    from live_scheduler.slurm.intents import Intents
-    from live_scheduler.slurm.profiling_stage import ProfilingStage
-
-    # Whoever only looks on now may have moved jobs before.
-    return adapter, ProfilingStage(replace(settings, mode=Mode.CONTROL), Intents(folder))
 
 
 def watch_settings(folder: Path) -> LiveSettings:

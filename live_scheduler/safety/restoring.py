@@ -11,7 +11,6 @@ Everything may be repeated at any point: what is back is not touched again.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from live_scheduler.adapter import (
     Advise,
@@ -20,6 +19,7 @@ from live_scheduler.adapter import (
     MoveTo,
     PriorityRange,
     Refusal,
+    Restorer,
     RestrictToNode,
     ReturnToDefault,
     SendHome,
@@ -30,13 +30,6 @@ from live_scheduler.safety.touched import TouchedJobs, Way
 
 # Small enough that a daemon that comes back, or a user who holds a job, is seen soon.
 BATCH = 200
-
-
-class HomeBringer(Protocol):
-    """Who has moved jobs to other partitions than their own, and knows how they come home."""
-
-    def all_home(self, cluster: ClusterState) -> list[Change]:
-        """Return what brings everybody home who can be brought home."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,7 @@ def restore(
     adapter: ClusterAdapter,
     touched: TouchedJobs,
     *,
-    stage: HomeBringer | None = None,
+    stage: Restorer | None = None,
     everything: bool = False,
     remember: bool = False,
     go_on: Callable[[], bool] = lambda: True,

@@ -9,19 +9,19 @@ from pathlib import Path
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, holder
-from live_scheduler.adapter import ClusterAdapter
+from live_scheduler.adapter import ClusterAdapter, Restorer
+from live_scheduler.adapters import open_to_restore
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
     WATCH_LOG,
     Say,
     Watch,
-    open_cluster,
     restore_lock,
     start_switch,
 )
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat, write_heartbeat
-from live_scheduler.safety.restoring import HomeBringer, Restoration, restore
+from live_scheduler.safety.restoring import Restoration, restore
 from live_scheduler.safety.settling import longest_s, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
 
@@ -66,7 +66,7 @@ def go_back(
         if beat is not None and not beat.left:
             with suppress(OSError):
                 write_heartbeat(folder / HEARTBEAT_FILE, replace(beat, left=True))
-        adapter, stage = open_cluster(settings, folder)
+        adapter, stage = open_to_restore(settings, folder)
         done = restore_all(folder, adapter, stage, limit_s=limit_s, everything=everything)
     write_back = adapter.write_backs()
     if not done.complete or write_back is None or not (done.changed or len(TouchedJobs(folder))):
@@ -119,7 +119,7 @@ def end_daemon(lock: Path) -> int | None:
 def restore_all(
     folder: Path,
     adapter: ClusterAdapter,
-    stage: HomeBringer | None = None,
+    stage: Restorer | None = None,
     *,
     limit_s: float,
     everything: bool = False,

@@ -1,6 +1,7 @@
 """The daemon over Kueue's objects, end to end: a real release orders workloads that a small Kueue admits."""
 
 from copy import deepcopy
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
-from live_scheduler.kubernetes.opening import open_kueue
-from live_scheduler.live_settings import KueueSettings, LiveSettings, Mode
+from live_scheduler.kubernetes.opening import KueueSettings, open_kueue
+from live_scheduler.live_settings import LiveSettings, Mode
 from simulator.placement import FreeGpus
 from tests.live_scheduler.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve
 from tests.live_scheduler.live_release import AWAY, keep_release
@@ -148,7 +149,7 @@ users: [{{name: lucid, user: {{tokenFile: token}}}}]
 
 def daemon_of(server: KueueServer, models: Any, folder: Path, mode: Mode = Mode.CONTROL) -> Daemon:
     reached = KueueSettings(kubeconfig=str(kubeconfig(server, folder)), user_labels=(USER_LABEL,))
-    chosen = LiveSettings("lab", mode=mode, kueue=reached)
+    chosen = LiveSettings("lab", mode=mode, adapter="kueue", adapter_settings=asdict(reached))
     keep_release(folder / "releases", models)
     client = ReleaseClient(AWAY, "champion", folder / "releases", cluster="small")
     return Daemon(open_kueue("lab", reached), client, chosen, folder, clock=lambda: server.clock_s)

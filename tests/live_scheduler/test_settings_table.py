@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from experiments.live.settings_table import settings_table, tables
-from live_scheduler.live_settings import KueueSettings, LiveSettings
+from live_scheduler.kubernetes.opening import KueueSettings
+from live_scheduler.live_settings import LiveSettings
 
 
 @pytest.mark.parametrize(

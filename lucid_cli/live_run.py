@@ -1,4 +1,4 @@
-"""`lucid live slurm`: the live scheduler of a Slurm cluster."""
+"""`lucid live run` and `lucid live slurm`: the live scheduler of a cluster, by its adapter."""
 
 import logging
 from collections.abc import Callable
@@ -33,8 +33,39 @@ ClusterOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
+    app.command()(run)
     app.command()(slurm)
+
+
+def run(
+    adapter: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The cluster's adapter; default: the one of the settings."),
+    ] = None,
+    cluster: ClusterOption = None,
+    mode: ModeOption = None,
+    settings_file: SettingsOption = None,
+    release: ReleaseOption = None,
+    policy: PolicyOption = None,
+    tracking_uri: TrackingOption = None,
+) -> None:
+    """Order the queue of a cluster with any adapter by the published release, until told to end.
+
+    An adapter's own settings are the table of its name. It changes nothing unless the mode says so.
+    """
+    from live_scheduler.settings_file import read_live_settings
+
+    chosen = read_live_settings(
+        settings_file,
+        adapter=adapter,
+        cluster=cluster,
+        mode=mode,
+        release=release,
+        policy=policy,
+        find_cluster=cluster_finder(tracking_uri),
+    )
+    run_live(chosen, tracking_uri)
 
 
 def slurm(
@@ -52,11 +83,12 @@ def slurm(
 
     It changes nothing unless the mode says so, and nothing at all without a release.
     """
-    from live_scheduler.live_settings import read_live_settings
+    from live_scheduler.settings_file import read_live_settings
 
     run_live(
         read_live_settings(
             settings_file,
+            adapter="slurm",
             cluster=cluster,
             mode=mode,
             release=release,
@@ -84,8 +116,8 @@ def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
 
 def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     """Run the live scheduler of the cluster that the settings describe until told to end."""
+    from live_scheduler.adapters import open_cluster
     from live_scheduler.assembly import assemble, open_releases, run_until_told
-    from live_scheduler.safety.dead_mans_switch import open_adapter
     from live_scheduler.state_folder import state_folder
     from lucid_cli.output import say
     from pipeline import settings
@@ -95,11 +127,11 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     for handler in logging.getLogger().handlers:
         handler.setLevel(min(handler.level, logging.INFO))
     folder = state_folder(settings.state_dir(), chosen.cluster)
-    adapter = open_adapter(chosen, folder)
+    opened = open_cluster(chosen, folder)
     client = open_releases(tracking_uri or settings.server_uri(), chosen, folder)
     say(f"Live scheduler of {chosen.cluster}, mode {chosen.mode}; state in {folder}.")
     try:
         needs = known_needs(settings.lake_uri(), chosen.cluster, client) if chosen.shared_partitions else None
-        run_until_told(assemble(adapter, client, chosen, folder, profile_of=needs))
+        run_until_told(assemble(opened, client, chosen, folder, profile_of=needs))
     finally:
         client.close()

@@ -1,0 +1,110 @@
+"""The adapters by name: each is an entry point of the group `lucid.adapters`, ours among them.
+
+The entry point's name is what the setting `adapter` says, and the name of the table with the adapter's own
+settings; its value is a subclass of `AdapterKind`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from foundation.errors import BadInputError, UnknownNameError
+from live_scheduler.adapter import ClusterAdapter, Profiling, Restorer, Stage
+from live_scheduler.live_settings import LiveSettings, checked_values
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINT_GROUP = "lucid.adapters"
+
+RestorableCluster = tuple[ClusterAdapter, Restorer | None]
+
+
+@dataclass(frozen=True)
+class OpenedCluster:
+    """What the daemon works with: an adapter, and what it adds to each pass.
+
+    `profiling` says which jobs may run on the profiling partition first (None: any that may be requeued).
+    """
+
+    adapter: ClusterAdapter
+    stages: Sequence[Stage] = ()
+    profiling: Profiling | None = None
+
+
+class AdapterKind(ABC):
+    """How clusters of one kind are opened.
+
+    `Settings` is the frozen dataclass of its own settings (None: it has none). `moves_jobs`: it can move jobs
+    to a profiling partition, and let them share GPUs.
+    """
+
+    Settings: ClassVar[type | None] = None
+    moves_jobs: ClassVar[bool] = False
+
+    @abstractmethod
+    def open(self, settings: LiveSettings, folder: Path) -> OpenedCluster:
+        """Return the cluster that the settings or this process's environment name; it is not asked yet.
+
+        `folder` holds what is remembered of it. Raises NotFoundError and BadInputError for how it is reached,
+        OSError for the folder.
+        """
+
+    def open_to_restore(self, settings: LiveSettings, folder: Path) -> RestorableCluster:
+        """Return the cluster for giving everything back, and what returns moved jobs; raises as `open`."""
+        return self.open(settings, folder).adapter, None
+
+    def own_settings(self, settings: LiveSettings) -> Any:
+        """Return its own settings, a `Settings`; raises BadInputError, UnknownNameError."""
+        if self.Settings is None:
+            return None
+        return self.Settings(**checked_values(self.Settings, settings.adapter_settings))
+
+    def check(self, settings: LiveSettings) -> None:
+        """Refuse settings that it cannot follow; raises BadInputError, UnknownNameError."""
+        if self.Settings is None and settings.adapter_settings:
+            raise BadInputError(f"The adapter {settings.adapter!r} has no settings of its own.")
+        self.own_settings(settings)
+        if not self.moves_jobs and (settings.profiling_partition or settings.shared_partitions):
+            raise BadInputError(
+                f"The adapter {settings.adapter!r} neither moves jobs nor lets them share GPUs.",
+                remedy="Leave profiling_partition and shared_partitions out.",
+            )
+
+
+@cache
+def _installed() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points  # the dead man's switch that only looks stays small
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def adapter_names() -> list[str]:
+    """Return the names of the adapters that are installed."""
+    return sorted(_installed())
+
+
+def adapter_kind(name: str) -> AdapterKind:
+    """Return an adapter's kind; raises UnknownNameError with the alternatives, BadInputError for no kind."""
+    if name not in _installed():
+        raise UnknownNameError("adapter", name, adapter_names())
+    kind = _installed()[name].load()
+    if not (isinstance(kind, type) and issubclass(kind, AdapterKind)):
+        raise BadInputError(
+            f"The adapter {name!r} is {kind!r}.",
+            remedy="Its entry point must name a subclass of live_scheduler.adapters.AdapterKind.",
+        )
+    return kind()
+
+
+def open_cluster(settings: LiveSettings, folder: Path) -> OpenedCluster:
+    """Return the cluster of the settings for a daemon; raises as `adapter_kind` and `AdapterKind.open`."""
+    return adapter_kind(settings.adapter).open(settings, folder)
+
+
+def open_to_restore(settings: LiveSettings, folder: Path) -> RestorableCluster:
+    """Return the cluster of the settings for giving everything back; raises as `open_cluster`."""
+    return adapter_kind(settings.adapter).open_to_restore(settings, folder)

@@ -1,0 +1,74 @@
+"""Reads the live scheduler's settings: a TOML file, or what `dataclasses.asdict` made of settings.
+
+A table with an adapter's name names the adapter, and holds the adapter's own settings.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.regular_files import read_regular
+from live_scheduler.adapters import adapter_kind, adapter_names
+from live_scheduler.live_settings import LiveSettings, checked_values
+
+
+def read_live_settings(
+    path: Path | None, *, find_cluster: Callable[[str], str] | None = None, **given: Any
+) -> LiveSettings:
+    """Return the settings of a TOML file with `given` ones (those that are not None) in their place.
+
+    `find_cluster` names the cluster that follows an alias, where neither does.
+
+    Raises NotFoundError without the file, BadInputError for a value, UnknownNameError for a name.
+    """
+    document: dict[str, Any] = {}
+    if path is not None:
+        try:
+            document = tomllib.loads(read_regular(path).decode("utf-8"))
+        except FileNotFoundError:
+            raise NotFoundError(f"There are no settings {path}.") from None
+        except (OSError, ValueError) as error:
+            raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
+    document |= {key: value for key, value in given.items() if value is not None}
+    if find_cluster is not None and "cluster" not in document:
+        document["cluster"] = find_cluster(str(document.get("release", LiveSettings.release)))
+    settings = settings_from(document)
+    adapter_kind(settings.adapter).check(settings)
+    return settings
+
+
+def settings_from(document: Mapping[str, Any]) -> LiveSettings:
+    """Return settings by name; raises BadInputError, UnknownNameError. The adapter's own are not checked."""
+    values = checked_values(LiveSettings, _with_adapter(document))
+    if "cluster" not in values:
+        raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')
+    return LiveSettings(**values)
+
+
+def _with_adapter(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document with an adapter's table as `adapter` and `adapter_settings`."""
+    own = [field.name for field in fields(LiveSettings)]
+    tables = {name: value for name, value in document.items() if name not in own}
+    if not tables:
+        return document
+    names = adapter_names()
+    for name, table in tables.items():
+        if name not in names:
+            raise UnknownNameError("setting of the live scheduler:", name, [*own, *names])
+        if not isinstance(table, Mapping | None):
+            raise BadInputError(f"{name} is {table!r}.", remedy="Give a table.")
+    # Settings that an earlier version left for the dead man's switch say null where there is no table.
+    tables = {name: table for name, table in tables.items() if table is not None}
+    rest = {name: value for name, value in document.items() if name in own}
+    if not tables:
+        return rest
+    adapter = rest.get("adapter") or next(iter(tables))
+    if tables.keys() != {adapter}:
+        raise BadInputError(
+            f"The adapter is {adapter!r}, and there are settings for {', '.join(map(repr, tables))}.",
+            remedy="Keep the table of one adapter.",
+        )
+    return {**rest, "adapter": adapter, "adapter_settings": tables[adapter]}
