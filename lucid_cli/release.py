@@ -1,11 +1,11 @@
 """`lucid release`: build, prove, publish, roll back."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foundation.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from lucid_cli.options import (
     AsOfOption,
     HoldOutOption,
@@ -25,6 +25,9 @@ from lucid_cli.output import (
     show,
 )
 from lucid_models.releases.manifest import DEFAULT_POLICY
+
+if TYPE_CHECKING:
+    from pipeline.validation.release_validation import Validation
 
 app = typer.Typer(
     help="A release pins the three models and the settings that were proven together.", no_args_is_help=True
@@ -260,9 +263,28 @@ def validate(
         word = "study" if verdict.study else "verdict"
         print_facts({"approved": verdict.approved, word: verdict.sentence, "MLflow": validation.mlflow_path})
 
-    show(verdict.to_dict() | {"mlflow_path": validation.mlflow_path}, as_json=as_json, people=people)
+    document = _judged(tracking, judged, validation) if as_json else None
+    show(document, as_json=as_json, people=people)
     if not verdict.approved:
         raise typer.Exit(EXIT_REFUSED)
+
+
+def _judged(tracking_uri: str, cluster: str, validation: "Validation") -> dict[str, Any]:
+    """The release that was judged, as `lucid release show` says it, and beside it what was decided.
+
+    They differ for a study, which leaves the release's verdict as it was.
+    """
+    from lucid_models.releases.lifecycle import show_release
+    from lucid_models.releases.manifest import release_name
+
+    decided, version = validation.verdict.to_dict(), int(validation.verdict.subject["release"])
+    release: dict[str, Any]
+    try:
+        release = plain(show_release(tracking_uri=tracking_uri, cluster=cluster, version=version))
+    except ReleaseRefusedError:  # its manifest cannot be trusted, and it was refused for that
+        unread = {"alias": None, "models": {}, "settings": {}, "verdict": decided}
+        release = {"name": release_name(cluster), "version": version, "cluster": cluster, **unread}
+    return decided | release | {"mlflow_path": validation.mlflow_path}
 
 
 @app.command()

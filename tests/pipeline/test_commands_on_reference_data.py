@@ -8,7 +8,6 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -18,14 +17,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import MlflowServer
+from tests.pipeline.shell import Shell
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 pytestmark = [
     pytest.mark.reference,
     pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the public data"),
 ]
-LUCID = Path(sys.executable).with_name("lucid")
-DEADLINE_S = 300
 ROOT = Path(DATA or "")
 PHILLY = ROOT / "data" / "philly"
 VENUS = ROOT / "data" / "venus"
@@ -186,49 +184,38 @@ COMMANDS = {
 }  # fmt: skip
 
 
-class Shell:
-    """Runs `lucid` in one folder and remembers what it said."""
+class Script:
+    """Runs the commands in one folder, each once."""
 
-    def __init__(self, folder: Path, tracking_uri: str) -> None:
-        self.folder = folder
-        self.environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("LUCID_")
-        } | {
-            "LUCID_REFERENCE_DATA": str(ROOT),
-            "LUCID_TRACKING_URI": tracking_uri,
-            "LUCID_STATE_DIR": str(folder / "state"),
-        }
-        self.said: dict[str, subprocess.CompletedProcess[str]] = {}
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.done: dict[str, subprocess.CompletedProcess[str]] = {}
 
     def run(self, name: str) -> subprocess.CompletedProcess[str]:
         """Run a command once, after those that it needs."""
-        if name not in self.said:
+        if name not in self.done:
             command = COMMANDS[name]
             for before in command.needs:
-                assert self.run(before).returncode in COMMANDS[before].code, self.said[before].stderr
-            self.said[name] = subprocess.run(
-                [LUCID, *map(str, command.words), "--json"],
-                cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=DEADLINE_S,
-                check=False,
-            )  # fmt: skip
-        return self.said[name]
+                assert self.run(before).returncode in COMMANDS[before].code, self.done[before].stderr
+            self.done[name] = self.shell.run(*command.words, "--json")
+        return self.done[name]
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory, own_mlflow_server: MlflowServer) -> Shell:
+def script(tmp_path_factory: pytest.TempPathFactory, own_mlflow_server: MlflowServer) -> Script:
     folder = tmp_path_factory.mktemp("shell")
     with gzip.open(SWF_LOG, "rt", encoding="latin-1") as log:
         (folder / CUT_LOG).write_text("".join(islice(log, CUT_LINES)))
-    return Shell(folder, own_mlflow_server.uri)
+    return Script(Shell(folder, own_mlflow_server.uri, LUCID_REFERENCE_DATA=str(ROOT)))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_what_the_contract_promises(shell: Shell, name: str) -> None:
+def test_a_command_says_what_the_contract_promises(script: Script, name: str) -> None:
     command = COMMANDS[name]
-    said = shell.run(name)
+    said = script.run(name)
     assert said.returncode in command.code, said.stderr
     document = json.loads(said.stdout)  # one document, and nothing else
     rows = document[command.rows] if command.rows else document
     for row in rows if command.rows is not None else [document]:
         assert set(command.fields.split()) <= set(row), name
-    assert command.check(document, shell.folder)
+    assert command.check(document, script.shell.folder)
