@@ -7,12 +7,12 @@ believe the marks in it; without it they are words like any others.
 """
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, NotFoundError
+from foundation.regular_files import read_regular
+from foundation.replaced_files import create_file
 
 MARK_KEY_FILE = "mark.key"
 FORMAT = 1
@@ -23,8 +23,7 @@ _LEAST_SECRET_BYTES = 16
 def read_mark_key(path: Path) -> MarkKey:
     """Return the key of a file. Raises NotFoundError without it, BadInputError when it holds none."""
     try:
-        with path.open("rb") as stream:
-            document = json.loads(stream.read(_MOST_BYTES))
+        document = json.loads(read_regular(path, _MOST_BYTES))
     except FileNotFoundError:
         raise NotFoundError(f"There is no key {path}.", remedy="The live scheduler makes it.") from None
     except OSError as error:
@@ -55,15 +54,6 @@ def make_mark_key(path: Path, cluster: str) -> MarkKey:
     if path.exists():
         return read_mark_key(path)
     key = MarkKey.fresh(cluster)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump({"format": FORMAT, "cluster": cluster, "secret": key.secret.hex()}, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        with suppress(FileExistsError):  # another process was quicker: its key counts
-            os.link(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    # Where another process was first, its key counts.
+    create_file(path, json.dumps({"format": FORMAT, "cluster": cluster, "secret": key.secret.hex()}))
     return read_mark_key(path)

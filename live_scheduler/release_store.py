@@ -12,7 +12,6 @@ and named no cluster: such a release is not used.
 
 import contextlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from foundation.errors import ReleaseRefusedError
 from foundation.leftovers import held, sweep
 from foundation.private_files import private_folder
 from foundation.regular_files import read_regular
+from foundation.replaced_files import replace_file, sync_folder, write_durably
 from live_scheduler.release import LiveRelease
 from live_scheduler.verified_release import verify_release
 from lucid_models.releases.approval import APPROVED, VerdictTags, identify
@@ -53,14 +53,14 @@ class ReleaseStore:
             try:
                 with held(scratch):
                     for file, payload in files.items():
-                        _write_synced(scratch / file, payload)
-                    _sync_folder(scratch)
+                        write_durably(scratch / file, payload)
+                    sync_folder(scratch)
                     if target.exists():
                         # A damaged copy from before; a rename cannot replace a folder that is not empty.
                         target.rename(scratch / "damaged")
                         shutil.rmtree(scratch / "damaged", ignore_errors=True)
                     scratch.rename(target)
-                _sync_folder(releases)
+                sync_folder(releases)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
         pointer = {
@@ -119,16 +119,7 @@ class ReleaseStore:
 
     def _replace(self, path: Path, document: Mapping[str, Any]) -> None:
         payload = (json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
-        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        try:
-            with held(Path(scratch)):
-                _write_synced(Path(scratch), payload)
-                Path(scratch).replace(path)
-            _sync_folder(path.parent)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
+        replace_file(path, payload, durable=True)
 
 
 def _pointer_file(alias: str) -> str:
@@ -179,18 +170,3 @@ def _read(path: Path, most: int) -> bytes:
     if len(payload) > most:
         raise ReleaseRefusedError(f"{path} holds more than the {most} bytes that it may.")
     return payload
-
-
-def _write_synced(path: Path, payload: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(payload)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,7 +8,6 @@ behind, which starts a dead process again; `down` ends all of it within seconds.
 import argparse
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import socket
@@ -27,6 +26,7 @@ from foundation.bounded_http import BoundedClient
 from foundation.environment import read_switch
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.private_files import PRIVATE_UMASK, private_database, private_folder
+from foundation.process_lock import ProcessLock
 from foundation.screen_text import on_screen
 from foundation.storage import sweep_unfinished
 from local_stack.airflow_client import HEALTH_LIMITS, AirflowClient
@@ -331,13 +331,11 @@ def _end_leftovers(config: StackConfig) -> bool:
 def _only_one(config: StackConfig) -> Iterator[None]:
     """Let one `up` at a time work on a folder."""
     private_folder(config.run_dir)
-    with (config.run_dir / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+    with ProcessLock(config.run_dir / "lock") as lock:
+        if not lock.acquire():
             raise BadInputError(
                 f"Another `up` is starting the stack in {config.state_dir}.", remedy="Wait for it."
-            ) from None
+            )
         yield
 
 

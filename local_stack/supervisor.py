@@ -27,6 +27,7 @@ from typing import Any
 import psutil
 
 from foundation.private_files import private_folder
+from foundation.replaced_files import replace_file
 
 PROCESSES_FILE = "processes.json"
 SUPERVISOR_FILE = "supervisor.json"
@@ -80,13 +81,9 @@ def _listens(port: int) -> bool:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, all of it or nothing."""
+    """Write a file that only its owner can read, all of it or nothing, and its folder."""
     private_folder(path.parent, tighten=False)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    partial.replace(path)
+    replace_file(path, text)
 
 
 def read_json(path: Path) -> Any:

@@ -4,7 +4,6 @@ A session goes on from its table and ends when nothing is left or its budget is 
 profiles of both configurations, so those are measured first; pairs are ranked anew after every batch.
 """
 
-import fcntl
 import json
 import signal
 import time
@@ -19,6 +18,7 @@ import pandas as pd
 import pyarrow.fs as pafs
 
 from foundation.errors import BadInputError
+from foundation.process_lock import ProcessLock
 from foundation.progress import Progress, silent
 from foundation.storage import locate
 from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks
@@ -327,14 +327,12 @@ def only_writer(table_uri: str) -> Iterator[None]:
         return
     table = Path(path)
     table.parent.mkdir(parents=True, exist_ok=True)
-    with (table.parent / f".{table.name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with ProcessLock(table.parent / f".{table.name}.lock", 0o666) as lock:
+        if not lock.acquire():
             raise BadInputError(
                 f"Another process is measuring into {table_uri}.",
                 remedy="Wait for it, or name another table with --out.",
-            ) from None
+            )
         yield
 
 

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from foundation.errors import LucidError
+from foundation.replaced_files import replace_file
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy
@@ -182,12 +183,7 @@ def main() -> int:
         start_s=request["start_s"],
         end_s=request["end_s"],
     )
-    fresh = state_dir / f".{HINDSIGHT_FILE}.{os.getpid()}"
-    try:
-        fresh.write_text(json.dumps(asdict(found), allow_nan=False) + "\n", encoding="utf-8")
-        fresh.replace(state_dir / HINDSIGHT_FILE)
-    finally:
-        fresh.unlink(missing_ok=True)
+    replace_file(state_dir / HINDSIGHT_FILE, json.dumps(asdict(found), allow_nan=False) + "\n")
     return 0
 
 

@@ -9,7 +9,6 @@ One JSON object a line. A line that was cut off by a crash is left out when the 
 
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import BadInputError
+from foundation.replaced_files import replace_file
 from live_scheduler.append_only import append_lines
 
 # Releases are trained weekly at the most seldom; a rollback goes back by a few of them.
@@ -112,12 +112,6 @@ class Journal:
                 return False
         except FileNotFoundError:
             return False
-        fresh = self.path.with_suffix(".new")
-        with fresh.open("w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)
-            for event in self.read(now_s - KEEP_S):
-                file.write(event.to_line() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path)
+        kept = (event.to_line() + "\n" for event in self.read(now_s - KEEP_S))
+        replace_file(self.path, kept, durable=True)
         return True

@@ -21,6 +21,7 @@ from pathlib import Path
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.private_files import private_folder
 from foundation.process_lock import ProcessLock, holder
+from foundation.replaced_files import replace_file
 from live_scheduler.adapter import Change, PriorityRange
 from live_scheduler.adapters import open_to_restore
 from live_scheduler.cluster_state import ClusterState
@@ -153,9 +154,7 @@ class ControlLease:
 
     def _leave_settings(self) -> None:
         path = self.folder / WATCH_SETTINGS
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        scratch.write_text(json.dumps(asdict(self.settings)), encoding="utf-8")
-        scratch.replace(path)
+        replace_file(path, json.dumps(asdict(self.settings)))
 
     def _arm(self) -> None:
         if self._watch is not None and self._watch.poll() is None:

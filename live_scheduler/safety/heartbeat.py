@@ -10,10 +10,11 @@ job_submit.lua, another machine, after a reboot) takes a beat from the future fo
 import contextlib
 import json
 import math
-import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from foundation.replaced_files import replace_file
 
 HEARTBEAT_FILE = "heartbeat.json"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -73,17 +74,7 @@ def boot_id() -> str:
 
 def write_heartbeat(path: Path, beat: Heartbeat) -> None:
     """Replace the file in one step; raises OSError. It is readable by all, since it says nothing secret."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with scratch.open("w", encoding="utf-8") as stream:
-            os.fchmod(stream.fileno(), 0o644)
-            json.dump(asdict(beat), stream)
-            stream.write("\n")
-        scratch.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            scratch.unlink()
-        raise
+    replace_file(path, json.dumps(asdict(beat)) + "\n", mode=0o644)
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:

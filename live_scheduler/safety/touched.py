@@ -11,13 +11,13 @@ appended to; a line that was cut off is left out.
 """
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from foundation.replaced_files import replace_file
 from live_scheduler.adapter import Advise, Change, PriorityRange, RestrictToNode, ReturnToDefault, StartAfter
 from live_scheduler.append_only import append_lines
 from live_scheduler.cluster_state import ClusterState
@@ -146,16 +146,7 @@ class TouchedJobs:
         if self._lines < 2 * len(alive) + _MOST_STALE_LINES:
             return
         kept = {job_id: touch for job_id, touch in self._jobs.items() if job_id in alive}
-        scratch = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            with scratch.open("w", encoding="utf-8") as stream:
-                os.fchmod(stream.fileno(), 0o600)
-                stream.writelines(_line(job_id, touch) + "\n" for job_id, touch in kept.items())
-            scratch.replace(self.path)
-        except OSError:
-            with suppress(OSError):
-                scratch.unlink()
-            raise
+        replace_file(self.path, (_line(job_id, touch) + "\n" for job_id, touch in kept.items()))
         self.reload()
 
     def _look_again(self) -> None:

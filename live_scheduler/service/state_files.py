@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import psutil
 
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from foundation.private_files import private_folder
+from foundation.replaced_files import create_file, replace_file
 
 TOKEN_FILE = "token"  # noqa: S105  (a file's name)
 ENDPOINT_FILE = "endpoint.json"
@@ -35,18 +35,8 @@ def token_of(state_dir: Path) -> str:
     """
     path = state_dir / TOKEN_FILE
     private_folder(state_dir, tighten=False)
-    fresh = path.with_name(f".{TOKEN_FILE}-{os.getpid()}-{secrets.token_hex(4)}")
     if not path.exists():
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(secrets.token_urlsafe(32) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):  # whoever is first; no other process ever reads half a token
-                os.link(fresh, path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        create_file(path, secrets.token_urlsafe(32) + "\n")
     if path.stat().st_mode & 0o077:
         raise BadInputError(
             f"Others may read the token {path}.",
@@ -82,11 +72,7 @@ def write_endpoint(state_dir: Path, *, cluster: str, http: str | None, grpc: str
     endpoint = Endpoint(cluster, os.getpid(), _started_after_boot_s(os.getpid()), http, grpc)
     path = state_dir / ENDPOINT_FILE
     private_folder(state_dir, tighten=False)
-    fresh = path.with_name(f".{ENDPOINT_FILE}-{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(asdict(endpoint), file)
-    fresh.replace(path)
+    replace_file(path, json.dumps(asdict(endpoint)))
     return path
 
 

@@ -11,12 +11,12 @@ Append-only, and on the disk before `note` returns; a line that was cut off is l
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from foundation.replaced_files import replace_file
 from live_scheduler.append_only import append_lines
 
 INTENTS_FILE = "intents.jsonl"
@@ -99,13 +99,7 @@ class Intents:
         self._lines += len(lines)
 
     def _rewrite(self) -> None:
-        fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with fresh.open("w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.writelines(f"{intent.to_line()}\n" for intent in self._open.values())
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path)
+        replace_file(self.path, (f"{intent.to_line()}\n" for intent in self._open.values()), durable=True)
         self._lines = len(self._open)
 
     def _take(self, line: str) -> None:

@@ -9,12 +9,12 @@ is told. A line that was cut off is left out; a job's last line counts.
 """
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from foundation.replaced_files import replace_file
 from live_scheduler.append_only import append_lines
 
 OVERWRITTEN_FILE = "overwritten.jsonl"
@@ -84,16 +84,7 @@ class Overwritten:
                 self._rewrite(self._path)
 
     def _rewrite(self, path: Path) -> None:
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with scratch.open("w", encoding="utf-8") as stream:
-                os.fchmod(stream.fileno(), 0o600)
-                stream.writelines(_line(*each) + "\n" for each in self._jobs.items())
-                stream.flush()
-                os.fsync(stream.fileno())
-            scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)
+        replace_file(path, (_line(*each) + "\n" for each in self._jobs.items()), durable=True)
         self._lines, self._size = len(self._jobs), path.stat().st_size
 
     def _take(self, job_id: str, before: Before) -> None:

@@ -7,7 +7,6 @@ for a retraining, the request.
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.progress import Progress, silent
+from foundation.replaced_files import replace_file
 from lucid_models.registry import FoundRun, Registry
 from pipeline.monitoring.live import LiveHealth
 from pipeline.monitoring.monitor import load_watched_release, monitor_release
@@ -229,9 +229,7 @@ def _write_index(pages_dir: Path) -> None:
                     "decision": document["decision"],
                 }
             )
-    scratch = pages_dir / f".{PAGE_FILE}.{os.getpid()}"
-    scratch.write_text(index_page(clusters), encoding="utf-8")
-    scratch.replace(pages_dir / PAGE_FILE)
+    replace_file(pages_dir / PAGE_FILE, index_page(clusters))
 
 
 def write_monitor_report(

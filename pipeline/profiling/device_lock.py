@@ -1,14 +1,13 @@
 """One measurement at a time on a device: tasks of a machine wait for each other."""
 
-import fcntl
 import hashlib
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from foundation.process_lock import ProcessLock, acquire_within
 from foundation.progress import Progress, silent
 
 
@@ -20,17 +19,8 @@ def only_user_of(device: str, progress: Progress = silent) -> Iterator[None]:
     """
     name = hashlib.sha256(device.encode()).hexdigest()[:12]
     place = Path(tempfile.gettempdir()) / f"lucid-device-{os.getuid()}-{name}.lock"
-    handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        waited = 0
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                progress(waited, None, f"waiting for device {device}")
-                waited += 1
-                time.sleep(1.0)
+    with ProcessLock(place) as lock:
+        acquire_within(
+            lock, None, lambda waited_s: progress(int(waited_s), None, f"waiting for device {device}")
+        )
         yield
-    finally:
-        os.close(handle)

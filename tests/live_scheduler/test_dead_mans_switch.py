@@ -256,7 +256,7 @@ def test_a_full_disk_does_not_keep_it_from_returning_or_make_it_repeat(
         raise OSError(28, "No space left on device")
 
     stage.clocks.pass_by(61.0)
-    monkeypatch.setattr("live_scheduler.safety.touched.os.write", full)
+    monkeypatch.setattr("os.write", full)
     monkeypatch.setattr("live_scheduler.safety.dead_mans_switch.write_heartbeat", full)
     stage.look_until_well()
     assert stage.cluster.order() == stage.ids
@@ -349,7 +349,7 @@ def test_where_no_word_can_be_left_nothing_may_be_changed(
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("live_scheduler.safety.touched.os.write", full)
+    monkeypatch.setattr("os.write", full)
     with pytest.raises(ServiceUnavailableError, match="No space left on device; nothing is changed"):
         lease.before([SetPriority(job_id, 20_000)], cluster.read(), cluster.priorities)
     monkeypatch.setattr("live_scheduler.safety.control_lease.write_heartbeat", full)
