@@ -114,7 +114,7 @@ def _monotone_table(jobs: pd.DataFrame, data: Path | None) -> str:
         logs.append(("NASA iPSC", table, NASA_TRAIN_DAYS))
     rows = []
     for name, table, train_days in logs:
-        measured = {row["model"]: row for row in evaluate_duration(table, train_days, rivals=False)}
+        measured = {row["model"]: row for row in evaluate_duration(table, train_days)}
         for label, model in (("free", "ebm_unconstrained"), ("rising with GPUs", "ebm")):
             row = measured[model]
             rows.append(

@@ -231,7 +231,7 @@ def _throughput_metrics(
 ) -> tuple[Metrics, dict[str, Metrics]]:
     table, tail_days = data.table, max(1, round(data.tail_days))
     rows = evaluate_throughput(
-        table, test_days=tail_days, leads=(f"g{settings.lead_bins}",), rivals=False, settings=settings
+        table, test_days=tail_days, leads=(f"g{settings.lead_bins}",), settings=settings
     )
     metrics: Metrics = {}
     baselines: dict[str, Metrics] = {}
@@ -256,7 +256,6 @@ def _duration_metrics(
     rows = evaluate_duration(
         data.table[known & (ended <= data.until)],
         train_days,
-        rivals=False,
         settings=settings,
         progress=progress,
     )

@@ -76,6 +76,7 @@ def throughput(
 ) -> None:
     """Forecast job submissions and GPU demand over the last four weeks of a throughput table."""
     from experiments.model_quality.inputs import published_for, read_throughput
+    from experiments.model_quality.throughput_rivals import throughput_rivals
     from lucid_models.evaluation.throughput import LEADS, compare_throughput
 
     with progress_reporter() as progress:
@@ -85,14 +86,16 @@ def throughput(
         found = compare_throughput(
             table,
             test_days=test_days,
-            published=published_for(table, test_days, source=source, given=published),
             leads=tuple(lead or LEADS),
-            rivals=rivals,
+            rivals=throughput_rivals(
+                trained=rivals,
+                published=published_for(table, test_days, source=source, given=published),
+            ),
             progress=progress,
         )
     drawn: list[Path] = []
     if out is not None:
-        from lucid_models.evaluation.plots import draw_throughput
+        from experiments.model_quality.plots import draw_throughput
 
         drawn = draw_throughput(found, out)
     _present({"rows": found.rows}, f"Throughput forecasts on {source}", _THROUGHPUT_COLUMNS, drawn, as_json)
@@ -110,15 +113,18 @@ def duration(
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate run times of the jobs submitted after the training days."""
+    from experiments.model_quality.duration_rivals import add_duration_rivals
     from experiments.model_quality.inputs import read_jobs
     from lucid_models.evaluation.duration import compare_durations
 
     with progress_reporter() as progress:
         jobs = read_jobs(source, source_format, cluster=cluster, time_zone=time_zone, progress=progress)
-        found = compare_durations(jobs, train_days, rivals=rivals, progress=progress)
+        found = compare_durations(
+            jobs, train_days, rivals=add_duration_rivals if rivals else None, progress=progress
+        )
     drawn: list[Path] = []
     if out is not None:
-        from lucid_models.evaluation.plots import draw_durations
+        from experiments.model_quality.plots import draw_durations
 
         drawn = draw_durations(found, out)
     document = {"rows": found.rows, "by_group": found.by_group, "train_jobs": found.train_jobs}
@@ -134,8 +140,9 @@ def packing(
     as_json: JsonFlag = False,
 ) -> None:
     """Classify configurations and judge which pairs may share a GPU; without files, on the simulated GPU."""
+    from experiments.model_quality.packing_rivals import CONTENDERS
     from lucid_models.evaluation.packing import evaluate_packing
-    from lucid_models.evaluation.packing_rivals import NAIVE, OURS
+    from lucid_models.evaluation.packing_contenders import NAIVE, OURS
     from pipeline.profiling.profile_store import read_profiles_or_measure
 
     profiles = read_profiles_or_measure(
@@ -145,7 +152,11 @@ def packing(
     )
     with progress_reporter() as progress:
         rows = evaluate_packing(
-            profiles.solo, profiles.pairs, models=None if rivals else (OURS, *NAIVE), progress=progress
+            profiles.solo,
+            profiles.pairs,
+            models=None if rivals else (OURS, *NAIVE),
+            contenders=CONTENDERS,
+            progress=progress,
         )
     where = "the simulated GPU" if pairs is None else pairs.name
     _present({"rows": rows}, f"Packing rules on {where}", _PACKING_COLUMNS, [], as_json)
@@ -160,11 +171,17 @@ def utilisation(
 ) -> None:
     """Predict what jobs ask of a GPU from their graphs, each model by what the others teach."""
     from experiments.model_quality.utilisation import solo_profiles
-    from lucid_models.evaluation.utilisation import NAIVE, OURS, evaluate_utilisation
+    from experiments.model_quality.utilisation_rivals import NAIVE, all_contenders
+    from lucid_models.evaluation.utilisation import OURS, evaluate_utilisation
 
     solo, where = solo_profiles(None if singles is None else existing_file(singles, "--singles"), seed)
     with progress_reporter() as progress:
-        rows = evaluate_utilisation(solo, models=None if rivals else (OURS, *NAIVE), progress=progress)
+        rows = evaluate_utilisation(
+            solo,
+            models=None if rivals else (OURS, *NAIVE),
+            contenders=all_contenders,
+            progress=progress,
+        )
     _present({"rows": rows}, f"Predictions from graphs on {where}", _UTILISATION_COLUMNS, [], as_json)
 
 

@@ -9,9 +9,10 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.job_table import to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.throughput import DAY_S, derive_throughput
+from experiments.model_quality.throughput_rivals import PublishedForecasts, read_published
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.throughput import PublishedForecasts, read_published, read_throughput_csv
+from lucid_models.evaluation.throughput import read_throughput_csv
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.stretches import newest_stretch
 

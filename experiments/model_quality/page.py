@@ -13,6 +13,9 @@ from typing import Any
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.synthetic.generator import synthesize
+from experiments.model_quality.duration_rivals import add_duration_rivals
+from experiments.model_quality.packing_rivals import CONTENDERS
+from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from experiments.model_quality.utilisation import UtilisationQuality, measure_utilisation
 from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
@@ -23,7 +26,6 @@ from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import (
     ThroughputComparison,
     compare_throughput,
-    read_published,
     read_throughput_csv,
 )
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
@@ -88,22 +90,33 @@ def measure(data: Path, *, out_dir: Path | None = None, progress: Progress = sil
     began = time.process_time()
     table = read_throughput_csv(data / THROUGHPUT)
     throughput = compare_throughput(
-        table, test_days=TEST_DAYS, published=read_published(data / PUBLISHED), progress=progress
+        table,
+        test_days=TEST_DAYS,
+        rivals=throughput_rivals(published=read_published(data / PUBLISHED)),
+        progress=progress,
     )
     others = tuple(lead for lead in LEADS if lead not in {row["lead"] for row in throughput.rows})
-    by_lead = compare_throughput(table, test_days=TEST_DAYS, leads=others, rivals=False, progress=progress)
+    by_lead = compare_throughput(table, test_days=TEST_DAYS, leads=others, progress=progress)
     jobs, _ = read_jobs_file(str(data / DURATION), "swf")
-    duration = compare_durations(jobs, TRAIN_DAYS, progress=partial(_of, progress, "NASA iPSC"))
+    duration = compare_durations(
+        jobs, TRAIN_DAYS, rivals=add_duration_rivals, progress=partial(_of, progress, "NASA iPSC")
+    )
     made = synthesize(SYNTHETIC_LIKE, SYNTHETIC_DAYS, SYNTHETIC_SEED)
     synthetic = compare_durations(
-        made.jobs, SYNTHETIC_TRAIN_DAYS, progress=partial(_of, progress, "synthetic")
+        made.jobs,
+        SYNTHETIC_TRAIN_DAYS,
+        rivals=add_duration_rivals,
+        progress=partial(_of, progress, "synthetic"),
     )
     packing = evaluate_packing(
-        read_solo_profiles(data / SINGLES), read_pair_profiles(data / PAIRS), progress=progress
+        read_solo_profiles(data / SINGLES),
+        read_pair_profiles(data / PAIRS),
+        contenders=CONTENDERS,
+        progress=progress,
     )
     utilisation = measure_utilisation(data, partial(_of, progress, "graphs"))
     if out_dir is not None:
-        from lucid_models.evaluation.plots import draw_durations, draw_error_by_lead, draw_throughput
+        from experiments.model_quality.plots import draw_durations, draw_error_by_lead, draw_throughput
 
         draw_throughput(throughput, out_dir)
         draw_error_by_lead([*throughput.rows, *by_lead.rows], out_dir / "throughput_error_by_lead.png")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.model_quality.utilisation_rivals import all_contenders
 from experiments.pages import run_study
 from experiments.profiling.graph_predictions_study import unseen_predictions
 from foundation.markdown import NO_VALUE, markdown_frame, number
@@ -79,8 +80,10 @@ def measure_utilisation(data: Path, progress: Progress = silent) -> UtilisationQ
         )
     ]
     return UtilisationQuality(
-        evaluate_utilisation(solo, progress=progress),
-        evaluate_utilisation(simulated, models=_SIMULATED_MODELS, progress=progress),
+        evaluate_utilisation(solo, contenders=all_contenders, progress=progress),
+        evaluate_utilisation(
+            simulated, models=_SIMULATED_MODELS, contenders=all_contenders, progress=progress
+        ),
         by_cost,
         _by_model(solo),
     )

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.packing_rivals import GSS
+from lucid_models.evaluation.packing_contenders import GSS
 from lucid_models.packing.model import (
     PackingAnalyzeModel,
     label_configurations,

@@ -1,10 +1,10 @@
-"""Measures the duration model beside its rivals: jobs after the training days, in the order of submission.
+"""Measures the duration model beside naive methods: jobs after the training days, in the order of submission.
 
-A run time is known only once its job ended (submission + wait + run). Rivals are others' methods over the
-same history, black boxes on the model's own causal features, and what the papers do: ids as numbers, seconds
-as they are.
+A run time is known only once its job ended (submission + wait + run). Naive methods read the same history;
+rivals that must be trained come from whoever measures them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,7 +17,6 @@ from foundation.progress import Progress, silent
 from lucid_models.duration import rival_estimates
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, epoch_seconds
 from lucid_models.duration.scorer import DurationScorer
-from lucid_models.evaluation import authors_recipes, black_boxes
 from lucid_models.evaluation.measures import (
     Floats,
     Row,
@@ -30,10 +29,7 @@ from lucid_models.evaluation.measures import (
 )
 from lucid_models.throughput.features import DAY_S
 
-# Helios (section 4.2.2) mixes its rolling estimate and its boosted trees; half and half is its default.
-HELIOS_LAMBDA = 0.5
 LEAST_JOBS = 10
-_LARGEST_LOG = 20.0  # of seconds: fifteen years
 
 
 @dataclass(frozen=True)
@@ -57,19 +53,18 @@ def evaluate_duration(
     jobs: pd.DataFrame,
     train_days: float,
     *,
-    rivals: bool = True,
     settings: DurationSettings | None = None,
     progress: Progress = silent,
 ) -> list[Row]:
-    """The rows of `compare_durations`."""
-    return compare_durations(jobs, train_days, rivals=rivals, settings=settings, progress=progress).rows
+    """The rows of `compare_durations` for the model and what needs no training."""
+    return compare_durations(jobs, train_days, settings=settings, progress=progress).rows
 
 
 def compare_durations(
     jobs: pd.DataFrame,
     train_days: float,
     *,
-    rivals: bool = True,
+    rivals: "DurationRivals | None" = None,
     settings: DurationSettings | None = None,
     progress: Progress = silent,
 ) -> DurationComparison:
@@ -78,26 +73,24 @@ def compare_durations(
     Rows {model, kendall_tau, spearman, mae_log10, r2_mean_head, coverage_p50, coverage_p90, negative_share,
     fit_s, predict_ms, jobs, worse_by, ...}. Jobs that never ran (no run time, or zero) are left out. Ranks
     are of GPU time (GPUs x run time), errors of log10 run time, R2 of seconds; `negative_share` of what a
-    model says below zero, which counts as a second in ranks and errors. `rivals=False` leaves out what must
-    be trained. Times are CPU time; `fit_s` includes making the features, `predict_ms` is for all test jobs
+    model says below zero, which counts as a second in ranks and errors. `rivals` adds what must be
+    trained. Times are CPU time; `fit_s` includes making the features, `predict_ms` is for all test jobs
     from ready features. `worse_by`: how much the error exceeds the model's (evaluation_measures.compared,
     blocks of days).
 
     Raises BadInputError when the split leaves too few jobs on either side.
     """
-    test = _Test(jobs, train_days)
+    test = DurationTest(jobs, train_days)
     progress(0, None, "duration: the model")
     model, features = _add_model(test, settings, progress)
     _add_naive(test)
-    if rivals:
-        _add_causal_boxes(test, model, features, progress)
-        _add_raw_boxes(test, progress)
-        _add_helios_mixes(test)
+    if rivals is not None:
+        rivals(test, model, features, progress)
     progress(1, 1, "durations evaluated")
     return test.result()
 
 
-class _Test:
+class DurationTest:
     """The split log and what each model said of its later part."""
 
     def __init__(self, jobs: pd.DataFrame, train_days: float) -> None:
@@ -149,6 +142,7 @@ class _Test:
         return of_all_jobs[~self.early]
 
     def result(self) -> DurationComparison:
+        """Return what was measured."""
         errors = {name: log10_errors(self.truth, said[0]) for name, said in self._said.items()}
         days = pd.to_datetime(self.test["submit_time"], utc=True).dt.floor("D")
         blocks = np.unique(days, return_inverse=True)[1].astype(np.intp)
@@ -201,8 +195,12 @@ class _Test:
         return [(split, group, inside) for split, group, inside in found if inside.any()]
 
 
+# Adds rivals to a test: the fitted model and its features of the test jobs are at hand.
+DurationRivals = Callable[[DurationTest, WorkloadEstimateModel, pd.DataFrame, Progress], None]
+
+
 def _add_model(
-    test: _Test, settings: DurationSettings | None, progress: Progress
+    test: DurationTest, settings: DurationSettings | None, progress: Progress
 ) -> tuple[WorkloadEstimateModel, pd.DataFrame]:
     model, fit_s = cpu_timed(lambda: WorkloadEstimateModel(settings).fit(test.train, progress=progress))
     features = model.features_causal(test.test, earlier=test.train, progress=progress)
@@ -231,7 +229,7 @@ def _p50(scorer: DurationScorer, rows: Floats) -> Floats:
     return scorer.estimate_rows(rows)[0]
 
 
-def _add_naive(test: _Test) -> None:
+def _add_naive(test: DurationTest) -> None:
     """Methods without training; they learn from every job that ends."""
     methods = {
         "size_alone": rival_estimates.size_alone_s,
@@ -243,52 +241,3 @@ def _add_naive(test: _Test) -> None:
     for name, method in methods.items():
         seconds = test.later(method(test.jobs))
         test.add(name, seconds, seconds)
-
-
-def _add_causal_boxes(
-    test: _Test, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
-) -> None:
-    """Black boxes on the model's own features: one on log run time for the order, one on seconds."""
-    (matrix, logarithm), making_s = cpu_timed(lambda: model.training_rows(test.train))
-    rows = features.to_numpy()
-    for name in black_boxes.available():
-        progress(0, None, f"duration: {name} on causal features")
-        log_box, log_s = cpu_timed(partial(black_boxes.fit_regressor, name, matrix, logarithm))
-        raw_box, raw_s = cpu_timed(partial(black_boxes.fit_regressor, name, matrix, np.exp(logarithm)))
-        said, took_ms = predict_timed(partial(log_box.predict, rows))
-        seconds = np.exp(np.clip(said, 0.0, _LARGEST_LOG))
-        mean = np.maximum(raw_box.predict(rows), 1.0)
-        test.add(name, seconds, mean, fit_s=making_s + log_s + raw_s, predict_ms=took_ms)
-
-
-def _add_raw_boxes(test: _Test, progress: Progress) -> None:
-    """What the papers do: ids as numbers and seconds as they are; Helios mixes its trees with P_R."""
-    known = rival_estimates.known_from_s(test.train)
-    ended = known <= epoch_seconds(test.test, "submit_time").min()
-    taught = test.train[ended]
-    columns = authors_recipes.raw_columns(taught, test.test)
-    target = taught["duration_s"].to_numpy(dtype=np.float64)
-    progress(0, None, "duration: Lucid's own recipe")
-    recipe, fit_s = cpu_timed(lambda: authors_recipes.fit_duration(columns, target))
-    said, took_ms = predict_timed(partial(recipe.predict, columns.test))
-    test.add("lucid_recipe", said, said, fit_s=fit_s, predict_ms=took_ms)
-    for name in (box for box in black_boxes.available() if box != "neural"):
-        progress(0, None, f"duration: {name} on raw ids")
-        box, fit_s = cpu_timed(partial(black_boxes.fit_with_defaults, name, columns.train, target))
-        said, took_ms = predict_timed(partial(box.predict, columns.test))
-        test.add(f"{name}_raw_ids", said, said, fit_s=fit_s, predict_ms=took_ms)
-
-
-def _add_helios_mixes(test: _Test) -> None:
-    """Helios' mix of its rolling estimate with boosted trees (QSSF): on raw ids, as in the paper, and better.
-
-    The second one, `helios_mix_causal`, mixes with the trees on the model's features instead.
-    """
-    rolling = test.estimate_of("helios_rolling")
-    for name, trees in (
-        ("helios_mix", ("lightgbm_raw_ids", "rf_raw_ids")),
-        ("helios_mix_causal", ("lightgbm", "rf")),
-    ):
-        chosen = next(tree for tree in trees if test.has(tree))
-        mixed = HELIOS_LAMBDA * rolling + (1.0 - HELIOS_LAMBDA) * test.estimate_of(chosen)
-        test.add(name, mixed, mixed, **test.costs_of(chosen))

@@ -8,7 +8,7 @@ once as a pair with a new job of either model, and a pair of one model once. `fi
 every pair counts once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import process_time
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation import baselines
-from lucid_models.evaluation.packing_rivals import CONTENDERS, Contender, Judge, Known
+from lucid_models.evaluation.packing_contenders import CONTENDERS, Contender, Judge, Known
 from lucid_models.packing.model import FEATURES, PackingSettings, feature_matrix, label_configurations
 
 Row = dict[str, Any]
@@ -64,10 +64,11 @@ def evaluate_packing(
     *,
     models: Sequence[str] | None = None,
     protocols: Sequence[str] = PROTOCOLS,
+    contenders: Mapping[str, Contender] = CONTENDERS,
     progress: Progress = silent,
 ) -> list[Row]:
     """Rows {model, protocol, accuracy, severe_errors, precision_mean, recall_mean, precision_min, recall_min,
-    fit_s, predict_ms}, by the module's protocols; `models` None: all of packing_rivals.CONTENDERS.
+    fit_s, predict_ms}, by the module's protocols; `models` None: all of `contenders`.
 
     `accuracy` is that of the Sharing Scores (None: the model gives none); severe errors call Tiny Jumbo or
     the reverse. A pair is called good when its Sharing Scores sum to at most GSS, or, by pairwise models,
@@ -78,7 +79,7 @@ def evaluate_packing(
     """
     rules = settings or PackingSettings()
     measured = _measured(solo, pairs, rules)
-    chosen = [_contender(name) for name in (models if models is not None else CONTENDERS)]
+    chosen = [_contender(name, contenders) for name in (models if models is not None else contenders)]
     groups = {
         "loo": measured.table["job_type"].to_numpy(dtype=str),
         "leave_model_out": measured.table["model"].to_numpy(dtype=str),
@@ -113,10 +114,10 @@ def evaluate_packing(
     return rows
 
 
-def _contender(name: str) -> Contender:
-    if name not in CONTENDERS:
-        raise UnknownNameError("packing model", name, CONTENDERS)
-    return CONTENDERS[name]
+def _contender(name: str, contenders: Mapping[str, Contender]) -> Contender:
+    if name not in contenders:
+        raise UnknownNameError("packing model", name, contenders)
+    return contenders[name]
 
 
 def _measured(solo: pd.DataFrame, pairs: pd.DataFrame, rules: PackingSettings) -> _Measured:

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from foundation.errors import UnknownNameError
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.black_boxes import available
 from lucid_models.evaluation.measures import Row, cpu_timed, predict_timed
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.margins import Margins, level_of_cost
-from lucid_models.utilisation.memory import MemoryModel
 from lucid_models.utilisation.model import UtilisationSettings, fit_memory, fit_step
 from lucid_models.utilisation.profiled_graphs import ProfiledGraphs, join_graphs
 from lucid_models.utilisation.step_model import logit
@@ -33,8 +31,6 @@ Floats = NDArray[np.float64]
 Predict = Callable[[ProfiledGraphs], Floats]
 OURS = "formula"
 CHOSEN = "chosen"
-# Without a graph, or without learning from one.
-NAIVE = ("mean", "largest", "horus_counts", "batch_size")
 
 
 @dataclass(frozen=True)
@@ -95,49 +91,7 @@ TARGETS: Mapping[str, Target] = {
         ),
     )
 }
-_ALL = tuple(TARGETS)
-
-
-def evaluate_utilisation(
-    solo: "pd.DataFrame",
-    graphs: Mapping[str, GraphFeatures] | None = None,
-    settings: UtilisationSettings | None = None,
-    *,
-    models: Sequence[str] | None = None,
-    progress: Progress = silent,
-) -> list[Row]:
-    """Rows {target, model, mae, mape, rmse, spearman, careful_mae, under_share, under_models, under_mean,
-    within_models, fit_s, predict_ms}, by the module's protocol; `graphs` None: the zoo's; `models` None: all.
-
-    `mae`, `mape` (of memory only), `rmse` and `spearman` are of the expectation. Of the careful figure: its
-    mean absolute error, the share of configurations that it under-estimates (of memory: that would run out
-    of it), the same with every model counting once, and by how much on average where it does.
-    `within_models`: the share of configurations within the range, every model counting once. `fit_s`,
-    `predict_ms`: CPU time to learn from everything, and to predict all of it once.
-    """
-    rules = settings or UtilisationSettings()
-    rows = join_graphs(solo, graphs)
-    chosen = _contenders(rules) if models is None else [_find(name, rules) for name in models]
-    found: list[Row] = []
-    runs = [(target, contender) for target in TARGETS.values() for contender in chosen]
-    held: dict[str, dict[str, _HeldOut]] = {}
-    for done, (target, contender) in enumerate(runs):
-        progress(done, len(runs), f"{target.name}, {contender.name}")
-        if target.name in contender.targets:
-            held.setdefault(target.name, {})[contender.name] = _leave_models_out(
-                rows, target, contender, rules
-            )
-    for name, of_target in held.items():
-        target = TARGETS[name]
-        by_name = {contender.name: contender for contender in chosen}
-        for contender_name, result in of_target.items():
-            cost = _cost(by_name[contender_name], rows, target)
-            found.append(_row(contender_name, rows, target, result) | cost)
-        if models is None:
-            choice = _nested_choice(rows, of_target)
-            found.append(_row(CHOSEN, rows, target, choice) | {"fit_s": None, "predict_ms": None})
-    progress(len(runs), len(runs), "measured")
-    return found
+ALL_TARGETS = tuple(TARGETS)
 
 
 @dataclass(frozen=True)
@@ -243,73 +197,12 @@ def _mean(rows: ProfiledGraphs, target: Target) -> Predict:
     return lambda new: np.full(len(new), level)
 
 
-def _largest(rows: ProfiledGraphs, target: Target) -> Predict:
-    level = float(target.measured(rows).max())
-    return lambda new: np.full(len(new), level)
-
-
-def _horus_counts(rows: ProfiledGraphs, target: Target) -> Predict:
-    """Horus's formula as a textbook counts it: four copies of the parameters (Adam), activations and their
-    gradients; only the overhead is learned.
-    """
-
-    def of(overhead: float, new: ProfiledGraphs) -> Floats:
-        return MemoryModel(overhead, 4.0, 2.0).mib(new.columns, new.amp)
-
-    missing = target.measured(rows) - of(0.0, rows)
-    overhead = max(0.0, float(np.median(missing)))
-    return partial(of, overhead)
-
-
 def batch_features(rows: ProfiledGraphs) -> Floats:
     """What is known without a graph, shape (rows, 2): the batch size's logarithm, and AMP."""
     return np.stack([np.log2(rows.columns["batch_size"]), rows.amp], axis=1)
 
 
-def physical_features(rows: ProfiledGraphs) -> Floats:
-    """Logarithms of the arithmetic and of the activations an operator brings, and AMP, shape (rows, 3)."""
-    columns = rows.columns
-    return np.stack(
-        [
-            np.log10(1e3 + columns["dense_macs"] / columns["operators"]),
-            np.log10(1e1 + columns["activation_elements"] / columns["operators"]),
-            rows.amp,
-        ],
-        axis=1,
-    )
-
-
-def all_features(rows: ProfiledGraphs) -> Floats:
-    """Horus's features: amounts as logarithms, counts, batch and input size, AMP, shape (rows, features)."""
-    columns = rows.columns
-    amounts = (
-        "dense_macs",
-        "depthwise_macs",
-        "parameters",
-        "activation_elements",
-        "input_elements",
-        "operators",
-    )
-    counts = (
-        "convolutions",
-        "depthwise_convolutions",
-        "matrix_products",
-        "normalisations",
-        "recurrent_steps",
-    )
-    flops_per_byte = [graph.flops_per_byte for graph in rows.graphs]
-    return np.column_stack(
-        [
-            physical_features(rows),
-            *(np.log10(1.0 + columns[name]) for name in amounts),
-            *(columns[name] for name in counts),
-            np.log2(columns["batch_size"]),
-            np.log10(flops_per_byte),
-        ]
-    )
-
-
-def _regression(
+def regression(
     make: Callable[[], Any],
     features: Callable[[ProfiledGraphs], Floats],
     rows: ProfiledGraphs,
@@ -317,7 +210,7 @@ def _regression(
     *,
     on_scale: bool,
 ) -> Predict:
-    """A regressor of the target itself or on its scale; every model weighs what its configurations do."""
+    """Fit a regressor to the target itself or on its scale; every model weighs what its configurations do."""
     truth = target.measured(rows)
     model = make().fit(features(rows), target.to_scale(truth) if on_scale else truth)
 
@@ -329,7 +222,8 @@ def _regression(
     return predict
 
 
-def _ridge() -> Any:
+def ridge() -> Any:
+    """Return a ridge regression of standardised features."""
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -337,77 +231,72 @@ def _ridge() -> Any:
     return make_pipeline(StandardScaler(), Ridge(1.0))
 
 
-def _nearest() -> Any:
-    from sklearn.neighbors import KNeighborsRegressor
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), KNeighborsRegressor(5))
-
-
-def _forest() -> Any:
-    from sklearn.ensemble import RandomForestRegressor
-
-    return RandomForestRegressor(n_estimators=40, min_samples_leaf=2, random_state=0, n_jobs=1)
-
-
-def _lightgbm() -> Any:
-    from lightgbm import LGBMRegressor
-
-    return LGBMRegressor(
-        n_estimators=60,
-        num_leaves=4,
-        min_child_samples=4,
-        random_state=0,
-        n_jobs=1,
-        deterministic=True,
-        force_row_wise=True,
-        verbosity=-1,
+def learned(
+    name: str, make: Callable[[], Any], features: Callable[[ProfiledGraphs], Floats], *, on_scale: bool
+) -> Contender:
+    """Return a contender that fits a regressor to every target."""
+    return Contender(
+        name,
+        lambda rows, target: regression(make, features, rows, target, on_scale=on_scale),
+        ALL_TARGETS,
     )
 
 
-def _ebm() -> Any:
-    from interpret.glassbox import ExplainableBoostingRegressor
-
-    return ExplainableBoostingRegressor(
-        interactions=0,
-        outer_bags=1,
-        max_rounds=300,
-        max_bins=16,
-        min_samples_leaf=4,
-        monotone_constraints=[1, 1, 0],
-        random_state=0,
-        n_jobs=1,
-    )
-
-
-def _contenders(rules: UtilisationSettings) -> list[Contender]:
-    def of(name: str, make: Callable[[], Any], features: Any, *, on_scale: bool) -> Contender:
-        return Contender(
-            name,
-            lambda rows, target: _regression(make, features, rows, target, on_scale=on_scale),
-            _ALL,
-        )
-
-    listed = [
-        Contender(OURS, partial(_formula, rules.prior_weight), _ALL),
-        Contender("mean", _mean, _ALL),
-        Contender("largest", _largest, ("gpu_mem_mib",)),
-        Contender("horus_counts", _horus_counts, ("gpu_mem_mib",)),
-        of("batch_size", _ridge, batch_features, on_scale=True),
-        of("ridge", _ridge, physical_features, on_scale=True),
-        of("ridge_all", _ridge, all_features, on_scale=True),
-        of("nearest", _nearest, physical_features, on_scale=False),
-        of("rf", _forest, all_features, on_scale=False),
-        of("ebm", _ebm, physical_features, on_scale=True),
+def own_contenders(rules: UtilisationSettings) -> list[Contender]:
+    """Return our model and the naive ones that every training is measured beside."""
+    return [
+        Contender(OURS, partial(_formula, rules.prior_weight), ALL_TARGETS),
+        Contender("mean", _mean, ALL_TARGETS),
+        learned("batch_size", ridge, batch_features, on_scale=True),
     ]
-    if "lightgbm" in available():
-        listed.append(of("lightgbm", _lightgbm, all_features, on_scale=False))
-    return listed
 
 
-def _find(name: str, rules: UtilisationSettings) -> Contender:
-    known = {contender.name: contender for contender in _contenders(rules)}
+def _find(name: str, known: Mapping[str, Contender]) -> Contender:
     if name not in known:
         raise UnknownNameError("model of utilisation", name, known)
     return known[name]
+
+
+def evaluate_utilisation(
+    solo: "pd.DataFrame",
+    graphs: Mapping[str, GraphFeatures] | None = None,
+    settings: UtilisationSettings | None = None,
+    *,
+    models: Sequence[str] | None = None,
+    contenders: Callable[[UtilisationSettings], Sequence[Contender]] = own_contenders,
+    progress: Progress = silent,
+) -> list[Row]:
+    """Rows {target, model, mae, mape, rmse, spearman, careful_mae, under_share, under_models, under_mean,
+    within_models, fit_s, predict_ms}, by the module's protocol; `graphs` None: the zoo's; `models` None:
+    all of `contenders`.
+
+    `mae`, `mape` (of memory only), `rmse` and `spearman` are of the expectation. Of the careful figure: its
+    mean absolute error, the share of configurations that it under-estimates (of memory: that would run out
+    of it), the same with every model counting once, and by how much on average where it does.
+    `within_models`: the share of configurations within the range, every model counting once. `fit_s`,
+    `predict_ms`: CPU time to learn from everything, and to predict all of it once.
+    """
+    rules = settings or UtilisationSettings()
+    rows = join_graphs(solo, graphs)
+    known = {contender.name: contender for contender in contenders(rules)}
+    chosen = list(known.values()) if models is None else [_find(name, known) for name in models]
+    found: list[Row] = []
+    runs = [(target, contender) for target in TARGETS.values() for contender in chosen]
+    held: dict[str, dict[str, _HeldOut]] = {}
+    for done, (target, contender) in enumerate(runs):
+        progress(done, len(runs), f"{target.name}, {contender.name}")
+        if target.name in contender.targets:
+            held.setdefault(target.name, {})[contender.name] = _leave_models_out(
+                rows, target, contender, rules
+            )
+    for name, of_target in held.items():
+        target = TARGETS[name]
+        by_name = {contender.name: contender for contender in chosen}
+        for contender_name, result in of_target.items():
+            cost = _cost(by_name[contender_name], rows, target)
+            found.append(_row(contender_name, rows, target, result) | cost)
+        if models is None:
+            choice = _nested_choice(rows, of_target)
+            found.append(_row(CHOSEN, rows, target, choice) | {"fit_s": None, "predict_ms": None})
+    progress(len(runs), len(runs), "measured")
+    return found

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lucid_models.evaluation import authors_recipes
-from lucid_models.evaluation.throughput import compare_throughput, read_published
+from experiments.model_quality import authors_recipes
+from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
+from lucid_models.evaluation.throughput import compare_throughput
 
 
 def test_their_newest_input_is_five_bins_of_ten_minutes_back(throughput: pd.DataFrame) -> None:
@@ -48,11 +49,11 @@ def test_on_venus_their_black_box_gives_its_known_error(
     # Only the black box is looked at; the additive models beside it take most of the time and shall not.
     monkeypatch.setattr(authors_recipes, "THROUGHPUT_INTERACTIONS", 0)
     monkeypatch.setattr(authors_recipes, "THROUGHPUT_BAGS", 2)
-    monkeypatch.setattr("lucid_models.evaluation.black_boxes.available", lambda: ("lightgbm",))
+    monkeypatch.setattr("experiments.model_quality.black_boxes.available", lambda: ("lightgbm",))
     folder = reference_data / "venus"
     rows = compare_throughput(
         folder / "cluster_throughput.csv.gz",
-        published=read_published(folder / "lucid_september_predictions.csv"),
+        rivals=throughput_rivals(published=read_published(folder / "lucid_september_predictions.csv")),
         leads=("g5",),
         series=("gpus",),
         settings=throughput_settings,

@@ -24,7 +24,7 @@ def test_estimates_are_finite_positive_and_ordered(duration_model, jobs) -> None
 
 
 def test_it_orders_jobs_better_than_size_alone(jobs, duration_settings) -> None:
-    measured = evaluate_duration(jobs, 9, rivals=False, settings=duration_settings)
+    measured = evaluate_duration(jobs, 9, settings=duration_settings)
     rows = {row["model"]: row for row in measured}
     assert rows["ebm"]["kendall_tau"] > rows["size_alone"]["kendall_tau"] + 0.1
     assert rows["ebm"]["mae_log10"] < min(rows["size_alone"]["mae_log10"], rows["tsafrir"]["mae_log10"])
@@ -221,7 +221,7 @@ def test_on_nasa_it_beats_the_best_naive_rival(reference_data) -> None:
 
     log = reference_data / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
     table, _ = read_jobs_file(str(log), "swf")
-    rows = {row["model"]: row for row in evaluate_duration(table, 61, rivals=False)}
+    rows = {row["model"]: row for row in evaluate_duration(table, 61)}
     ours, ewma = rows["ebm"], rows["ewma"]
     assert (ewma["kendall_tau"], ewma["mae_log10"]) == pytest.approx((0.740, 0.345), abs=0.001)
     assert ours["kendall_tau"] >= 0.752

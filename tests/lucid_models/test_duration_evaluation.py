@@ -4,15 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.model_quality.duration_rivals import HELIOS_LAMBDA, add_duration_rivals
+from experiments.model_quality.plots import coverage_by_estimate, draw_durations
 from foundation.errors import BadInputError
 from lucid_models.duration.model import DurationSettings
-from lucid_models.evaluation.duration import HELIOS_LAMBDA, DurationComparison, compare_durations
-from lucid_models.evaluation.plots import coverage_by_estimate, draw_durations
+from lucid_models.evaluation.duration import DurationComparison, compare_durations
 
 
 @pytest.fixture(scope="module")
 def comparison(jobs: pd.DataFrame, duration_settings: DurationSettings) -> DurationComparison:
-    return compare_durations(jobs, 9, settings=duration_settings)
+    return compare_durations(jobs, 9, rivals=add_duration_rivals, settings=duration_settings)
 
 
 def test_everybody_takes_part_on_the_same_jobs(comparison: DurationComparison) -> None:
@@ -71,7 +72,7 @@ def test_new_users_and_names_are_told_apart(jobs: pd.DataFrame, duration_setting
     renamed = jobs.copy()
     chosen = renamed.index[late][::4]
     renamed.loc[chosen, "user"] = "newcomer"
-    groups = pd.DataFrame(compare_durations(renamed, 9, rivals=False, settings=duration_settings).by_group)
+    groups = pd.DataFrame(compare_durations(renamed, 9, settings=duration_settings).by_group)
     new = groups[(groups["model"] == "ebm") & (groups["split"] == "user") & (groups["group"] == "new")]
     assert new["jobs"].tolist() == [len(chosen)]
 
@@ -81,7 +82,7 @@ def test_jobs_that_never_ran_are_left_out_and_columns_may_be_missing(
 ) -> None:
     bare = jobs.drop(columns=["user", "name", "virtual_cluster"]).copy()
     bare.loc[bare.index[-20:], "duration_s"] = [0.0] * 10 + [np.nan] * 10
-    found = compare_durations(bare, 9, rivals=False, settings=duration_settings)
+    found = compare_durations(bare, 9, settings=duration_settings)
     assert "tsafrir" not in {row["model"] for row in found.rows}
     assert found.by_group == []
     assert len(found.estimates) + found.train_jobs == len(jobs) - 20

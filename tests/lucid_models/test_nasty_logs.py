@@ -107,7 +107,7 @@ def test_the_model_itself_takes_a_hole_too() -> None:
     model = ThroughputPredictModel(QUICK).fit(series([(0, week), (9 * YEAR_S, week)]), "submitted_gpus")
     assert 2 < model.predict_next(series([(0, week)]), 1)[0] < 9
     rows = evaluate_throughput(
-        series([(0, week), (9 * YEAR_S, week)]), test_days=1, leads=("g1",), rivals=False, settings=QUICK
+        series([(0, week), (9 * YEAR_S, week)]), test_days=1, leads=("g1",), settings=QUICK
     )
     assert all(np.isfinite(row["mae"]) for row in rows if row["model"] == "ebm")
 

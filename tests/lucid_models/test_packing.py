@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.model_quality.packing_rivals import CONTENDERS
 from foundation.errors import BadInputError
 from lucid_models.evaluation.packing import evaluate_packing
-from lucid_models.evaluation.packing_rivals import CONTENDERS, Judge, Known
+from lucid_models.evaluation.packing_contenders import Judge, Known
 from lucid_models.packing.model import (
     FEATURES,
     PackingAnalyzeModel,
@@ -118,7 +119,7 @@ def test_evaluation_lists_rivals_and_the_bare_rule(profiles) -> None:
 def test_every_contender_judges_every_left_out_pair(profiles) -> None:
     solo, pairs = profiles
     few = solo[solo["model"].isin(["m0", "m2", "m5", "m7"])]
-    rows = evaluate_packing(few, pairs, protocols=("leave_model_out",))
+    rows = evaluate_packing(few, pairs, protocols=("leave_model_out",), contenders=CONTENDERS)
     assert {row["model"] for row in rows} == {*CONTENDERS, "utilisation_sum"}
     for row in rows:
         assert row["precision_mean"] is None or 0 <= row["precision_mean"] <= 1
@@ -134,9 +135,7 @@ def test_nothing_that_takes_part_in_a_left_out_pair_is_learned_from(profiles) ->
         return CONTENDERS["majority_class"].fit(known, settings)
 
     spy = replace(CONTENDERS["majority_class"], fit=fit)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lucid_models.evaluation.packing.CONTENDERS", {"spy": spy})
-        evaluate_packing(solo, pairs, models=("spy",), protocols=("leave_model_out",))
+    evaluate_packing(solo, pairs, protocols=("leave_model_out",), contenders={"spy": spy})
     for left_out, known in zip(sorted(set(solo["model"][:24])), seen, strict=False):
         assert left_out not in set(known.solo["model"])
         used = {name.split("/")[0] for side in (1, 2) for name in known.pairs[f"job_type_{side}"]}
@@ -153,7 +152,9 @@ def test_the_leak_is_worth_what_is_claimed(profiles) -> None:
         **{name: rng.permutation(solo[name].to_numpy()) for name in ("gpu_util_pct", "gpu_mem_util_pct")},
         gpu_mem_mib=rng.uniform(2_000, 8_000, len(solo)),
     )
-    rows = evaluate_packing(noise, pairs, models=("tree", "with_leak"), protocols=("loo",))
+    rows = evaluate_packing(
+        noise, pairs, models=("tree", "with_leak"), protocols=("loo",), contenders=CONTENDERS
+    )
     honest, leaking, _ = rows
     assert leaking["accuracy"] >= 0.9 > honest["accuracy"] + 0.2
 
@@ -164,7 +165,7 @@ def test_on_the_rtx_3090_data_the_tree_reaches_what_was_measured(rtx_3090) -> No
     assert len(label_configurations(solo, pairs).unpaired) == 10
     rows = {
         (row["model"], row["protocol"]): row
-        for row in evaluate_packing(solo, pairs, models=("tree", "with_leak"))
+        for row in evaluate_packing(solo, pairs, models=("tree", "with_leak"), contenders=CONTENDERS)
     }
     assert rows["tree", "loo"]["accuracy"] >= 0.77
     assert rows["tree", "loo"]["severe_errors"] == 0.0

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
-from lucid_models.evaluation.throughput import evaluate_throughput, read_published
+from lucid_models.evaluation.throughput import compare_throughput, evaluate_throughput
 from lucid_models.model_format import FormatVersionError
 from lucid_models.throughput.features import DAY_S, ThroughputFeatures, filled
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
@@ -71,7 +72,7 @@ def test_a_forecast_uses_bins_up_to_its_lead_only(throughput_model, throughput) 
 
 
 def test_forecasts_beat_the_naive_rivals_on_a_pattern(throughput) -> None:
-    rows = evaluate_throughput(throughput, test_days=4, leads=("g5",), rivals=False)
+    rows = evaluate_throughput(throughput, test_days=4, leads=("g5",))
     mae = {(row["series"], row["model"]): row["mae"] for row in rows}
     assert mae["jobs", "ebm"] < min(mae["jobs", name] for name in ("last_value", "rolling_median_12", "zero"))
 
@@ -242,12 +243,12 @@ def test_bursts_never_break_training(throughput) -> None:
 @pytest.mark.reference
 def test_on_venus_jobs_at_g5_beat_lucid_and_every_naive_rival(reference_data) -> None:
     folder = reference_data / "venus"
-    rows = evaluate_throughput(
+    published = read_published(folder / "lucid_september_predictions.csv")
+    rows = compare_throughput(
         folder / "cluster_throughput.csv.gz",
-        published=read_published(folder / "lucid_september_predictions.csv"),
         leads=("g5",),
-        rivals=False,
-    )
+        rivals=throughput_rivals(trained=False, published=published),
+    ).rows
     mae = {(row["series"], row["model"]): row["mae"] for row in rows}
     assert mae["jobs", "lucid_published"] == pytest.approx(4.125, abs=0.001)
     assert mae["jobs", "rolling_median_12"] == pytest.approx(3.989, abs=0.001)

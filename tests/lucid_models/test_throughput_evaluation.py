@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.model_quality import authors_recipes
+from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
-from lucid_models.evaluation import authors_recipes
 from lucid_models.evaluation.throughput import (
     ThroughputComparison,
     compare_throughput,
     evaluate_throughput,
-    read_published,
 )
 from lucid_models.throughput.model import ThroughputSettings
 
@@ -42,12 +42,13 @@ def measured(table: pd.DataFrame) -> ThroughputComparison:
         # Ten pairs and many bags take most of the time; how well it forecasts is not asked here.
         patch.setattr(authors_recipes, "THROUGHPUT_INTERACTIONS", 0)
         patch.setattr(authors_recipes, "THROUGHPUT_BAGS", 2)
+        published = read_published(published_of(table).sample(frac=1.0, random_state=0))
         return compare_throughput(
             table,
             test_days=TEST_DAYS,
-            published=read_published(published_of(table).sample(frac=1.0, random_state=0)),
             leads=("g5",),
             series=("jobs",),
+            rivals=throughput_rivals(published=published),
             settings=FAST,
         )
 
@@ -101,13 +102,12 @@ def test_the_future_moves_no_forecast(table: pd.DataFrame, comparison: Throughpu
 
 def test_leads_are_named_and_never_mixed(table: pd.DataFrame) -> None:
     published = read_published(published_of(table))
-    rows = evaluate_throughput(
-        table, test_days=2, leads=("g1",), rivals=False, settings=FAST, published=published
-    )
+    rivals = throughput_rivals(trained=False, published=published)
+    rows = compare_throughput(table, test_days=2, leads=("g1",), rivals=rivals, settings=FAST).rows
     assert {row["lead"] for row in rows} == {"g1"}
     assert "lucid_published" not in {row["model"] for row in rows}  # they are of lead g5
     with pytest.raises(BadInputError, match="lead 'h1'"):
-        evaluate_throughput(table, leads=("h1",), rivals=False, settings=FAST)
+        evaluate_throughput(table, leads=("h1",), settings=FAST)
 
 
 def test_what_does_not_fit_is_refused(table: pd.DataFrame) -> None:
@@ -116,10 +116,16 @@ def test_what_does_not_fit_is_refused(table: pd.DataFrame) -> None:
     assert not read_published(whole.iloc[:-1]).cover(table, 3)
     short = read_published(whole.iloc[:-1])
     with pytest.raises(BadInputError, match="lack 1 of the 288 test bins"):
-        evaluate_throughput(table, test_days=2, leads=("g5",), rivals=False, settings=FAST, published=short)
+        compare_throughput(
+            table,
+            test_days=2,
+            leads=("g5",),
+            rivals=throughput_rivals(trained=False, published=short),
+            settings=FAST,
+        )
     with pytest.raises(BadInputError, match="lack the columns pred_gpu_num"):
         read_published(whole.drop(columns="pred_gpu_num"))
     with pytest.raises(BadInputError, match=r"have 2020.* twice"):
         read_published(pd.concat([whole, whole.iloc[:1]]))
     with pytest.raises(BadInputError, match="nothing is left to learn from"):
-        evaluate_throughput(table, test_days=14, rivals=False, settings=FAST)
+        evaluate_throughput(table, test_days=14, settings=FAST)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.model_quality.utilisation_rivals import all_contenders
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.evaluation.utilisation import TARGETS, evaluate_utilisation
 from lucid_models.model_format import load_model, save_model
@@ -316,7 +317,11 @@ def test_on_the_simulated_gpu_unseen_models_are_told_better_than_by_the_mean(zoo
 @pytest.mark.reference
 def test_on_the_measured_rtx_3090_unseen_models_are_told_better_than_by_the_mean(rtx_3090) -> None:
     solo, _ = rtx_3090
-    rows = by_model(evaluate_utilisation(solo, models=["formula", "mean", "batch_size", "ridge"]))
+    rows = by_model(
+        evaluate_utilisation(
+            solo, models=["formula", "mean", "batch_size", "ridge"], contenders=all_contenders
+        )
+    )
     util, memory = rows["gpu_util_pct", "formula"], rows["gpu_mem_mib", "formula"]
     assert util["mae"] < 0.55 * rows["gpu_util_pct", "mean"]["mae"]
     assert util["mae"] < 0.75 * rows["gpu_util_pct", "ridge"]["mae"]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lucid_models.evaluation.black_boxes import BlackBox
+from experiments.model_quality.black_boxes import BlackBox
 from lucid_models.throughput.features import DAY_S
 from lucid_models.throughput.model import binned_series
 from lucid_models.throughput.scorer import SERIES

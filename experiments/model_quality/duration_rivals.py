@@ -1,0 +1,75 @@
+"""Rivals of the duration model that must be trained: black boxes on its features, and what the papers do."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from experiments.model_quality import authors_recipes, black_boxes
+from foundation.progress import Progress
+from lucid_models.duration import rival_estimates
+from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
+from lucid_models.evaluation.duration import DurationTest
+from lucid_models.evaluation.measures import cpu_timed, predict_timed
+
+# Helios (section 4.2.2) mixes its rolling estimate and its boosted trees; half and half is its default.
+HELIOS_LAMBDA = 0.5
+_LARGEST_LOG = 20.0  # of seconds: fifteen years
+
+
+def add_duration_rivals(
+    test: DurationTest, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
+) -> None:
+    """Add black boxes on the model's causal features and on raw ids, Lucid's own recipe, Helios' mixes."""
+    _add_causal_boxes(test, model, features, progress)
+    _add_raw_boxes(test, progress)
+    _add_helios_mixes(test)
+
+
+def _add_causal_boxes(
+    test: DurationTest, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
+) -> None:
+    """Black boxes on the model's own features: one on log run time for the order, one on seconds."""
+    (matrix, logarithm), making_s = cpu_timed(lambda: model.training_rows(test.train))
+    rows = features.to_numpy()
+    for name in black_boxes.available():
+        progress(0, None, f"duration: {name} on causal features")
+        log_box, log_s = cpu_timed(partial(black_boxes.fit_regressor, name, matrix, logarithm))
+        raw_box, raw_s = cpu_timed(partial(black_boxes.fit_regressor, name, matrix, np.exp(logarithm)))
+        said, took_ms = predict_timed(partial(log_box.predict, rows))
+        seconds = np.exp(np.clip(said, 0.0, _LARGEST_LOG))
+        mean = np.maximum(raw_box.predict(rows), 1.0)
+        test.add(name, seconds, mean, fit_s=making_s + log_s + raw_s, predict_ms=took_ms)
+
+
+def _add_raw_boxes(test: DurationTest, progress: Progress) -> None:
+    """What the papers do: ids as numbers and seconds as they are; Helios mixes its trees with P_R."""
+    known = rival_estimates.known_from_s(test.train)
+    ended = known <= epoch_seconds(test.test, "submit_time").min()
+    taught = test.train[ended]
+    columns = authors_recipes.raw_columns(taught, test.test)
+    target = taught["duration_s"].to_numpy(dtype=np.float64)
+    progress(0, None, "duration: Lucid's own recipe")
+    recipe, fit_s = cpu_timed(lambda: authors_recipes.fit_duration(columns, target))
+    said, took_ms = predict_timed(partial(recipe.predict, columns.test))
+    test.add("lucid_recipe", said, said, fit_s=fit_s, predict_ms=took_ms)
+    for name in (box for box in black_boxes.available() if box != "neural"):
+        progress(0, None, f"duration: {name} on raw ids")
+        box, fit_s = cpu_timed(partial(black_boxes.fit_with_defaults, name, columns.train, target))
+        said, took_ms = predict_timed(partial(box.predict, columns.test))
+        test.add(f"{name}_raw_ids", said, said, fit_s=fit_s, predict_ms=took_ms)
+
+
+def _add_helios_mixes(test: DurationTest) -> None:
+    """Helios' mix of its rolling estimate with boosted trees (QSSF): on raw ids, as in the paper, and better.
+
+    The second one, `helios_mix_causal`, mixes with the trees on the model's features instead.
+    """
+    rolling = test.estimate_of("helios_rolling")
+    for name, trees in (
+        ("helios_mix", ("lightgbm_raw_ids", "rf_raw_ids")),
+        ("helios_mix_causal", ("lightgbm", "rf")),
+    ):
+        chosen = next(tree for tree in trees if test.has(tree))
+        mixed = HELIOS_LAMBDA * rolling + (1.0 - HELIOS_LAMBDA) * test.estimate_of(chosen)
+        test.add(name, mixed, mixed, **test.costs_of(chosen))
