@@ -26,7 +26,7 @@ Jobs = Sequence[Mapping[str, Any]]
 _Value = TypeVar("_Value", bound=Hashable)
 
 # Up to here keys are read job by job: columns cost some NumPy calls for each level.
-_FEW_JOBS = 8
+_FEW_JOBS = 16
 _DAY_S = 86_400.0
 _EPOCH_DAY_OF_WEEK = 3
 # Plain facts of a job that may serve as features: the key of the job mapping, and whether it is a logarithm.

@@ -37,6 +37,8 @@ Rows = NDArray[np.intp]
 SUMS = (WEIGHT, LOG_SUM, RAW_SUM)
 # Below this weight a key's own history has faded; it keeps the division defined.
 _LEAST_WEIGHT = 1e-12
+# Saved statistics of a key whose job ended weigh at least this.
+_LEAST_ENDED = 0.5
 
 
 def exactly(function: Callable[[float], float], values: Floats) -> Floats:
@@ -66,34 +68,42 @@ def last_runs(numbers: Floats) -> Floats:
     The fast moving mean, the last run time, the mean of the last two, the median of the last RECENT, the
     standard deviation (logarithms all; NaN where no job ended, and a deviation of one), and log(1 + jobs).
     """
-    count = numbers[COUNT]
-    soft_mean, spread = np.where(count > 0, numbers[SOFT_MEAN], np.nan), np.full(count.size, np.nan)
-    recent = numbers[FIRST_RECENT:]
-    last = recent[-1]
-    last_two = 0.5 * (last + np.where(count > 1, recent[-2], last))
+    count, recent = numbers[COUNT], numbers[FIRST_RECENT:]
+    found = np.empty((6, count.size))
+    soft_mean, last, last_two, median, spread, log_count = found
+    soft_mean[:] = numbers[SOFT_MEAN]
+    soft_mean[count == 0] = np.nan
+    last[:] = recent[-1]
+    single = count < 2
+    last_two[:] = 0.5 * (np.where(single, last, recent[-2]) + last)
     ordered = np.sort(recent, axis=0)  # missing ones come last
-    kept = np.clip(count, 1, RECENT).astype(np.intp)
+    kept = np.minimum(np.maximum(count, 1), RECENT).astype(np.intp)
     keys = np.arange(count.size)
-    median = 0.5 * (ordered[(kept - 1) // 2, keys] + ordered[kept // 2, keys])
-    several = count > 1
-    weight, log_sum, square_sum = numbers[[WEIGHT, LOG_SUM, SQUARE_SUM]][:, several]
-    mean = log_sum / weight
-    spread[several] = np.sqrt(np.maximum(square_sum / weight - mean * mean, 0.0))
-    return np.stack([soft_mean, last, last_two, median, spread, log_counts(count)])
+    median[:] = 0.5 * (ordered[(kept - 1) // 2, keys] + ordered[kept // 2, keys])
+    # The bound is for keys without any ended job.
+    mean, mean_square = numbers[LOG_SUM : SQUARE_SUM + 1] / np.maximum(numbers[WEIGHT], _LEAST_ENDED)
+    spread[:] = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
+    spread[single] = np.nan
+    log_count[:] = log_counts(count)
+    return found
 
 
-def shrunk(sums: Floats, above: Floats | None, known: NDArray[np.bool_], prior_jobs: float) -> Floats:
-    """Means of log run time and of run time, shape (2, keys), from decayed `sums` of weight, log run time and
-    run time.
+def shrink(sums: Floats, above: Floats | None, nothing: NDArray[np.bool_], prior_jobs: float) -> Floats:
+    """Means of log run time and of run time, shape (2, ...), in the place of decayed `sums` of weight, log
+    run time and run time, shape (3, ...).
 
-    They lean on the means `above` (None: no level is), which stand in where nothing is `known`. A key's job
+    They lean on the means `above` (None: no level is), which stand in where `nothing` is known. A key's job
     is a job of every level above: these know something where it does.
     """
+    means = sums[1:]
     if above is None:
-        means = sums[1:] / np.maximum(sums[0], _LEAST_WEIGHT)
-        return np.where(known, means, np.nan)
-    weight = np.maximum(sums[0] + prior_jobs, _LEAST_WEIGHT)
-    return np.where(known, (sums[1:] + prior_jobs * above) / weight, above)
+        means /= np.maximum(sums[0], _LEAST_WEIGHT)
+        means[:, nothing] = np.nan
+        return means
+    means += prior_jobs * above
+    means /= np.maximum(sums[0] + prior_jobs, _LEAST_WEIGHT)
+    np.copyto(means, above, where=nothing)
+    return means
 
 
 @dataclass(frozen=True)
@@ -141,18 +151,13 @@ class KeyColumns:
 
     def _means(self) -> Floats:
         """Shrunk means of log run time and of run time (its logarithm), shape (2, levels, jobs)."""
-        known = self.ended
+        nothing = ~self.ended
         sums = self.numbers[list(SUMS)].take(self.rows, axis=1) * self.decay
-        means = np.empty((2, *known.shape))
-        for level, parent in enumerate(self.layout.parents):
-            above = means[:, parent] if parent >= 0 else None
-            means[:, level] = shrunk(sums[:, level], above, known[level], self.prior_jobs)
-        raw = means[1]
-        logarithms = exactly_where(known & (raw > 0), math.log, raw)
-        for level, parent in enumerate(self.layout.parents):
-            if parent >= 0:
-                np.copyto(logarithms[level], logarithms[parent], where=~known[level])
-        means[1] = logarithms
+        means = np.empty((2, *nothing.shape))
+        for levels, parents in self.layout.depths:
+            above = means[:, parents] if parents.size else None
+            means[:, levels] = shrink(sums[:, levels], above, nothing[levels], self.prior_jobs)
+        means[1] = exactly_where(means[1] > 0, math.log, means[1])
         return means
 
     def _soft_means(self) -> Floats:

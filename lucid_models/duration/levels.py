@@ -40,8 +40,9 @@ STILL = _FINE_STATISTICS[2:]
 class FeatureLayout:
     """Levels in the order of LEVELS, where a parent comes before its children, and the places of features.
 
-    `parents` are the levels towards which means are shrunk, by position (-1: none); `flights` the positions
-    of the levels that know which jobs are in flight, `fine` of those that also know the last run times.
+    `parents` are the levels towards which means are shrunk, by position (-1: none); `depths` the positions of
+    the levels that are as far from the top, and those of their parents; `flights` the positions of the levels
+    that know which jobs are in flight, `fine` of those that also know the last run times.
     `names` are those of the statistics, level after level. The places, in this order, are shaped: means (2,
     levels), soft means (levels,), the rest of STILL (its features, fine levels), in flight (3, flights).
     """
@@ -52,6 +53,7 @@ class FeatureLayout:
                 raise BadInputError(f"Unknown level {name!r}.", remedy=f"Choose from: {', '.join(LEVELS)}.")
         self.levels = tuple(name for name in LEVELS if name in levels or name == "all")
         self.parents = tuple(self._parent_position(name) for name in self.levels)
+        self.depths = self._by_depth()
         self.tracks_flights = tuple(name in _FLIGHT_LEVELS for name in self.levels)
         self.flights = np.flatnonzero(self.tracks_flights)
         self.fine = np.flatnonzero([name not in _COARSE for name in self.levels])
@@ -74,6 +76,19 @@ class FeatureLayout:
         while parent is not None and parent not in self.levels:
             parent = LEVELS[parent][1]
         return -1 if parent is None else self.levels.index(parent)
+
+    def _by_depth(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        depths: list[tuple[list[int], list[int]]] = []
+        depth_of: list[int] = []
+        for position, parent in enumerate(self.parents):
+            depth = depth_of[parent] + 1 if parent >= 0 else 0
+            depth_of.append(depth)
+            if depth == len(depths):
+                depths.append(([], []))
+            depths[depth][0].append(position)
+            if parent >= 0:
+                depths[depth][1].append(parent)
+        return [(np.array(levels, np.intp), np.array(parents, np.intp)) for levels, parents in depths]
 
     def _places(self, positions: NDArray[np.intp], statistics: Sequence[str]) -> NDArray[np.intp]:
         """Where these statistics of these levels stand, shape (statistics, levels)."""

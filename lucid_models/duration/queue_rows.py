@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.duration.features import DurationFeatureState
-from lucid_models.duration.key_columns import SUMS, last_runs, log_counts, shrunk
+from lucid_models.duration.key_columns import SUMS, last_runs, log_counts, shrink
 from lucid_models.duration.key_statistics import (
     EARLIER_SUBMIT,
     NEVER_S,
@@ -42,7 +42,7 @@ _MEANS, _SPANS = slice(len(STILL), len(STILL) + 2), slice(len(STILL) + 2, None)
 _FIRST_CAPACITY = 64
 # What is kept of a key's statistics: the features that stand still, and what the others are made of (the
 # decayed sums and their time; the start of the oldest running job, the last two submissions).
-_KEPT = (*SUMS, TIME, OLDEST_START, SUBMIT, EARLIER_SUBMIT)
+_KEPT = np.array([*SUMS, TIME, OLDEST_START, SUBMIT, EARLIER_SUBMIT])
 _SUMS = slice(len(STILL), len(STILL) + 3)
 _WEIGHT, _TIME = len(STILL), len(STILL) + 3
 _SINCE = slice(len(STILL) + 4, len(STILL) + 7)
@@ -99,7 +99,7 @@ class KeyRows:
 
     def __init__(self, state: DurationFeatureState, functions: StepFunctions) -> None:
         self._state, self._functions = state, functions
-        self._depths = _by_depth(state.layout.parents)
+        self._depths = [levels.tolist() for levels, _ in state.layout.depths]
         in_rows = [position for depth in self._depths for position in depth]
         self._levels = [_LevelKeys(in_rows.index(at) * _FIRST_CAPACITY) for at in range(len(in_rows))]
         self._changes = state.watch()
@@ -170,9 +170,8 @@ class KeyRows:
             level.stale.clear()
         if rows:
             numbers = numbers_of(stale)
-            self._numbers[:, rows] = np.concatenate(
-                [last_runs(numbers), log_counts(numbers[RUNNING, None]), numbers.take(_KEPT, axis=0)]
-            )
+            still = [last_runs(numbers), log_counts(numbers[RUNNING])[None]]
+            self._numbers[:, rows] = np.concatenate([*still, numbers.take(_KEPT, axis=0)])
             self.newest[rows] = [-1 if one is None else serials.get(one.submit_id, -1) for one in stale]
         return rows
 
@@ -182,14 +181,14 @@ class KeyRows:
         Shape (2, rows).
         """
         prior_jobs, half_life_s = self._state.settings.prior_jobs, self._state.settings.half_life_s
-        ended = self._numbers[_WEIGHT] > 0
+        nothing = self._numbers[_WEIGHT] == 0
         sums = self._numbers[_SUMS] * np.exp2(np.minimum(self._numbers[_TIME] - at_s, 0.0) / half_life_s)
-        means = np.full((2, ended.size), np.nan)
+        means = np.full((2, nothing.size), np.nan)
         for depth, positions in enumerate(self._depths):
             last = self._levels[positions[-1]]
             here = slice(self._levels[positions[0]].first, last.first + len(last.keys))
             above = means.take(self._parents[here], axis=1) if depth else None
-            means[:, here] = shrunk(sums[:, here], above, ended[here], prior_jobs)
+            means[:, here] = shrink(sums[:, here], above, nothing[here], prior_jobs)
         known = means[1] > 0
         np.log(means[1], out=means[1], where=known)
         means[1, ~known] = np.nan
@@ -236,19 +235,6 @@ class KeyRows:
         for other in self._levels:
             if other.first >= end:
                 other.first += more
-
-
-def _by_depth(parents: Sequence[int]) -> list[list[int]]:
-    """The positions of the levels, by how far they are from the top: a parent comes before its children."""
-    depth_of: list[int] = []
-    depths: list[list[int]] = []
-    for position, parent in enumerate(parents):
-        depth = depth_of[parent] + 1 if parent >= 0 else 0
-        depth_of.append(depth)
-        if depth == len(depths):
-            depths.append([])
-        depths[depth].append(position)
-    return depths
 
 
 def with_room(columns: NDArray[Any], at: int, more: int, fill: float = 0) -> NDArray[Any]:
