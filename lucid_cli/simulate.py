@@ -161,7 +161,7 @@ def simulate(
     from pipeline.replay.cluster_events import ClusterEvents
     from pipeline.replay.recordings import Watching
     from pipeline.replay.simulation import simulate_log
-    from simulator.watching.waiting_text import in_words_by_cause
+    from simulator.recorders.waiting_text import in_words_by_cause
 
     if [nodes, gpus, cluster].count(None) != 2:
         raise BadInputError(

@@ -1,7 +1,7 @@
 """Applies what a policy asks for to a simulation's jobs and nodes, or says why it cannot be."""
 
 from simulator.actions import Action, Colocate, Loan, PolicyError, Preempt, Reclaim, Resize, Start
-from simulator.job_lives import JobLives
+from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
 from simulator.placement import exchanged
 from simulator.policy import RunCosts
@@ -11,15 +11,15 @@ from simulator.snapshot import NodePool
 class ActionTaker:
     """Raises PolicyError for an action that breaks the rules (`simulator.actions`)."""
 
-    def __init__(self, lives: JobLives, costs: RunCosts, gpus_per_node: int) -> None:
-        self._lives = lives
-        self._name = lives.name
-        self._pools = lives.pools
+    def __init__(self, lifecycle: JobLifecycle, costs: RunCosts, gpus_per_node: int) -> None:
+        self._lifecycle = lifecycle
+        self._name = lifecycle.name
+        self._pools = lifecycle.pools
         self._costs = costs
         self._gpus_per_node = gpus_per_node
-        self._begin = lives.begin
-        self._foresee = lives.foresee
-        self._recorder = lives.recorder
+        self._begin = lifecycle.begin
+        self._foresee = lifecycle.foresee
+        self._recorder = lifecycle.recorder
 
     def apply(self, action: Action) -> None:
         """Apply an action, whichever it is."""
@@ -60,7 +60,7 @@ class ActionTaker:
             view.profiled = True
         self._foresee(view)
         if self._recorder is not None:
-            self._recorder.started(self._lives.now_s, view, pool)
+            self._recorder.started(self._lifecycle.now_s, view, pool)
 
     def _check_size(self, view: JobView, placed: int) -> None:
         if view.elastic is None:
@@ -99,8 +99,8 @@ class ActionTaker:
             raise PolicyError(f"{self._name} resizes {view!r} to {action.placement}, which is no placement.")
         if not given and not taken:
             raise PolicyError(f"{self._name} resizes {view!r} to the GPUs that it holds.")
-        lives = self._lives
-        lives.settle(view)
+        lifecycle = self._lifecycle
+        lifecycle.settle(view)
         pool.free.give(given)
         try:
             pool.free.take(taken)
@@ -114,7 +114,7 @@ class ActionTaker:
         view.elastic.pause(self._costs.resize_s)
         self._foresee(view)
         if self._recorder is not None:
-            self._recorder.resized(lives.now_s, view, pool, before)
+            self._recorder.resized(lifecycle.now_s, view, pool, before)
 
     def _colocate(self, action: Colocate) -> None:
         view, partner = action.job, action.partner
@@ -133,35 +133,35 @@ class ActionTaker:
                 f"{self._name} colocates {view!r} with {partner!r}.",
                 remedy="The partner must run in the same pool, alone, without a limit, on as many GPUs.",
             )
-        lives = self._lives
-        lives.settle(partner)
+        lifecycle = self._lifecycle
+        lifecycle.settle(partner)
         self._begin(view, self._pools[view.pool])
         view.placement = partner.placement
         view.partner, partner.partner = partner, view
         view.joined = True
         view.was_colocated = partner.was_colocated = True
-        view.speed, partner.speed = lives.colocation.speeds(view.profile, partner.profile)
+        view.speed, partner.speed = lifecycle.colocation.speeds(view.profile, partner.profile)
         self._foresee(view)
         self._foresee(partner)
         if self._recorder is not None:
-            self._recorder.started(lives.now_s, view, self._pools[view.pool])
+            self._recorder.started(lifecycle.now_s, view, self._pools[view.pool])
 
     def _preempt(self, action: Preempt) -> None:
         view = action.job
-        lives = self._lives
+        lifecycle = self._lifecycle
         bounded = view.run_limit_s is not None
         if view.state is not RunState.RUNNING or (bounded and action.keeps_progress):
             raise PolicyError(f"{self._name} preempts {view!r}, which is not a running job without a limit.")
         if bounded:  # cut short: it shows nothing
-            lives.stop_at_limit(view, profiled=False)
+            lifecycle.stop_at_limit(view, profiled=False)
             return
         # The policy is deciding right now; a preemption is its own doing, not news to it. Evicted jobs queue
         # like new ones, and the policy is asked again at once.
         pool = self._pools[view.pool]
-        was_news = pool in lives.changed
+        was_news = pool in lifecycle.changed
         if action.keeps_progress:
             held = view.held_gpus
-            lives.leave(view, "preempted")
+            lifecycle.leave(view, "preempted")
             overhead_s = self._costs.preemption_of(held, self._gpus_per_node)
             if view.elastic is None:
                 view.remaining_s += overhead_s
@@ -169,16 +169,16 @@ class ActionTaker:
             else:  # it may resume on fewer GPUs, which make a pause no longer
                 view.elastic.pause(overhead_s)
         else:
-            lives.leave(view, "evicted")
-            lives.lose_progress(view)
+            lifecycle.leave(view, "evicted")
+            lifecycle.lose_progress(view)
         view.preemptions += 1
-        lives.enqueue(view)
+        lifecycle.enqueue(view)
         if action.keeps_progress and not was_news:
-            lives.changed.pop(pool, None)
+            lifecycle.changed.pop(pool, None)
 
     def _move_node(self, action: Loan | Reclaim) -> None:
         """Move a node; the policy is asked again at once in the pool that gains it."""
-        changed: dict[NodePool, None] = self._lives.changed
+        changed: dict[NodePool, None] = self._lifecycle.changed
         try:
             if isinstance(action, Loan):
                 action.borrower.borrow(action.lender, action.node)

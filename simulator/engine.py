@@ -31,15 +31,15 @@ from simulator.initial_state import (
     occupy,
     pool_with,
 )
-from simulator.job_lives import JobLives
+from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
-from simulator.node_books import NodeBooks, Repair, cpu_pool, make_pools
-from simulator.outgrown import OutgrownJobs
+from simulator.node_inventory import NodeInventory, Repair, cpu_pool, make_pools
 from simulator.policy import Policy
 from simulator.recorder import Recorder
 from simulator.result import SimulationResult, schedule_of
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
+from simulator.unplaceable_jobs import UnplaceableJobs
 from simulator.workload import Workload
 
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped
@@ -100,31 +100,31 @@ class Simulation:
             occupy(self.pools, [begun[view] for view in initial.running])
             close_nodes(self.pools, initial.nodes)
         self.decisions = 0
-        self._nodes = NodeBooks(self.pools, cluster, self.cluster)
+        self._nodes = NodeInventory(self.pools, cluster, self.cluster)
         resized = {change.virtual_cluster for change in changes if isinstance(change, SizeChange)}
         names = [name for base in sorted(resized) for name in (base, cpu_pool(base)) if name in self.pools]
-        self._outgrown = OutgrownJobs(self.pools[name] for name in names) if names else None
+        self._unplaceable = UnplaceableJobs(self.pools[name] for name in names) if names else None
         self._recorder = recorder
         self._agenda = Agenda()
-        self._lives = JobLives(
+        self._lifecycle = JobLifecycle(
             self.name,
             self.pools,
             policy,
             self.rules,
             self.rules.pair_speeds(scenario.colocation or UtilisationModel()),
             self._agenda,
-            outgrown=self._outgrown,
+            unplaceable=self._unplaceable,
             recorder=recorder,
             progress=progress or silent,
             jobs=len(self.jobs),
         )
-        self._lives.now_s = self.now_s
-        self._taker = ActionTaker(self._lives, policy.costs, self.cluster.gpus_per_node)
+        self._lifecycle.now_s = self.now_s
+        self._taker = ActionTaker(self._lifecycle, policy.costs, self.cluster.gpus_per_node)
         self._start = self._taker.start
         # What a policy does not override is not called.
         self._asks_for_wakes = type(policy).next_change_s is not Policy.next_change_s
         self._rank = {pool: i for i, pool in enumerate(self.pools.values())}
-        self._changed = self._lives.changed
+        self._changed = self._lifecycle.changed
         self._wakes: dict[NodePool, float] = {}
         self._snapshot = Snapshot(
             self.pools, forecast=scenario.forecast, believed_pairs=scenario.believed_pairs
@@ -144,11 +144,11 @@ class Simulation:
 
     def _go_on_from(self, initial: InitialState, begun: Mapping[JobView, JobView]) -> None:
         """Queue who waits, and foresee what is to happen."""
-        lives, agenda = self._lives, self._agenda
+        lifecycle, agenda = self._lifecycle, self._agenda
         self._nodes.failures = initial.failures
         self._nodes.set_aside |= initial.set_aside
         for view in map(begun.__getitem__, initial.waiting):
-            lives.waits_on(view, pool_with(self.pools, view))
+            lifecycle.waits_on(view, pool_with(self.pools, view))
         foreseen: Sequence[Foreseen] | None = initial.foreseen
         if foreseen is None:
             foreseen = [(initial.at_s, EventKind.WAKE, name) for name in self.pools]
@@ -167,10 +167,10 @@ class Simulation:
         for view in map(begun.__getitem__, initial.running):
             view.state = RunState.RUNNING
             if view not in ending:
-                lives.settle(view)
-                lives.foresee(view)
+                lifecycle.settle(view)
+                lifecycle.foresee(view)
             else:
-                lives.keep_order(view)
+                lifecycle.keep_order(view)
         if agenda.events and agenda.events[0][0] < initial.at_s:
             raise BadInputError(
                 f"Something is to happen at {agenda.events[0][0]} s, before {initial.at_s} s."
@@ -186,7 +186,7 @@ class Simulation:
         wait and run, and to what is foreseen.
         """
         running = [view for pool in self.pools.values() for view in pool.running]
-        held = [] if self._outgrown is None else self._outgrown.jobs()
+        held = [] if self._unplaceable is None else self._unplaceable.jobs()
         queued = [view for pool in self.pools.values() for view in pool.queue.by_arrival()]
         copies = copied((*running, *held, *queued))
         foreseen: list[Foreseen] = []
@@ -215,12 +215,12 @@ class Simulation:
     @property
     def completed(self) -> int:
         """Jobs that have ended so far."""
-        return self._lives.completed
+        return self._lifecycle.completed
 
     @property
     def cancelled(self) -> int:
         """Jobs that their users have withdrawn so far."""
-        return self._lives.cancelled
+        return self._lifecycle.cancelled
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -238,17 +238,17 @@ class Simulation:
     def _advance(self, until_s: float, moments: int) -> int:
         """Take up to so many moments that lie not after `until_s`; return how many there were."""
         began = process_time()
-        events, jobs, lives = self._agenda.events, self.jobs, self._lives
-        complete, enqueue = lives.complete, lives.enqueue
+        events, jobs, lifecycle = self._agenda.events, self.jobs, self._lifecycle
+        complete, enqueue = lifecycle.complete, lifecycle.enqueue
         count, at = len(jobs), self._submitted
         taken = 0
-        while taken < moments and lives.completed + lives.cancelled < count:
+        while taken < moments and lifecycle.completed + lifecycle.cancelled < count:
             now = jobs[at].submit_time_s if at < count else inf
             if events and events[0][0] < now:
                 now = events[0][0]
             if now > until_s or now == inf:
                 break
-            self.now_s = lives.now_s = now
+            self.now_s = lifecycle.now_s = now
             taken += 1
             for _ in range(MAX_DECISIONS_AT_ONE_MOMENT):
                 while events and events[0][0] == now:
@@ -280,14 +280,14 @@ class Simulation:
                 del self._wakes[subject]
                 self._changed[subject] = None
         elif kind == EventKind.CANCEL:
-            self._lives.cancel(subject)
+            self._lifecycle.cancel(subject)
         elif kind == EventKind.CLUSTER:
             self._change_cluster(subject)
         elif subject.version == version:
             if kind == EventKind.LIMIT:
-                self._lives.stop_at_limit(subject)
+                self._lifecycle.stop_at_limit(subject)
             else:
-                self._lives.change_phase(subject)
+                self._lifecycle.change_phase(subject)
 
     def _decide(self) -> None:
         now = self.now_s
@@ -338,11 +338,11 @@ class Simulation:
         affected = self._nodes.apply(change, self.now_s)
         for pool in affected.pools:
             self._changed[pool] = None
-            if self._outgrown is not None and isinstance(change, SizeChange):
-                for view in self._outgrown.resized(pool):
-                    self._lives.waits_on(view, pool)
+            if self._unplaceable is not None and isinstance(change, SizeChange):
+                for view in self._unplaceable.resized(pool):
+                    self._lifecycle.waits_on(view, pool)
         for view in affected.killed:
-            self._lives.fail(view)
+            self._lifecycle.fail(view)
         if affected.repair is not None:
             self._agenda.push(affected.repair.at_s, EventKind.CLUSTER, affected.repair)
 
@@ -350,9 +350,9 @@ class Simulation:
 
     def result(self) -> SimulationResult:
         """Return the schedule; raises PolicyError when a job never completed."""
-        outgrown = self._outgrown.jobs() if self._outgrown is not None else []
-        held = set(outgrown)
-        for view in outgrown:
+        unplaceable = self._unplaceable.jobs() if self._unplaceable is not None else []
+        held = set(unplaceable)
+        for view in unplaceable:
             view.state = RunState.PENDING  # as the jobs table calls it
         left = [view for view in self.jobs if view.state is not RunState.COMPLETED]
         lost = [view for view in left if view.state is not RunState.CANCELLED and view not in held]
@@ -363,7 +363,7 @@ class Simulation:
         jobs, figures = schedule_of(
             self.jobs,
             held=held,
-            ended_in_profiling=frozenset(self._lives.ended_in_profiling),
+            ended_in_profiling=frozenset(self._lifecycle.ended_in_profiling),
             mean_gpus=self._nodes.mean_gpus,
         )
         summary: dict[str, Any] = {

@@ -13,9 +13,9 @@ from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.elastic.metrics import finite_errors_pct
 from simulator.job_view import RunState
 from simulator.metrics import mean, percentile
+from simulator.recorders.usage import Usage
+from simulator.recorders.waiting import CAUSE_COLUMNS, CAUSE_NAMES
 from simulator.result import SimulationResult
-from simulator.watching.usage import Usage
-from simulator.watching.waiting import CAUSE_COLUMNS, CAUSE_NAMES
 
 JCT_FILE = "jct_cdf.png"
 QUEUING_CDF_FILE = "queuing_cdf.png"
@@ -41,7 +41,7 @@ def draw_figures(
     """Write the plots as PNG into DIR and return the files; no file for results without a job.
 
     With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
-    line of all GPUs. With `waits` (`simulator.watching.waiting.mean_waits` by policy) also what jobs waited
+    line of all GPUs. With `waits` (`simulator.recorders.waiting.mean_waits` by policy) also what jobs waited
     for. Results with predictions have their error drawn, too.
     """
     if not any(len(result.jobs) for result in results.values()):

@@ -14,7 +14,7 @@ from typing import Any
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView
-from simulator.node_books import Repair
+from simulator.node_inventory import Repair
 from simulator.placement import FreeGpus, Placement, Remainder
 from simulator.snapshot import NodePool
 

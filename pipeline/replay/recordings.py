@@ -16,12 +16,12 @@ from foundation.csv_files import write_csv
 from foundation.errors import BadInputError
 from simulator.cluster_changes import ClusterChange
 from simulator.recorder import Recorder
+from simulator.recorders.recorder_group import together
+from simulator.recorders.timeline import DEFAULT_MAX_SLICES, TimelineRecorder, TimelineWindow, open_timeline
+from simulator.recorders.usage import Usage, UsageRecorder
+from simulator.recorders.waiting import WaitRecorder, mean_waits
+from simulator.recorders.waiting_text import explain_wait, rows_of_job
 from simulator.result import SimulationResult
-from simulator.watching.recorder_group import together
-from simulator.watching.timeline import DEFAULT_MAX_SLICES, TimelineRecorder, TimelineWindow, open_timeline
-from simulator.watching.usage import Usage, UsageRecorder
-from simulator.watching.waiting import WaitRecorder, mean_waits
-from simulator.watching.waiting_text import explain_wait, rows_of_job
 from simulator.workload import Workload
 
 

@@ -11,7 +11,7 @@ def to_microsecond(time_s: float) -> float:
     return (time_s * 1e6 + 0.5) // 1 / 1e6
 
 
-class Crowd:
+class ActiveJobCount:
     """Sums up how many jobs were active just before each event: what fair shares are measured by."""
 
     __slots__ = ("events", "jobs")
@@ -30,10 +30,10 @@ class ActiveJob:
     """
 
     __slots__ = (
+        "active_count",
         "cap_rates",
         "caps",
-        "crowd",
-        "crowd_before",
+        "count_before",
         "demand",
         "end_at_s",
         "end_time_s",
@@ -57,7 +57,7 @@ class ActiveJob:
         "submit_time_s",
     )
 
-    def __init__(self, job: Job, index: int, crowd: Crowd) -> None:
+    def __init__(self, job: Job, index: int, active_count: ActiveJobCount) -> None:
         elasticity = job.elasticity or rigid(job)
         self.job = job
         self.index = index  # position in the workload: earlier submissions are lower
@@ -75,8 +75,8 @@ class ActiveJob:
         # At each level of efficiency that its rule asks for, the most GPUs it may hold, and its rate on them.
         self.caps: tuple[float, ...] = ()
         self.cap_rates: tuple[float, ...] = ()
-        self.crowd = crowd
-        self.crowd_before = (crowd.events, crowd.jobs)
+        self.active_count = active_count
+        self.count_before = (active_count.events, active_count.jobs)
         self.resizes = 0  # times that its GPUs changed from some to others
         self.preemptions = 0  # times that it lost all
         self.held_gpu_s = 0.0  # GPUs x time, as of since_s; at the end, all
@@ -89,12 +89,12 @@ class ActiveJob:
     def __repr__(self) -> str:
         return f"<{self.job.job_id} {self.gpus:g} of {self.demand} GPUs>"
 
-    def copy(self, crowd: Crowd) -> "ActiveJob":
-        """Return a copy, to play forward, that counts another crowd from now on."""
+    def copy(self, active_count: ActiveJobCount) -> "ActiveJob":
+        """Return a copy, to play forward, that counts another active_count from now on."""
         other = ActiveJob.__new__(ActiveJob)
         for name in ActiveJob.__slots__:
             setattr(other, name, getattr(self, name))
-        other.crowd = crowd
+        other.active_count = active_count
         return other
 
     def remaining_at(self, now_s: float) -> float:
@@ -103,8 +103,8 @@ class ActiveJob:
 
     def mean_active_jobs(self) -> float:
         """Mean number of active jobs over the events that it has seen, itself included."""
-        events, jobs = self.crowd_before
-        return (self.crowd.jobs - jobs) / (self.crowd.events - events)
+        events, jobs = self.count_before
+        return (self.active_count.jobs - jobs) / (self.active_count.events - events)
 
     def fair_time_s(self, pool_gpus: float) -> float:
         """Its run time on an equal share of the pool (Themis' fair finish time, as PCS' authors measure it).

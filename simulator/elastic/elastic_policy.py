@@ -14,7 +14,7 @@ from typing import Any, Literal
 from foundation.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
-from simulator.elastic.active_job import ActiveJob, Crowd
+from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.placing import Placing
 from simulator.job_view import JobView
@@ -81,7 +81,7 @@ class ElasticPolicy(Policy):
 
     def _forget(self) -> None:
         self._active: dict[str, dict[JobView, PlacedJob]] = {}  # by pool, in the order of submission
-        self._crowds: dict[str, Crowd] = {}
+        self._active_counts: dict[str, ActiveJobCount] = {}
         # When the rule is to be asked again though nothing happens, and of how many GPUs it was asked last.
         self._due: dict[str, tuple[float, int]] = {}
 
@@ -112,31 +112,34 @@ class ElasticPolicy(Policy):
             self._due[pool.name] = due_s, gpus
         return due_s
 
-    # -- what no snapshot shows: the crowds that jobs have seen ----------------------------------------------
+    # -- what no snapshot shows: how many jobs were active ---------------------------------------------------
 
     def history(self) -> Any:
         """Return how many jobs were active over each pool's events, what each had at first, what is due."""
-        crowds = {name: (crowd.events, crowd.jobs) for name, crowd in self._crowds.items()}
+        active_counts = {
+            name: (active_count.events, active_count.jobs)
+            for name, active_count in self._active_counts.items()
+        }
         jobs = {
-            view: (job.service_s, *job.crowd_before)
+            view: (job.service_s, *job.count_before)
             for active in self._active.values()
             for view, job in active.items()
         }
-        return crowds, jobs, dict(self._due)
+        return active_counts, jobs, dict(self._due)
 
     def resume(self, pools: Mapping[str, NodePool], history: Any) -> None:
         """Take note of jobs that run and wait already."""
         self._forget()
         if history is None:
             return
-        crowds, jobs, self._due = history
+        active_counts, jobs, self._due = history
         for name, pool in pools.items():
-            if name in crowds:
-                self._crowds[name] = Crowd(*crowds[name])
+            if name in active_counts:
+                self._active_counts[name] = ActiveJobCount(*active_counts[name])
             known = {view: jobs[view] for view in _in_order(pool) if view in jobs}
-            for view, (service_s, events, crowd) in known.items():
+            for view, (service_s, events, active_count) in known.items():
                 job = self._admitted(view, pool, service_s)
-                job.crowd_before = (events, crowd)
+                job.count_before = (events, active_count)
 
     # -- deciding --------------------------------------------------------------------------------------------
 
@@ -209,17 +212,17 @@ class ElasticPolicy(Policy):
     ) -> "dict[JobView, PlacedJob]":
         """Let the rule's view of the pool's jobs show what is so now."""
         known = self._active.get(pool.name, {})
-        crowd = self._crowds.setdefault(pool.name, Crowd())
-        crowd.events += 1
-        crowd.jobs += len(views)
-        before = (crowd.events - 1, crowd.jobs - len(views))
+        active_count = self._active_counts.setdefault(pool.name, ActiveJobCount())
+        active_count.events += 1
+        active_count.jobs += len(views)
+        before = (active_count.events - 1, active_count.jobs - len(views))
         jobs: dict[JobView, PlacedJob] = {}
         self._active[pool.name] = jobs
         for view in views:
             job = known.get(view)
             if job is None:
                 job = self._admitted(view, pool, self._size_of(view))
-                job.crowd_before = before
+                job.count_before = before
             else:
                 jobs[view] = job
             if job.version != view.version or (self.needs_estimates and job.gpus):
@@ -247,11 +250,11 @@ class ElasticPolicy(Policy):
         job.remaining_s = believed_s - done_s
 
     def _admitted(self, view: JobView, pool: NodePool, service_s: float) -> "PlacedJob":
-        crowd = self._crowds.setdefault(pool.name, Crowd())
+        active_count = self._active_counts.setdefault(pool.name, ActiveJobCount())
         known = view.job
         if not isfinite(known.duration_s):  # a live cluster: what is believed is all that there is
             known = replace(known, duration_s=service_s / view.gpus)
-        job = PlacedJob(known, view.index, crowd)
+        job = PlacedJob(known, view.index, active_count)
         job.service_s = service_s
         if not self.settings.resizes:
             job.min_gpus = job.demand
@@ -276,8 +279,8 @@ class PlacedJob(ActiveJob):
 
     __slots__ = ("version",)
 
-    def __init__(self, job: Job, index: int, crowd: Crowd) -> None:
-        super().__init__(job, index, crowd)
+    def __init__(self, job: Job, index: int, active_count: ActiveJobCount) -> None:
+        super().__init__(job, index, active_count)
         self.version = -1  # of its view, when it was brought up to date
 
 

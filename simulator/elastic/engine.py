@@ -13,7 +13,7 @@ from time import process_time
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from simulator.actions import PolicyError
-from simulator.elastic.active_job import ActiveJob, Crowd, to_microsecond
+from simulator.elastic.active_job import ActiveJob, ActiveJobCount, to_microsecond
 from simulator.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
 from simulator.workload import Job, Workload
 
@@ -50,7 +50,7 @@ class ElasticSimulation:
         self.name = name
         self.now_s = to_microsecond(now_s)
         self.ended: list[ActiveJob] = []
-        self.crowd = active[0].crowd if active else Crowd()
+        self.active_count = active[0].active_count if active else ActiveJobCount()
         self.cpu_s = 0.0
         self._to_come = workload.jobs
         self._submitted = 0
@@ -68,18 +68,20 @@ class ElasticSimulation:
             _refuse_endless(job, pool)
         for last, active_job in enumerate(active, start=-1):
             _refuse_endless(active_job.job, pool)
-            if active_job.crowd is not self.crowd or (last >= 0 and active[last].index >= active_job.index):
+            if active_job.active_count is not self.active_count or (
+                last >= 0 and active[last].index >= active_job.index
+            ):
                 raise BadInputError(
-                    f"Active job {active_job!r} is out of order, or counts another crowd.",
-                    remedy="Give active jobs by ascending index, all with the same Crowd.",
+                    f"Active job {active_job!r} is out of order, or has another ActiveJobCount.",
+                    remedy="Give active jobs by ascending index, all with the same ActiveJobCount.",
                 )
             rule.admit(active_job)
             self._allocator.submit(active_job)
             if active_job.end_at_s < inf:
                 heappush(self._ends, (active_job.end_at_s, active_job.index, active_job))
         if active:
-            if not self.crowd.events:  # they see the beginning as an event
-                self.crowd.events, self.crowd.jobs = 1, len(active)
+            if not self.active_count.events:  # they see the beginning as an event
+                self.active_count.events, self.active_count.jobs = 1, len(active)
             self._reallocate()
 
     @property
@@ -93,10 +95,10 @@ class ElasticSimulation:
         The copy asks the rule anew about everybody at each event.
         """
         other = ElasticSimulation(Workload((), {}), self.pool, self.rule, now_s=self.now_s, name=self.name)
-        other.crowd = Crowd(self.crowd.events, self.crowd.jobs)
+        other.active_count = ActiveJobCount(self.active_count.events, self.active_count.jobs)
         other._allocator = PlainAllocator(self.rule, self.pool)
         for job in self._allocator.active.values():
-            copy = job.copy(other.crowd)
+            copy = job.copy(other.active_count)
             other._allocator.submit(copy)
             if copy.end_at_s < inf:
                 other._ends.append((copy.end_at_s, copy.index, copy))
@@ -129,9 +131,9 @@ class ElasticSimulation:
                 raise PolicyError(f"{self.name} left {len(active)} jobs, the first: {first!r}.")
             return False
         self.now_s = now
-        crowd = self.crowd
-        crowd.events += 1
-        crowd.jobs += len(active)
+        active_count = self.active_count
+        active_count.events += 1
+        active_count.jobs += len(active)
         ended = heappop(ends)[2] if end_s == now else None
         if self.rule.settles_at_events:
             for job in self._allocator.holders():
@@ -141,12 +143,12 @@ class ElasticSimulation:
         if ended is not None:
             self._end(ended)
         elif submit_s == now < self._wake_s:  # the rule goes before a submission at the same moment
-            arrived = ActiveJob(self._to_come[at], self._first_index + at, crowd)
+            arrived = ActiveJob(self._to_come[at], self._first_index + at, active_count)
             self._submitted += 1
             self.rule.admit(arrived)
             self._allocator.submit(arrived)
             # The first of the counts that it sees is that with itself.
-            arrived.crowd_before = (crowd.events - 1, crowd.jobs - len(active))
+            arrived.count_before = (active_count.events - 1, active_count.jobs - len(active))
         self._reallocate()
         if arrived is not None and self._predictor is not None:
             arrived.predicted_end_time_s = self._predictor(self, arrived)

@@ -119,8 +119,9 @@ def traces_table(data: Path) -> list[str]:
         for policy in ("PCS-JCT", "PCS-bal"):
             done = simulation(workload, RULES[policy](), predict=False)
             foretold = simulation(workload, RULES[policy](), predict=True)
+            active = done.active_count.jobs / done.active_count.events
             lines.append(
-                f"| {name} | {policy} | {len(workload):,} | {done.crowd.jobs / done.crowd.events:,.0f} "
+                f"| {name} | {policy} | {len(workload):,} | {active:,.0f} "
                 f"| {len(workload) / done.cpu_s:,.0f} | {len(workload) / foretold.cpu_s:,.0f} |"
             )
     return lines

@@ -16,10 +16,10 @@ from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.policies.registry import load_policy
 from simulator.recorder import Recorder
+from simulator.recorders.timeline import TimelineRecorder, open_timeline
+from simulator.recorders.usage import UsageRecorder
+from simulator.recorders.waiting import WaitRecorder
 from simulator.scenario import Scenario
-from simulator.watching.timeline import TimelineRecorder, open_timeline
-from simulator.watching.usage import UsageRecorder
-from simulator.watching.waiting import WaitRecorder
 from simulator.workload import Workload
 
 POLICIES = ("fifo", "sjf", "srtf", "tiresias", "lucid")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from simulator.elastic.active_job import ActiveJob, Crowd
+from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.rules.elastic_fifo import ElasticFifo
@@ -22,7 +22,7 @@ class PlainPool:
     """As plain as can be: at every event everybody is looked at, and a prediction plays copies of all."""
 
     def __init__(self, workload: Workload, pool: Pool, rule: AllocationRule) -> None:
-        self.to_come = [ActiveJob(job, at, Crowd()) for at, job in enumerate(workload.jobs)]
+        self.to_come = [ActiveJob(job, at, ActiveJobCount()) for at, job in enumerate(workload.jobs)]
         self.active: list[ActiveJob] = []
         self.ended: list[ActiveJob] = []
         self.pool, self.rule, self.now_s = pool, rule, 0.0
@@ -58,7 +58,7 @@ class PlainPool:
 
     def end_if_nothing_comes(self, job: ActiveJob) -> float:
         ahead = PlainPool(Workload((), {}), self.pool, self.rule)
-        ahead.active = [other.copy(Crowd()) for other in self.active]
+        ahead.active = [other.copy(ActiveJobCount()) for other in self.active]
         while True:
             ahead.step()
             if ahead.ended[-1].index == job.index:
@@ -268,8 +268,8 @@ def test_a_simulation_goes_on_from_any_state(whole: bool, case: Case, part: floa
     first.run(until_s=part * through.now_s)
 
     def hand_over() -> list[ActiveJob]:
-        crowd = Crowd(first.crowd.events, first.crowd.jobs)
-        return [job.copy(crowd) for job in first.active]
+        active_count = ActiveJobCount(first.active_count.events, first.active_count.jobs)
+        return [job.copy(active_count) for job in first.active]
 
     handed_over = hand_over()
     came = len(first.ended) + len(handed_over)
@@ -319,8 +319,8 @@ def test_what_can_never_end_is_refused() -> None:
     assert simulation.now_s == 11.25
     with pytest.raises(BadInputError, match="0 GPUs"):
         ElasticSimulation(Workload((), {}), Pool(0), ElasticFifo())
-    crowd = Crowd()
-    jobs = [ActiveJob(elastic_job(at, 0.0, 5.0, 1, curve), at, crowd) for at in (1, 0)]
+    active_count = ActiveJobCount()
+    jobs = [ActiveJob(elastic_job(at, 0.0, 5.0, 1, curve), at, active_count) for at in (1, 0)]
     with pytest.raises(BadInputError, match="out of order"):
         ElasticSimulation(Workload((), {}), Pool(8), ElasticFifo(), active=jobs)
     with pytest.raises(BadInputError, match="efficiency_step"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.elastic.active_job import ActiveJob, Crowd
+from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import PlainAllocator, Pool
 from simulator.elastic.engine import ElasticSimulation, play_forward
 from simulator.elastic.rules.afs import AfsL
@@ -138,13 +138,13 @@ def plain_tournament(jobs, gpus, now_s):
 
 
 def active_jobs(sizes):
-    crowd = Crowd(1, len(sizes))
+    active_count = ActiveJobCount(1, len(sizes))
     jobs = []
     for at, (service_s, demand, curve) in enumerate(sizes):
         elasticity = Elasticity(service_s, curve)
         job = Job(str(at), "vc", None, demand, 0.0, service_s / curve.at(demand), elasticity=elasticity)
-        jobs.append(ActiveJob(job, at, crowd))
-        jobs[-1].crowd_before = (0, 0)
+        jobs.append(ActiveJob(job, at, active_count))
+        jobs[-1].count_before = (0, 0)
     return jobs
 
 

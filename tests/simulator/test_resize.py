@@ -16,10 +16,10 @@ from simulator.engine import PolicyError, Simulation
 from simulator.initial_state import InitialState
 from simulator.policies.fifo import Fifo
 from simulator.policy import RunCosts
+from simulator.recorders.timeline import TimelineRecorder
+from simulator.recorders.usage import UsageRecorder
 from simulator.scenario import Scenario
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.watching.timeline import TimelineRecorder
-from simulator.watching.usage import UsageRecorder
 from simulator.workload import Job, Workload
 
 CLUSTER = ClusterSpec({"vc": 2}, 4)

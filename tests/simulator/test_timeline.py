@@ -14,8 +14,8 @@ from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.recorders.timeline import CUT, TimelineRecorder, TimelineWindow, open_timeline
 from simulator.scenario import Scenario
-from simulator.watching.timeline import CUT, TimelineRecorder, TimelineWindow, open_timeline
 from simulator.workload import Job, Workload
 
 # Trace Event Format: what each phase that we write must have beside name, ph, pid, tid and ts.

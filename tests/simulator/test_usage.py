@@ -8,12 +8,12 @@ from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.figures import draw_figures, usage_over_time
 from simulator.policies.registry import load_policy
+from simulator.recorders.recorder_group import together
+from simulator.recorders.timeline import TimelineRecorder
+from simulator.recorders.usage import Usage, UsageRecorder
+from simulator.recorders.waiting import WaitRecorder
 from simulator.replay import run_policies
 from simulator.scenario import Scenario
-from simulator.watching.recorder_group import together
-from simulator.watching.timeline import TimelineRecorder
-from simulator.watching.usage import Usage, UsageRecorder
-from simulator.watching.waiting import WaitRecorder
 
 
 def observed(policy, shape="burst"):

@@ -10,9 +10,9 @@ from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.recorders.waiting import CAUSE_COLUMNS, WaitCause, WaitRecorder
+from simulator.recorders.waiting_text import explain_wait, in_words, rows_of_job
 from simulator.scenario import Scenario
-from simulator.watching.waiting import CAUSE_COLUMNS, WaitCause, WaitRecorder
-from simulator.watching.waiting_text import explain_wait, in_words, rows_of_job
 from simulator.workload import Job, Workload
 
 CAUSES = list(CAUSE_COLUMNS.values())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.elastic.active_job import ActiveJob, Crowd
+from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.rules.whole_shares import in_turn, rounded, whole_shares
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Job
@@ -16,7 +16,7 @@ def job(index, demand, least=1, holds=0, submit_s=0.0, work_s=100.0):
     curve = SpeedUp.linear(demand)
     elasticity = Elasticity(work_s, curve, least)
     made = Job(f"j{index}", "vc", None, demand, submit_s, work_s / demand, elasticity=elasticity)
-    active = ActiveJob(made, index, Crowd())
+    active = ActiveJob(made, index, ActiveJobCount())
     active.gpus = float(holds)
     active.caps = (float(max(1, demand // 2)), float(demand))
     return active

@@ -7,7 +7,13 @@ from markupsafe import Markup
 
 from foundation.html_pages import render_page
 from pipeline.search.pareto.presented import Front, FrontPoint
-from pipeline.search.pareto.rounds import candidates_of, estimates, found_front, near_front, search_samples
+from pipeline.search.pareto.rounds import (
+    candidates_of,
+    estimates,
+    front_on_all_samples,
+    search_samples,
+    within_3pct,
+)
 from pipeline.search.pareto.study import ParetoSearch
 from simulator.elastic.pareto.objectives import Objective
 from simulator.elastic.rules.wfq import WfqConfig
@@ -59,7 +65,7 @@ def progress_page(study: ParetoSearch) -> str:
     candidates = candidates_of(study)
     samples = search_samples(study)
     known = estimates(study, candidates)
-    front = found_front(study, candidates)
+    front = front_on_all_samples(study, candidates)
     drawn = _plot(
         study.objectives,
         [values for _, values in known],
@@ -75,7 +81,7 @@ def progress_page(study: ParetoSearch) -> str:
         refresh_s=REFRESH_S,
         tried=len(known),
         evaluations=study.evaluations,
-        near=len(near_front(study, candidates)),
+        near=len(within_3pct(study, candidates)),
         plot=drawn,
     )
 

@@ -14,9 +14,9 @@ from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.pareto.rounds import (
     Candidate,
     candidates_of,
-    close_front,
     held_out_samples,
     search_samples,
+    within_1pct,
 )
 from pipeline.search.pareto.study import ParetoSearch
 from simulator.elastic.configurations import configuration_from_json, configuration_to_json
@@ -115,7 +115,7 @@ def present(study: ParetoSearch) -> Front:
     """
     candidates = candidates_of(study)
     fresh = held_out_samples(study)
-    found = [candidate for candidate in close_front(study, candidates) if candidate.knows(fresh)]
+    found = [candidate for candidate in within_1pct(study, candidates) if candidate.knows(fresh)]
     if not found:
         raise NotFoundError(
             f"The search at {study.uri} has no front yet.", remedy="Run it to its end: `lucid pareto search`."

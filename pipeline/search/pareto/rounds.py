@@ -84,20 +84,20 @@ def ask_round(study: ParetoSearch, number: int) -> list[Evaluation]:
 
 def ask_confirmations(study: ParetoSearch) -> list[Evaluation]:
     """Return what is left to simulate of candidates near the front, once all rounds are done."""
-    return _left(study, _lacking(near_front(study, candidates_of(study)), search_samples(study)))
+    return _left(study, _lacking(within_3pct(study, candidates_of(study)), search_samples(study)))
 
 
 def ask_held_out(study: ParetoSearch) -> list[Evaluation]:
     """Return the simulations that are left of the found front on fresh samples."""
-    return _left(study, _lacking(close_front(study, candidates_of(study)), held_out_samples(study)))
+    return _left(study, _lacking(within_1pct(study, candidates_of(study)), held_out_samples(study)))
 
 
-def near_front(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
+def within_3pct(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates that no other beats clearly on the first sample."""
     return _unbeaten(study, candidates, search_samples(study)[:1], NEAR)
 
 
-def close_front(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
+def within_1pct(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return those on the front by all samples of the search, and those that chance may have kept from it."""
     return _unbeaten(study, candidates, search_samples(study), CLOSE)
 
@@ -124,7 +124,7 @@ def _unbeaten(
     ]
 
 
-def found_front(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
+def front_on_all_samples(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return who is on the front by all samples of the search."""
     samples = search_samples(study)
     known = [candidate for candidate in candidates if candidate.knows(samples)]
@@ -144,7 +144,7 @@ def _choose(study: ParetoSearch, number: int) -> dict[str, Any]:
         ],
         "evaluations": [
             *([identity_of(study, config), samples[0]] for _, config in chosen),
-            *_lacking(near_front(study, candidates), samples),
+            *_lacking(within_3pct(study, candidates), samples),
         ],
     }
 

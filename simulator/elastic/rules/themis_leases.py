@@ -50,8 +50,8 @@ class Leases(PlainAllocator):
             at = [bisect_left(self.rows, job.index) for job, _ in changes]
             self.table.hold(at, [gpus for _, gpus in changes], now_s)
             return changes
-        crowd = self.active[self.rows[0]].crowd
-        rows, gpus = self.table.lease(now_s, crowd.events, crowd.jobs)
+        active_count = self.active[self.rows[0]].active_count
+        rows, gpus = self.table.lease(now_s, active_count.events, active_count.jobs)
         return [(self.active[self.rows[at]], given) for at, given in zip(rows, gpus, strict=True)]
 
     def next_change_s(self, now_s: float) -> float | None:
@@ -72,7 +72,7 @@ class Leases(PlainAllocator):
         ahead = self.table.copy()
         demand = self.demand
         at = bisect_left(self.rows, job.index)
-        events, jobs = job.crowd.events, job.crowd.jobs
+        events, jobs = job.active_count.events, job.active_count.jobs
         lease_end_s = to_microsecond(now_s + self.lease_s)
         if self.forgetful:
             ahead.forget(now_s)

@@ -48,7 +48,7 @@ class LeaseTable:
             curve = self.curves[job.speed_up] = len(self.curves)
             rates = [job.speed_up.at(gpus) for gpus in range(self.pool_gpus + 1)]
             self.rates = np.concatenate([self.rates, [rates]])
-        events, jobs = job.crowd_before
+        events, jobs = job.count_before
         self.columns[:, self.count] = (
             job.submit_time_s,
             job.service_s,

@@ -8,11 +8,11 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation, check_work, sample_workload
 from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.recorders.waiting import CAUSE_COLUMNS, WaitRecorder
+from simulator.recorders.waiting_text import explain_wait, rows_of_job
 from simulator.replay import simulate
 from simulator.report import write_results
 from simulator.scenario import Scenario
-from simulator.watching.waiting import CAUSE_COLUMNS, WaitRecorder
-from simulator.watching.waiting_text import explain_wait, rows_of_job
 from simulator.workload import Job, Workload
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any, TextIO, cast
 from foundation.errors import BadInputError
 from simulator.cluster_changes import ClusterChange, NodeFailure
 from simulator.job_view import JobView
-from simulator.node_books import cpu_pool
+from simulator.node_inventory import cpu_pool
 from simulator.placement import Placement
 from simulator.recorder import StopReason
 from simulator.snapshot import NodePool

@@ -1,4 +1,4 @@
-"""The nodes of a running simulation: which pool has them, and what takes them off the offer."""
+"""The nodes of a running simulation: which pool has them, and what closes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def make_pools(cluster: ClusterSpec, cpu_cores_per_node: int, remainder: Remaind
     return pools
 
 
-class NodeBooks:
+class NodeInventory:
     """Applies cluster changes to pools, and integrates the GPUs that there were over time.
 
     A virtual cluster's nodes are counted as its own, in the order of their indices, whether they are lent or

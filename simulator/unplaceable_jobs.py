@@ -10,8 +10,8 @@ from simulator.job_view import JobView, RunState
 from simulator.snapshot import NodePool
 
 
-class OutgrownJobs:
-    """Holds them, by pool. Only pools whose size changes are watched."""
+class UnplaceableJobs:
+    """Holds such jobs by pool. Only pools whose size changes are watched."""
 
     def __init__(self, pools: Iterable[NodePool]) -> None:
         self._fit = {pool: pool.gpus_when_whole() for pool in pools}
@@ -38,7 +38,7 @@ class OutgrownJobs:
         return back
 
     def forget(self, job: JobView, pool: NodePool) -> None:
-        """Let go of a held job that leaves."""
+        """Release a held job that leaves."""
         del self._held[pool][job]
 
     def jobs(self) -> list[JobView]:

@@ -10,11 +10,11 @@ import pytest
 
 from cluster_logs.ingest import read_jobs_file
 from simulator.cluster import ClusterSpec
+from simulator.recorders.recorder_group import together
+from simulator.recorders.timeline import TimelineRecorder
+from simulator.recorders.waiting import CAUSE_COLUMNS, WaitRecorder
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.watching.recorder_group import together
-from simulator.watching.timeline import TimelineRecorder
-from simulator.watching.waiting import CAUSE_COLUMNS, WaitRecorder
 from simulator.workload import Workload
 
 REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")

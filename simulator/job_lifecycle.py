@@ -13,19 +13,19 @@ from simulator.agenda import Agenda
 from simulator.colocation import ColocationModel
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView, RunState
-from simulator.node_books import cpu_pool
-from simulator.outgrown import OutgrownJobs
+from simulator.node_inventory import cpu_pool
 from simulator.policy import Policy
 from simulator.recorder import Recorder, StopReason
 from simulator.rules import Rules
 from simulator.running_order import RunningOrder
 from simulator.snapshot import NodePool
+from simulator.unplaceable_jobs import UnplaceableJobs
 
 PROGRESS_EVERY = 1000  # completed jobs
 _COMPLETE = int(EventKind.COMPLETE)
 
 
-class JobLives:
+class JobLifecycle:
     """The jobs of one simulation. `now_s` is the simulation's, `changed` are pools to decide in."""
 
     def __init__(
@@ -37,7 +37,7 @@ class JobLives:
         colocation: ColocationModel,
         agenda: Agenda,
         *,
-        outgrown: OutgrownJobs | None,
+        unplaceable: UnplaceableJobs | None,
         recorder: Recorder | None,
         progress: Progress,
         jobs: int,
@@ -48,7 +48,7 @@ class JobLives:
         self.colocation = colocation
         self.agenda = agenda
         self._events, self._next_number = agenda.events, agenda.next_number
-        self.outgrown = outgrown
+        self.unplaceable = unplaceable
         self.recorder = recorder
         self.now_s = 0.0
         self.changed: dict[NodePool, None] = {}
@@ -85,7 +85,7 @@ class JobLives:
         view.state = RunState.PENDING
         view.pool = name
         view.queued_since_s = self.now_s
-        if self.outgrown is None or not self.outgrown.hold(view, pool):
+        if self.unplaceable is None or not self.unplaceable.hold(view, pool):
             pool.queue.add(self.policy.priority(view), view)
         if not self._in_order or pool.queue.head() is view:
             self.changed[pool] = None
@@ -95,15 +95,15 @@ class JobLives:
     def waits_on(self, view: JobView, pool: NodePool) -> None:
         """A job waits that began to before the simulation did, or that its pool had no room for."""
         view.state = RunState.PENDING
-        if self.outgrown is None or not self.outgrown.hold(view, pool):
+        if self.unplaceable is None or not self.unplaceable.hold(view, pool):
             pool.queue.add(self.policy.priority(view), view)
 
     def cancel(self, view: JobView) -> None:
         """A user withdraws a job; nothing happens to one that has ended."""
         if view.state is RunState.PENDING or view.state is RunState.HELD:
             pool = self.pools[view.pool]
-            if self.outgrown is not None and view.state is RunState.HELD:
-                self.outgrown.forget(view, pool)
+            if self.unplaceable is not None and view.state is RunState.HELD:
+                self.unplaceable.forget(view, pool)
             else:
                 pool.queue.remove(view)
             view.queuing_delay_s += self.now_s - view.queued_since_s

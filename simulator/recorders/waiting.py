@@ -15,7 +15,7 @@ import pandas as pd
 
 from simulator.job_view import JobView
 from simulator.mechanisms.ranked_blocks import RankedBlocks
-from simulator.node_books import cpu_pool
+from simulator.node_inventory import cpu_pool
 from simulator.placement import FreeGpus, Placement, exchanged
 from simulator.recorder import StopReason
 from simulator.result import SimulationResult
