@@ -97,7 +97,8 @@ class ElasticAudit:
                 work.worked_s, work.lost_s, work.paused_until_s, work.due_s = 0.0, job.lost_s, -inf, None
             elif job.preemptions != work.preemptions:
                 cost_s = self._costs.preemption_of(work.held, self._simulation.cluster.gpus_per_node)
-                work.due_s = max(work.paused_until_s - now_s, cost_s)
+                resize_s = self._costs.resize_s if job.resizes != work.resizes else 0.0  # at the same moment
+                work.due_s = max(work.paused_until_s - now_s, resize_s, cost_s)
             if job.state is RunState.RUNNING and work.due_s is not None:
                 work.paused_until_s, work.due_s = job.start_time_s + work.due_s, None
             if job.resizes != work.resizes:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
@@ -104,6 +104,7 @@ def test_capacity_work_and_order_hold_and_nothing_idles_that_somebody_could_use(
     preemption_s=st.sampled_from([0.0, 60.0]),
     sizes=st.sampled_from(["true", "estimated"]),
 )
+@example(seed=13988, resize_s=300.0, preemption_s=60.0, sizes="true")  # resized and preempted at one moment
 def test_restarts_cost_what_they_are_said_to(name, seed, resize_s, preemption_s, sizes):
     workload = made_workload(seed)
     made = load_policy(name, {"resize_s": resize_s, "preemption_s": preemption_s, "sizes": sizes})
