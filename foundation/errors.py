@@ -15,6 +15,7 @@ LucidError
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 class LucidError(Exception):
@@ -23,6 +24,10 @@ class LucidError(Exception):
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(f"{message} {remedy}" if remedy else message)
         self.remedy = remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by state: the constructors of subclasses take other arguments."""
+        return Exception.__new__, (type(self), *self.args), vars(self)
 
     def advise(self, remedy: str) -> None:
         """Add to the message what else may help."""

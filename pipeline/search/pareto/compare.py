@@ -1,26 +1,23 @@
-"""Two fronts on the same fresh samples: who covers whom, point by point."""
+"""Two fronts on the same fresh samples: which points each covers."""
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import log
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, Work, silent
 from foundation.regular_files import read_regular
+from foundation.worker_processes import over_processes
 from pipeline.search.pareto.presented import Front
 from pipeline.search.pareto.rounds import collected_of, sample_of
 from pipeline.search.pareto.search import on_scale
 from pipeline.search.pareto.study import ParetoSearch, load_study
 from simulator.elastic.allocation import Pool
-from simulator.elastic.configurations import configuration_from_json, configuration_to_json
 from simulator.elastic.pareto.evaluate import evaluate
 from simulator.elastic.pareto.front import covers, front_positions, hypervolume
 from simulator.elastic.rules.wfq import WfqConfig
@@ -103,22 +100,19 @@ def compare_fronts(
     """Simulate both fronts on fresh samples of the study's workload, with the study's pool and preference."""
     names = [f"comparison-{number}" for number in range(samples)]
     configs = list(dict.fromkeys([*ours.values(), *theirs.values()]))
-    wanted = [(study.uri, configuration_to_json(config), name) for config in configs for name in names]
-    found: list[list[float]] = []
-    with ExitStack() as stack:
-        results: Iterable[list[float]] = map(_objectives, wanted)
-        if workers > 1:
-            pool = stack.enter_context(ProcessPoolExecutor(workers, get_context("spawn")))
-            results = pool.map(_objectives, wanted)
-        for values in results:
-            found.append(values)
-            progress(len(found), len(wanted), Work("both fronts on fresh samples", "simulations"))
+    objectives = over_processes(
+        _objectives,
+        study.uri,
+        [(config, name) for config in configs for name in names],
+        workers=workers,
+        what=Work("both fronts on fresh samples", "simulations"),
+        progress=progress,
+    )
     points = {
         config: tuple(
-            sum(values[k] for values in found[i * samples : (i + 1) * samples]) / samples
-            for k in range(len(study.objectives))
+            sum(objectives[config, name][k] for name in names) / samples for k in range(len(study.objectives))
         )
-        for i, config in enumerate(configs)
+        for config in configs
     }
     return judge(study, ours, theirs, points, samples)
 
@@ -171,14 +165,9 @@ def judge(
     )
 
 
-def _objectives(item: tuple[str, Mapping[str, Any], str]) -> list[float]:
-    study_uri, configuration, sample = item
-    study = load_study(study_uri)
-    collected = collected_of(study_uri)
-    measures = evaluate(
-        configuration_from_json(configuration),
-        sample_of(study_uri, sample),
-        Pool(collected.gpus, whole=collected.whole),
-        study.objectives,
-    )
+def _objectives(study_uri: str, simulation: tuple[WfqConfig, str]) -> list[float]:
+    study, collected = load_study(study_uri), collected_of(study_uri)
+    config, sample = simulation
+    pool = Pool(collected.gpus, whole=collected.whole)
+    measures = evaluate(config, sample_of(study_uri, sample), pool, study.objectives)
     return [measures[str(objective)] for objective in study.objectives]

@@ -1,0 +1,74 @@
+"""Pieces of work over processes: a process that dies costs its piece, errors come home, progress is told."""
+
+import os
+import signal
+import time
+from functools import partial
+
+import pytest
+
+from foundation.errors import UnknownNameError
+from foundation.progress import Progress
+from foundation.worker_processes import WorkerLostError, WorkerPool, over_processes
+
+
+def square(item: int, progress: Progress) -> tuple[int, int]:
+    if item < 0:
+        raise UnknownNameError("number", str(item), ["1", "2"])
+    if item == 99:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item * item, os.getpid()
+
+
+def slow(item: int, progress: Progress) -> int:
+    for second in range(1, 4):
+        time.sleep(0.3)
+        progress(second, 3, "naps")
+    return item
+
+
+def add(shared: int, item: int) -> int:
+    return shared + item
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_of_the_work_is_raised_here(workers: int) -> None:
+    pool: WorkerPool[int, tuple[int, int]] = WorkerPool(square, workers)
+    with pool, pytest.raises(UnknownNameError, match="Unknown number '-1'") as caught:
+        dict(pool.results([-1]))
+    assert caught.value.remedy == "Choose one of: 1, 2."
+
+
+def test_a_process_that_dies_costs_its_piece_only() -> None:
+    with WorkerPool(square, 2) as pool:
+        outcomes = dict(
+            pool.results([1, 99, 2, 3], lost=lambda item, error: (-1, str(error).find("signal 9")))
+        )
+        assert [outcomes[item][0] for item in (1, 99, 2, 3)] == [1, -1, 4, 9]
+        assert outcomes[99][1] > 0
+        again = dict(pool.results([4, 5]))
+        assert [again[item][0] for item in (4, 5)] == [16, 25]
+        # Processes live from one list of items to the next.
+        assert {pid for _, pid in again.values()} & {outcomes[item][1] for item in (1, 2, 3)}
+        with pytest.raises(WorkerLostError, match="signal 9"):
+            dict(pool.results([99]))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_is_told_how_far_a_piece_is(workers: int) -> None:
+    told: list[tuple[int, int, int | None]] = []
+    with WorkerPool(slow, workers) as pool:
+        assert dict(pool.results([7], part=lambda *part: told.append(part))) == {7: 7}
+    assert told
+    assert all(item == 7 and 1 <= done <= total == 3 for item, done, total in told)
+
+
+def test_the_outcome_does_not_depend_on_the_number_of_workers() -> None:
+    told: list[int] = []
+    for workers in (1, 3):
+        outcome = over_processes(
+            add, 10, [3, 1, 2], workers=workers, what="sums", progress=lambda done, *_: told.append(done)
+        )
+        assert list(outcome.items()) == [(3, 13), (1, 11), (2, 12)]
+    assert told == [0, 1, 2, 3] * 2
+    assert over_processes(partial(add), 1, [], workers=2, what="nothing") == {}
