@@ -74,66 +74,38 @@ def ingest(
     accounting (sacct) with the nodes (sinfo); its window holds what waited or ran in it: by default since the
     newest job in the lake, with a day of overlap, or the last 30 days.
     """
-    from cluster_logs.ingest import ingest_log
-    from cluster_logs.readers.nodes_file import read_nodes_file
-    from pipeline.ingest.cluster_size import NodesNeededError, settle_nodes
     from pipeline.ingest.ingestion import ingest_cluster
-    from pipeline.ingest.mark_keys import mark_key_of
 
-    lake_uri = lake_or_default(lake)
     if (source_format == SLURM) == (source is not None):
         raise BadInputError(
             f"Format {source_format!r} {'reads no file' if source else 'needs a file'}.",
             remedy="Leave --input out." if source else "Give it with --input.",
         )
-    if source is None:
-        with progress_reporter() as progress:
-            facts = ingest_cluster(
-                source_format=source_format,
-                input_uri=None,
-                cluster=cluster,
-                lake_uri=lake_uri,
-                nodes_uri=str(nodes) if nodes else None,
-                gpus_per_node=gpus_per_node,
-                start=start,
-                end=end,
-                mark_key_file=mark_key,
-                progress=progress,
-            )
-        show(facts, as_json=as_json, people=lambda: print_facts(facts, title="Ingested Slurm's accounting"))
-        return
-    sizes = read_nodes_file(str(nodes), gpus_per_node=gpus_per_node) if nodes else None
+    parse_time(start, "--start")
+    parse_time(end, "--end")
     with progress_reporter() as progress:
-        report = ingest_log(
+        facts = ingest_cluster(
             source_format=source_format,
             input_uri=source,
             cluster=cluster,
-            lake_uri=lake_uri,
-            time_zone=time_zone,
+            lake_uri=lake_or_default(lake),
+            nodes_uri=str(nodes) if nodes else None,
+            nodes_required=False,  # models can be trained, and the log described, without
             gpus_per_node=gpus_per_node,
-            start=parse_time(start, "--start"),
-            end=parse_time(end, "--end"),
+            time_zone=time_zone,
+            start=start,
+            end=end,
             bin_s=bin_s,
+            mark_key_file=mark_key,
             max_bad_share=max_bad_share,
-            mark_key=mark_key_of(cluster, mark_key),
-            nodes=sizes,
             wait_s=wait,
             progress=progress,
         )
-    try:
-        remarks = settle_nodes(
-            lake_uri=lake_uri,
-            cluster=cluster,
-            source_format=source_format,
-            input_uri=source,
-            gpus_per_node=gpus_per_node,
-        )
-    except NodesNeededError as error:  # models can be trained, and the log described, without
-        remarks = [str(error)]
-    for remark in remarks:
+    for remark in facts.get("remarks", ()):
         say(remark)
-    facts = {**plain(report), "remarks": remarks}
-    show(facts, as_json=as_json, people=lambda: print_facts(plain(report), title=f"Ingested {source}"))
+    account = {name: value for name, value in facts.items() if name != "remarks"}
+    log = source or "Slurm's accounting"
+    show(facts, as_json=as_json, people=lambda: print_facts(account, title=f"Ingested {log}"))
 
 
 def synthesize(

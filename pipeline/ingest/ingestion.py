@@ -7,6 +7,7 @@ from typing import Any
 from cluster_logs.log_sources import SLURM, SYNTHETIC
 from cluster_logs.quarantine import MAX_BAD_SHARE
 from cluster_logs.slurm_mark import MarkKey
+from cluster_logs.throughput import DEFAULT_BIN_S
 from foundation.errors import BadInputError
 from foundation.plain_values import plain
 from foundation.progress import Progress, silent
@@ -21,25 +22,32 @@ def ingest_cluster(
     cluster: str,
     lake_uri: str,
     nodes_uri: str | None = None,
+    nodes_required: bool = True,
     gpus_per_node: int = 8,
     time_zone: str | None = None,
     start: str | None = None,
     end: str | None = None,
+    bin_s: int = DEFAULT_BIN_S,
     days: int = 30,
     seed: int = 0,
     staged_uris: Sequence[str] | None = None,
     mark_key_file: Path | None = None,
     max_bad_share: float = MAX_BAD_SHARE,
+    wait_s: float | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake.
+    """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake, as one
+    change of it.
 
     `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. The
     source `slurm` is the accounting of this machine's Slurm: the runs that were about in the window, from
     `staged_uris` if `read_accounting` was called before. `mark_key_file`: the key of the cluster's live
-    scheduler (default: `mark_key_of`). Returns the accounting with `lake_uri`. Raises BadInputError when the
-    log is not named or does not go with the source, TooManyBadRowsError when more than `max_bad_share` of a
-    file's rows are bad, NodesNeededError (with the jobs in the lake) when the cluster's size is not known.
+    scheduler (default: `mark_key_of`). `bin_s`, `max_bad_share`, `wait_s`: as for `cluster_logs.ingest_log`.
+
+    Returns the accounting with `lake_uri`, and with `remarks` of a file's cluster. Raises BadInputError when
+    the log is not named or does not go with the source, or when a row of the nodes file cannot be used;
+    TooManyBadRowsError when more than `max_bad_share` of a file's rows are bad; NodesNeededError (with the
+    jobs in the lake) when the cluster's size is not known, which without `nodes_required` is a remark.
     """
     made_here = source_format == SLURM or source_format.startswith(SYNTHETIC)
     if made_here and input_uri:
@@ -47,22 +55,45 @@ def ingest_cluster(
             f"Source {source_format!r} reads no file, but the log {input_uri!r} is named.",
             remedy="Leave the log out, or choose its format as the source.",
         )
-    if source_format == SLURM:
-        key = mark_key_of(cluster, mark_key_file)
-        return _ingest_slurm(
-            cluster, lake_uri, nodes_uri, gpus_per_node, start, end, staged_uris, key, progress
-        )
     if source_format.startswith(SYNTHETIC):
         return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
-    if not input_uri:
+    if not made_here and not input_uri:
         raise BadInputError(
             f"No log is named for source {source_format!r}.",
             remedy="Give its path or URI, or choose a synthetic source.",
         )
     from cluster_logs.ingest import ingest_log
-    from pipeline.ingest.cluster_size import settle_nodes
+    from cluster_logs.readers.nodes_file import read_nodes_file
+    from pipeline.ingest.cluster_size import NodesNeededError, settle_nodes
 
-    _ingest_nodes(nodes_uri, cluster, lake_uri, gpus_per_node)
+    mark_key = mark_key_of(cluster, mark_key_file)
+    nodes = read_nodes_file(nodes_uri, gpus_per_node=gpus_per_node) if nodes_uri else None
+    if not input_uri:
+        from pipeline.ingest.slurm_log import ingest_staged
+
+        counted = None
+        if staged_uris is None:
+            staged = read_accounting(
+                cluster=cluster,
+                lake_uri=lake_uri,
+                start=start,
+                end=end,
+                nodes=nodes is None,
+                mark_key=mark_key,
+                wait_s=wait_s,
+                progress=progress,
+            )
+            staged_uris, counted = staged["uris"], staged["nodes"]
+        account = ingest_staged(
+            staged_uris,
+            cluster=cluster,
+            lake_uri=lake_uri,
+            nodes=nodes,
+            mark_key=mark_key,
+            wait_s=wait_s,
+            progress=progress,
+        )
+        return {**account, "nodes": counted, "lake_uri": lake_uri}
     report = ingest_log(
         source_format=source_format,
         input_uri=input_uri,
@@ -72,17 +103,25 @@ def ingest_cluster(
         gpus_per_node=gpus_per_node,
         start=read_time(start),
         end=read_time(end),
-        mark_key=mark_key_of(cluster, mark_key_file),
+        bin_s=bin_s,
         max_bad_share=max_bad_share,
+        mark_key=mark_key,
+        nodes=nodes,
+        wait_s=wait_s,
         progress=progress,
     )
-    remarks = settle_nodes(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        source_format=source_format,
-        input_uri=input_uri,
-        gpus_per_node=gpus_per_node,
-    )
+    try:
+        remarks = settle_nodes(
+            lake_uri=lake_uri,
+            cluster=cluster,
+            source_format=source_format,
+            input_uri=input_uri,
+            gpus_per_node=gpus_per_node,
+        )
+    except NodesNeededError as error:
+        if nodes_required:
+            raise
+        remarks = [str(error)]
     return {**plain(report), "remarks": remarks, "lake_uri": lake_uri}
 
 
@@ -95,6 +134,7 @@ def read_accounting(
     interval_start: str | None = None,
     nodes: bool = True,
     mark_key: MarkKey | None = None,
+    wait_s: float | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Stage what this machine's Slurm knows of a window, and renew the nodes; returns where it lies."""
@@ -108,10 +148,11 @@ def read_accounting(
         interval_start=read_time(interval_start),
         nodes=nodes,
         mark_key=mark_key or mark_key_of(cluster),
+        wait_s=wait_s,
         progress=progress,
     )
-    found: dict[str, Any] = plain(staged)
-    return found
+    facts: dict[str, Any] = plain(staged)
+    return facts
 
 
 def ingest_throughput(
@@ -128,51 +169,6 @@ def ingest_throughput(
         time_zone=time_zone,
     )
     return {**plain(report), "lake_uri": lake_uri}
-
-
-def _ingest_slurm(
-    cluster: str,
-    lake_uri: str,
-    nodes_uri: str | None,
-    gpus_per_node: int,
-    start: str | None,
-    end: str | None,
-    staged_uris: Sequence[str] | None,
-    mark_key: MarkKey | None,
-    progress: Progress,
-) -> dict[str, Any]:
-    from pipeline.ingest.slurm_log import ingest_staged
-
-    nodes = None
-    if staged_uris is None:
-        staged = read_accounting(
-            cluster=cluster,
-            lake_uri=lake_uri,
-            start=start,
-            end=end,
-            nodes=not nodes_uri,
-            mark_key=mark_key,
-            progress=progress,
-        )
-        staged_uris, nodes = staged["uris"], staged["nodes"]
-    _ingest_nodes(nodes_uri, cluster, lake_uri, gpus_per_node)
-    report = ingest_staged(
-        staged_uris, cluster=cluster, lake_uri=lake_uri, mark_key=mark_key, progress=progress
-    )
-    return {**report, "nodes": nodes, "lake_uri": lake_uri}
-
-
-def _ingest_nodes(nodes_uri: str | None, cluster: str, lake_uri: str, gpus_per_node: int) -> None:
-    from cluster_logs.ingest import ingest_log
-
-    if nodes_uri:
-        ingest_log(
-            source_format="nodes-csv",
-            input_uri=nodes_uri,
-            cluster=cluster,
-            lake_uri=lake_uri,
-            gpus_per_node=gpus_per_node,
-        )
 
 
 def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int) -> dict[str, Any]:

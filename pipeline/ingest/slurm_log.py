@@ -56,6 +56,7 @@ def stage_accounting(
     overlap_h: float = OVERLAP_H,
     nodes: bool = True,
     mark_key: MarkKey | None = None,
+    wait_s: float | None = None,
     progress: Progress = silent,
 ) -> StagedAccounting:
     """Write what this machine's Slurm knows of [start - overlap, end) into the staging area.
@@ -70,7 +71,7 @@ def stage_accounting(
     """
     if not 0 <= overlap_h <= 24 * 366:
         raise BadInputError(f"An overlap of {overlap_h!r} hours.", remedy="Use 0 to 8784.")
-    lake = Lake(lake_uri)
+    lake = Lake(lake_uri, wait_s=wait_s)
     # What an ingest of accounting left half-written may be read here: `ingest_staged` completes it.
     with lake.completing(cluster, TASK):
         until = _utc(end) if end is not None else datetime.now(UTC)
@@ -100,10 +101,13 @@ def ingest_staged(
     *,
     cluster: str,
     lake_uri: str,
+    nodes: pd.DataFrame | None = None,
     mark_key: MarkKey | None = None,
+    wait_s: float | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Read staged files into the lake, one after another; returns one account of all their rows.
+    """Read staged files into the lake, one after another, and then `nodes` (virtual_cluster, nodes,
+    gpus_per_node), as one change; returns one account of all their rows.
 
     A run that was about on two days has a row in both files: it is read twice and is one job of the lake.
     Files that an earlier ingest had begun with and did not end with are read again before.
@@ -125,7 +129,7 @@ def ingest_staged(
         "notes": {},
     }
     firsts, lasts = [], []
-    lake = Lake(lake_uri)
+    lake = Lake(lake_uri, wait_s=wait_s)
     with lake.writing(cluster, TASK, JOB_TABLES, inputs=uris, progress=progress) as session:
         left = () if session.left_behind is None else session.left_behind.inputs
         for uri in dict.fromkeys([*left, *uris]):
@@ -147,6 +151,8 @@ def ingest_staged(
             total["tables"] += [table for table in report.tables if table not in total["tables"]]
             firsts += [report.first_submit] if report.first_submit else []
             lasts += [report.last_submit] if report.last_submit else []
+        if nodes is not None:
+            lake.write_nodes(cluster, nodes)
     total["first_submit"] = plain(min(firsts)) if firsts else None
     total["last_submit"] = plain(max(lasts)) if lasts else None
     return total

@@ -70,8 +70,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Validation:
-    """What the gate said, and the page of the run that keeps it, below MLflow's address."""
+    """What the gate said of which release, and the page of the run that keeps it, below MLflow's address."""
 
+    version: int
     verdict: Verdict
     mlflow_path: str
 
@@ -145,7 +146,7 @@ def validate_release(
                 verdict=verdict.to_dict(),
                 artifacts_dir=folder,
             )
-    return Validation(verdict, page)
+    return Validation(version, verdict, page)
 
 
 def _champion(

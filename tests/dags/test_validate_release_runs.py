@@ -26,7 +26,7 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         verdict = refuse(broken, challenger="challenger", rules=settings.rules, subject={"release": version})
         if settings.stated:
             verdict = verdict.as_study({name: getattr(settings.rules, name) for name in settings.stated})
-        return release_validation.Validation(verdict, "experiments/1/runs/2")
+        return release_validation.Validation(version, verdict, "experiments/1/runs/2")
 
     Lake(str(tmp_path)).write_jobs("small", small_jobs(60))
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path))

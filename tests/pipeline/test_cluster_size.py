@@ -112,6 +112,16 @@ def test_nodes_of_other_virtual_clusters_are_refused_and_a_part_is_said(tmp_path
     ]
 
 
+@pytest.mark.parametrize("row", ["b,-1", "b,", "a,2"])
+def test_nodes_that_cannot_be_used_are_refused_before_a_job_is_written(row: str, tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text(f"virtual_cluster,nodes\na,3\n{row}\n")
+    log = HELIOS + helios_row(1, "a", 1, "01:00:00", "02:00:00")
+    with pytest.raises(BadInputError, match=r"nodes\.csv"):
+        ingest(tmp_path, log, "helios", nodes_uri=str(nodes))
+    assert not (tmp_path / "lake").exists()
+
+
 def test_machines_that_a_log_names_are_counted(tmp_path: Path) -> None:
     detail = [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu0", "gpu1"]}]
     time = "2017-10-07 01:00:00"

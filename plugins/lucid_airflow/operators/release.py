@@ -88,30 +88,23 @@ class ValidateReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
-        from lucid_models.releases.lifecycle import show_release
         from lucid_models.releases.manifest import release_name
         from pipeline.release.release_gate import summarise_verdict
         from pipeline.release.release_settings import gate_settings
         from pipeline.training.windows import read_as_of
         from pipeline.validation.release_validation import validate_release
 
-        tracking_uri = settings.tracking_uri()
-        version = self.version
-        if not version:
-            version = show_release(
-                tracking_uri=tracking_uri, cluster=self.cluster, alias="challenger"
-            ).version
         validation = validate_release(
             lake_uri=self.lake_uri,
             cluster=self.cluster,
-            tracking_uri=tracking_uri,
-            version=int(version),
+            tracking_uri=settings.tracking_uri(),
+            version=int(self.version) if self.version else None,
             hold_out_days=int(self.hold_out_days),
             as_of=read_as_of(self.as_of),
             settings=gate_settings(self.rules or {}),
             progress=self.log_progress(),
         )
-        verdict = validation.verdict
+        version, verdict = validation.version, validation.verdict
         self.log.info("%s", verdict.sentence)
         word = "approved" if verdict.approved else "refused"
         note_run(
@@ -122,12 +115,12 @@ class ValidateReleaseOperator(LucidOperator):
         )
         for constraint in verdict.constraints:
             self.log.info("%s: %s", constraint.name, constraint.sentence)
-        release_page = model_version_path(release_name(self.cluster), int(version))
+        release_page = model_version_path(release_name(self.cluster), version)
         self.mlflow_path = validation.mlflow_path if verdict.study else release_page
         # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
         return {
             "cluster": self.cluster,
-            "version": int(version),
+            "version": version,
             "approved": verdict.approved,
             "sentence": verdict.sentence,
             "study": verdict.study,
