@@ -49,6 +49,8 @@ def exactly(function: Callable[[float], float], values: Floats) -> Floats:
 
 def exactly_where(known: NDArray[np.bool_], function: Callable[[float], float], values: Floats) -> Floats:
     """`exactly` of the values that are known; NaN for the others."""
+    if known.all():
+        return exactly(function, values)
     found = np.full(values.shape, np.nan)
     found[known] = exactly(function, values[known])
     return found
