@@ -1,4 +1,4 @@
-"""### Completion times that can be foretold: search, look, pick
+"""### Completion times that can be predicted: search, look, pick
 
 What is the shortest mean completion time, and what does it cost to know beforehand when a job will be done?
 There is no one answer, so this DAG looks for all good ones. It tries many configurations of PCS (weighted
@@ -15,7 +15,7 @@ the form of another run, which asks nobody.
 
 **What happens then.** A release is built that runs this configuration with the models of the cluster's
 present release: the challenger. `validate_release` replays the held-out days with it, with the champion and
-with FIFO. It must foretell better than the champion, or cost no more than it; a clear gain may cost as much
+with FIFO. It must predict better than the champion, or cost no more than it; a clear gain may cost as much
 of the mean completion time as the point did on the front, or as *Price* says; every other limit of the gate
 holds as ever. What it approves, `publish_release` publishes. The champion is left alone until then, and
 `rollback_release` goes back.

@@ -96,7 +96,7 @@ def simulate(
     ] = None,
     predict: Annotated[
         bool,
-        typer.Option("--predict", help="Foretell each job's end at its submission, and say how far it was."),
+        typer.Option("--predict", help="Predict each job's end at its submission, and say how far it was."),
     ] = False,
     speed_ups: Annotated[
         Path | None,
@@ -215,7 +215,7 @@ def simulate(
     def people() -> None:
         print_table(plain(report.summaries), title=f"{jobs.name} replayed", columns=SHOWN_COLUMNS)
         if predict:
-            title = "How far jobs' ends were from what was foretold"
+            title = "How far jobs' ends were from what was predicted"
             print_table(plain(report.summaries), title=title, columns=PREDICTION_COLUMNS)
         print_facts({"written": str(out)})
         if any("mean_waits_s" in summary for summary in report.summaries):

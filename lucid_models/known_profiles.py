@@ -129,8 +129,8 @@ def _sources(jobs: pd.DataFrame, metrics: pd.DataFrame) -> Iterator[_Source]:
     if metrics.empty or jobs.empty:
         return
     submit = pd.to_datetime(jobs["submit_time"], utc=True).astype("datetime64[us, UTC]").array
-    foretold = metrics[metrics["origin"].isin([PROFILED, PREDICTED])]
-    yield from _own_source(jobs, foretold[foretold["origin"] == PROFILED], submit)
+    predicted = metrics[metrics["origin"].isin([PROFILED, PREDICTED])]
+    yield from _own_source(jobs, predicted[predicted["origin"] == PROFILED], submit)
     measured = _believed(metrics)
     for of_jobs, of_measured in zip(_templates(jobs), _templates(measured), strict=True):
         codes = pd.factorize(np.concatenate([of_jobs.to_numpy(), of_measured.to_numpy()]))[0]
@@ -145,7 +145,7 @@ def _sources(jobs: pd.DataFrame, metrics: pd.DataFrame) -> Iterator[_Source]:
         near = near[near["origin"].notna()]
         values = near[list(PROFILE)].to_numpy(dtype=np.float64)
         yield near["row"].to_numpy(dtype=np.intp), values, near["origin"].to_numpy(dtype=object)
-    yield from _own_source(jobs, foretold[foretold["origin"] == PREDICTED], submit)
+    yield from _own_source(jobs, predicted[predicted["origin"] == PREDICTED], submit)
 
 
 def _believed(metrics: pd.DataFrame) -> pd.DataFrame:

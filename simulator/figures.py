@@ -52,10 +52,10 @@ def draw_figures(
         QUEUING_CDF_FILE: queuing_cdf(results),
         QUEUING_FILE: queuing_delay_by_virtual_cluster(results),
     }
-    foretold = {name: result for name, result in results.items() if "predicted_end_time_s" in result.jobs}
-    if foretold:
-        drawn[PREDICTION_FILE] = pred_err_cdf(foretold)
-        drawn[TRADE_OFF_FILE] = jct_against_pred_err(foretold)
+    predicted = {name: result for name, result in results.items() if "predicted_end_time_s" in result.jobs}
+    if predicted:
+        drawn[PREDICTION_FILE] = pred_err_cdf(predicted)
+        drawn[TRADE_OFF_FILE] = jct_against_pred_err(predicted)
     if usage:
         drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes)
     if waits:
@@ -88,7 +88,7 @@ def queuing_cdf(results: Mapping[str, SimulationResult]) -> Figure:
 
 
 def pred_err_cdf(results: Mapping[str, SimulationResult]) -> Figure:
-    """Draw the share of jobs (%) whose end was at most so far from what was foretold (Pred_err, %)."""
+    """Draw the share of jobs (%) whose end was at most so far from what was predicted (Pred_err, %)."""
     errors = {name: finite_errors_pct(result.jobs) for name, result in results.items()}
     figure = _cdf(errors, "prediction error (% of the predicted completion time)")
     figure.axes[0].set_xscale("symlog", linthresh=1.0)

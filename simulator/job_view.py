@@ -94,7 +94,7 @@ class JobView:
         self.queuing_delay_s = 0.0
         self.first_start_time_s: float | None = None
         self.end_time_s: float | None = None
-        self.predicted_end_time_s: float | None = None  # as foretold when it was submitted
+        self.predicted_end_time_s: float | None = None  # as predicted when it was submitted
         self.preemptions = 0
         self.failures = 0  # times that its node failed under it
         self.profiled = False

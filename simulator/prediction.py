@@ -1,4 +1,4 @@
-"""Foretells at its submission when a job ends (PCS, section 3.4: JCTpred), under any policy.
+"""Predicts at its submission when a job ends (PCS, section 3.4: JCTpred), under any policy.
 
 Right after the decisions of the moment at which jobs were submitted, the cluster as it is then is played
 forward without later submissions, until they have ended. Nothing that is not known then counts: neither nodes
@@ -35,7 +35,7 @@ NO_JOBS = Workload((), {})
 
 
 class PredictingSimulation(Simulation):
-    """A simulation that foretells the end of each job that is submitted (`JobView.predicted_end_time_s`).
+    """A simulation that predicts the end of each job that is submitted (`JobView.predicted_end_time_s`).
 
     Its table also has `fair_time_s`, a job's run time on an equal share of its virtual cluster.
     """
@@ -49,9 +49,9 @@ class PredictingSimulation(Simulation):
         only: Collection[str] | None = None,
         **more: Any,
     ) -> None:
-        """`only`: the ids of the jobs whose ends are foretold; None: of all."""
+        """`only`: the ids of the jobs whose ends are predicted; None: of all."""
         if by not in SIZES:
-            raise UnknownNameError("run times to foretell by", by, SIZES)
+            raise UnknownNameError("run times to predict by", by, SIZES)
         self._by = by
         self._only = None if only is None else frozenset(only)
         self._ahead_policy = deepcopy(policy)  # before it has seen anything
@@ -65,7 +65,7 @@ class PredictingSimulation(Simulation):
         )
 
     def _advance(self, until_s: float, moments: int) -> int:
-        """Take the moments one by one, and foretell after each."""
+        """Take the moments one by one, and predict after each."""
         if self._is_the_play:
             return super()._advance(until_s, moments)
         taken = 0
@@ -76,14 +76,14 @@ class PredictingSimulation(Simulation):
             taken += 1
             if self._submitted > before:
                 began = process_time()
-                self._foretell(self._asked_for(self.jobs[before : self._submitted]))
+                self._predict(self._asked_for(self.jobs[before : self._submitted]))
                 self._cpu_s += process_time() - began
         return taken
 
     def _asked_for(self, views: Sequence[JobView]) -> Sequence[JobView]:
         return views if self._only is None else [view for view in views if view.job.job_id in self._only]
 
-    def _foretell(self, submitted: Sequence[JobView]) -> None:
+    def _predict(self, submitted: Sequence[JobView]) -> None:
         """Play forward until the jobs have ended; one that never would gets no prediction."""
         waited_for = {}
         for view in submitted:
@@ -101,7 +101,7 @@ class PredictingSimulation(Simulation):
                 left.pop(copy).predicted_end_time_s = copy.end_time_s
 
     def result(self) -> SimulationResult:
-        """Return the schedule with what was foretold, and how far that was from what came."""
+        """Return the schedule with what was predicted, and how far that was from what came."""
         found = super().result()
         if self._is_the_play:
             for view in self._asked_for(self.jobs):
@@ -139,8 +139,8 @@ def _believed_s(view: JobView, now_s: float) -> float:
     estimate_s = view.estimated_duration_s
     if estimate_s is None or not estimate_s > 0:
         raise BadInputError(
-            f"The end of job {view.job.job_id!r} cannot be foretold: its estimate is {estimate_s!r}.",
-            remedy="Give every job an estimate above 0, or foretell by true run times.",
+            f"The end of job {view.job.job_id!r} cannot be predicted: its estimate is {estimate_s!r}.",
+            remedy="Give every job an estimate above 0, or predict by true run times.",
         )
     done_s = view.job.duration_s - view.remaining_at(now_s)
     while estimate_s <= done_s:

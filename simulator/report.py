@@ -38,8 +38,8 @@ def write_results(
     summaries = []
     for name, result in results.items():
         path = out_dir / f"jobs_{name}.csv"
-        foretold = [column for column in PREDICTION_COLUMNS if column in result.jobs]
-        write_csv(result.jobs[[*JOB_FILE_COLUMNS, *foretold, *MORE_JOB_FILE_COLUMNS]], path)
+        predicted = [column for column in PREDICTION_COLUMNS if column in result.jobs]
+        write_csv(result.jobs[[*JOB_FILE_COLUMNS, *predicted, *MORE_JOB_FILE_COLUMNS]], path)
         written.append(path)
         ended = result.jobs[result.jobs["end_time_s"].notna()]
         summaries.append(

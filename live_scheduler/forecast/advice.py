@@ -149,7 +149,7 @@ def _joined(promise: Promise | None, text: str) -> str:
 
 
 def advice(found: JobForecast, now_s: float) -> str:
-    """Return the text for a job; empty when nothing can be foretold."""
+    """Return the text for a job; empty when nothing can be predicted."""
     if found.end_p50_s is None or found.end_p90_s is None:
         return ""
     ends = _span("ends", found.end_p50_s, found.end_p90_s, now_s)

@@ -28,7 +28,7 @@ MOST_PLAYED = 160_000
 class JobForecast:
     """When a job starts and ends (Unix s): half of the plays are earlier than P50, nine in ten than P90.
 
-    Of a job that runs the start is known. None: not to be foretold, and `why` says so. An array starts with
+    Of a job that runs the start is known. None: not to be predicted, and `why` says so. An array starts with
     its first task and ends with its last.
 
     `predicted_start_s` and `predicted_end_s` are one number each, by one play in which every job runs for as
@@ -82,9 +82,9 @@ def forecast(inputs: ForecastInputs) -> CompletionForecast:
     for job in inputs.cluster.jobs:
         name = job.job_id
         if name not in playable.beliefs:
-            found[name] = _not_foretold(job, "nothing is believed of its run time")
+            found[name] = _not_predicted(job, "nothing is believed of its run time")
         elif name in state.not_played:
-            found[name] = _not_foretold(job, state.not_played[name])
+            found[name] = _not_predicted(job, state.not_played[name])
         elif plays and name in state.played:
             parts = state.played[name]
             summed = _summed_up(job, now_s, [plays[part] for part in parts])
@@ -92,7 +92,7 @@ def forecast(inputs: ForecastInputs) -> CompletionForecast:
         elif job.start_time_s is not None:  # it runs where no pool has GPUs
             found[name] = _of_running(job, job.start_time_s + drawn[name])
         else:
-            found[name] = _not_foretold(job, "its partition has no GPUs")
+            found[name] = _not_predicted(job, "its partition has no GPUs")
     said = _assumptions(inputs, state, samples, bool(playable.overdue))
     return CompletionForecast(now_s, inputs.release, samples, found, said)
 
@@ -107,7 +107,7 @@ def _summed_up(job: LiveJob, now_s: float, plays: Sequence[Times]) -> JobForecas
     starts, ends = first_and_last(plays)
     never = int(np.isnan(ends).sum())
     if never:
-        return _not_foretold(job, f"it does not end in {never} of {len(ends)} plays")
+        return _not_predicted(job, f"it does not end in {never} of {len(ends)} plays")
     if not job.waiting:
         return _of_running(job, now_s + ends)
     return JobForecast(job.job_id, *_quantiles(now_s + starts), *_quantiles(now_s + ends))
@@ -126,7 +126,7 @@ def _of_running(job: LiveJob, end_s: Floats) -> JobForecast:
     return JobForecast(job.job_id, job.start_time_s, job.start_time_s, *_quantiles(end_s), runs=True)
 
 
-def _not_foretold(job: LiveJob, why: str) -> JobForecast:
+def _not_predicted(job: LiveJob, why: str) -> JobForecast:
     return JobForecast(job.job_id, job.start_time_s, job.start_time_s, runs=not job.waiting, why=why)
 
 

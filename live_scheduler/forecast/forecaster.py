@@ -95,7 +95,7 @@ class Forecaster:
         return latest if young and known is not None and known.runs is not job.waiting else None
 
     def predict(self, view: LiveView, new: Sequence[str]) -> dict[str, Prediction]:
-        """Foretell the ends of the view's new jobs, each as if nobody came after it; raises as `make`."""
+        """Predict the ends of the view's new jobs, each as if nobody came after it; raises as `make`."""
         return self.process.predict(self.inputs(view), new)
 
     def inputs(self, view: LiveView) -> ForecastInputs:
@@ -142,7 +142,7 @@ class Forecaster:
             for job, median_s, late_s in zip(jobs, p50_s.tolist(), p90_s.tolist(), strict=True):
                 try:
                     found[job.job_id] = RunTime(median_s, late_s)
-                except BadInputError:  # it is not foretold, and the forecast says so
+                except BadInputError:  # it is not predicted, and the forecast says so
                     logger.debug("job %s is estimated at %s s (P90 %s s)", job.job_id, median_s, late_s)
         return found
 

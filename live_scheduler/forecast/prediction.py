@@ -34,8 +34,8 @@ class Prediction:
 
 
 def predict(inputs: ForecastInputs, new: Sequence[str]) -> dict[str, Prediction]:
-    """Foretell the ends of the new jobs of a cluster, in the order of their submission; a job that cannot be
-    foretold is missing. Raises as `completion_forecast.forecast`.
+    """Predict the ends of the new jobs of a cluster, in the order of their submission; a job that cannot be
+    predicted is missing. Raises as `completion_forecast.forecast`.
     """
     playable = PlayableCluster(inputs)
     played = playable.state.played

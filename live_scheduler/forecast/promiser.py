@@ -1,7 +1,7 @@
 """Tells each job at the first pass that sees it when it will have ended, once (`promises.py`).
 
-A pass only notes who is new; a thread of its own has the ends foretold in the forecasts' process and writes
-them down. Jobs that nobody could foretell yet (held, waiting for another) are promised something when they
+A pass only notes who is new; a thread of its own has the ends predicted in the forecasts' process and writes
+them down. Jobs that nobody could predict yet (held, waiting for another) are promised something when they
 can be.
 """
 
@@ -24,7 +24,7 @@ logger = logging.getLogger("lucid.live")
 # How predictions held lately is told of so many jobs, that ended no longer ago than this.
 RECENT_JOBS = 2_000
 RECENT_S = 7 * 86_400.0
-# A job that could not be foretold is tried again when it has changed, and this often.
+# A job that could not be predicted is tried again when it has changed, and this often.
 AGAIN_S = 60.0
 
 
@@ -45,7 +45,7 @@ class Promiser:
         self._wake = threading.Event()
 
     def passed(self, view: LiveView) -> None:
-        """Take in who ended, and have those foretold who are new."""
+        """Take in who ended, and have those predicted who are new."""
         for end in view.ended:
             promise = self.book.settle(end.job)
             if promise is not None and end.duration_s is not None:
@@ -79,9 +79,9 @@ class Promiser:
                 self._view = None
 
     def make(self, view: LiveView) -> Sequence[Promise]:
-        """Foretell the view's new jobs, and write it down.
+        """Predict the view's new jobs, and write it down.
 
-        Raises ServiceUnavailableError when nothing can be foretold at present, OSError when it cannot be
+        Raises ServiceUnavailableError when nothing can be predicted at present, OSError when it cannot be
         written down.
         """
         cluster = view.cluster
@@ -99,7 +99,7 @@ class Promiser:
         return made
 
     def _new(self, view: LiveView, cluster: ClusterState) -> list[LiveJob]:
-        """Return the jobs without a promise that may be foretold."""
+        """Return the jobs without a promise that may be predicted."""
         alone = view.decision.left_alone if view.decision is not None else {}
         book, tried = self.book, self._tried
         return [

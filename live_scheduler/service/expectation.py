@@ -71,7 +71,7 @@ def sentence(found: JobForecast, now_s: float) -> str:
     )
     if end_p50_s is None:
         what = "ends" if found.runs else "starts"
-        return f"{job}: when it {what} cannot be foretold: {found.why}."
+        return f"{job}: when it {what} cannot be predicted: {found.why}."
     if found.runs:
         return f"{job} runs, and ends about {end_p50_s}, by {end_p90_s} in nine plays of ten."
     return (

@@ -1,4 +1,4 @@
-"""How well completion times were foretold at submission: Pred_err beside what the gate promised."""
+"""How well completion times were predicted at submission: Pred_err beside what the gate promised."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ def promise_health(
 
 
 def promise_findings(health: PromiseHealth | None, settings: MonitorSettings) -> Iterator[Finding]:
-    """Say where completion times were foretold clearly worse than the gate promised."""
+    """Say where completion times were predicted clearly worse than the gate promised."""
     if health is None or health.watched is None or not health.expected:
         return
     promised = health.expected.get("mean_pred_err_pct")

@@ -109,7 +109,7 @@ def simulate_log(
 
     The cluster is `nodes_path` (nodes of each virtual cluster, which may change with time), that of a lake
     (`events`), or one pool of `gpus`. `events` says what else happens to it, `watching` what is kept of each
-    run. `predict` foretells each job's end at its submission. `speed_ups_path` has the speed-up curves of
+    run. `predict` predicts each job's end at its submission. `speed_ups_path` has the speed-up curves of
     elastic jobs where they are not the measured ones; with `elastic_min_gpus` all jobs are elastic. Policies
     that need estimates get the log's own where it has them, else Tsafrir's user-history estimate. Raises
     BadInputError for an input that cannot be used, UnknownNameError for a format, policy, setting or rule

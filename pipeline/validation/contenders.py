@@ -172,7 +172,7 @@ def replay_contender(
 ) -> SimulationResult:
     """Simulate one contender on the warm-up and the window; `recorder` watches.
 
-    `predict`: the ids of the jobs whose ends are foretold at their submission.
+    `predict`: the ids of the jobs whose ends are predicted at their submission.
     """
     workload = Workload.from_jobs(
         inputs.replayed,

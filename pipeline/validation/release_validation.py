@@ -3,8 +3,8 @@
 The window lies after everything that the challenger has learned from. Challenger and champion schedule with
 the policy that each runs, by its own estimates, sharing scores and settings; their rivals are FIFO, SJF
 (which reads true run times), QSSF, a user-history estimate, and Tiresias. A release that was chosen for
-predictability is judged by it: the ends of its jobs, and of the champion's, are foretold as the policies play
-out, by what each believes. Validating a release on the same lake
+predictability is judged by it: the ends of its jobs, and of the champion's, are predicted as the policies
+play out, by what each estimates. Validating a release on the same lake
 again gives the same verdict; only the measured decision latency differs, and `Verdict.digest` leaves that
 out.
 """
@@ -375,7 +375,7 @@ def _beliefs(contender: Contender) -> NDArray[np.float64]:
 def _replay(
     contenders: list[Contender], inputs: ReplayInputs, rules: GateRules, progress: Progress
 ) -> dict[str, SimulationResult]:
-    foretold = _foretold_jobs(inputs, rules)
+    predicted = _foretold_jobs(inputs, rules)
     colocation = MeasuredPairs(inputs.measured.pairs)
     results = {}
     for index, contender in enumerate(contenders):
@@ -393,14 +393,14 @@ def _replay(
             colocation,
             within,
             # Of releases alone: nobody else's ends are compared.
-            predict=foretold if contender.name in ("challenger", "champion") else (),
+            predict=predicted if contender.name in ("challenger", "champion") else (),
             predict_by=rules.foretold_by,
         )
     return results
 
 
 def _foretold_jobs(inputs: ReplayInputs, rules: GateRules) -> frozenset[str]:
-    """The ids of the window's jobs whose ends are foretold: all, or as many as the rules say at random."""
+    """The ids of the window's jobs whose ends are predicted: all, or as many as the rules say at random."""
     if not rules.judges_predictions:
         return frozenset()
     ids = inputs.replayed.loc[inputs.judged, "job_id"].astype(str).to_numpy(dtype=object)

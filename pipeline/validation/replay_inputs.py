@@ -243,8 +243,8 @@ def measured_profiles_of_jobs(
     truth = truth.assign(**{name: truth[name].fillna(known[name]) for name in PROFILE})
     found = list(profiles_of_jobs(truth, measured, job_types, seed, said))
     values = known[list(PROFILE)].to_numpy(dtype=np.float64)
-    foretold = np.isfinite(values).all(axis=1) & (known["origin"] != LOG).to_numpy()
-    for row in np.flatnonzero(foretold).tolist():
+    predicted = np.isfinite(values).all(axis=1) & (known["origin"] != LOG).to_numpy()
+    for row in np.flatnonzero(predicted).tolist():
         profile = found[row]
         if profile is not None:
             util, mem_util, mem = values[row].tolist()
@@ -257,7 +257,7 @@ def measured_profiles_of_jobs(
     said.append(
         f"{int(own.sum()):,} of {len(jobs):,} jobs were measured while they ran, and share GPUs in the "
         "replay as they were measured. Predictions of how jobs share go by what was known at their "
-        f"submission: for {int(foretold.sum()):,} jobs the metrics of earlier jobs of their kind, or a "
+        f"submission: for {int(predicted.sum()):,} jobs the metrics of earlier jobs of their kind, or a "
         "prediction. Memory limits go by what jobs used."
     )
     return tuple(found)

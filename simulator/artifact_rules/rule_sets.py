@@ -149,7 +149,7 @@ PCS_SIMULATOR = Artifact(
     (
         Fault(
             "forgetful_predictions",
-            "Themis foretells ends as if what is left of each job were all of it, which makes fair times too "
+            "Themis predicts ends as if what is left of each job were all of it, which makes fair times too "
             "short, and as if no lease ended before the first job does.",
             {"themis": {"forgetful": True}},
         ),

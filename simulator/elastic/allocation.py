@@ -2,7 +2,7 @@
 
 A rule says in `allocate` who gets what, from all active jobs: plainly, and the same for everyone who asks. A
 simulation asks an `Allocator`, which is told what comes and ends and says only whose GPUs change. A rule
-whose answer can be kept up to date, or whose future can be foretold, in less time than by asking it anew at
+whose answer can be kept up to date, or whose future can be predicted, in less time than by asking it anew at
 each event overrides `AllocationRule.allocator`; whatever it returns must agree with `allocate` exactly.
 """
 
@@ -82,7 +82,7 @@ class Allocator(ABC):
         """When `changes` must be asked although no job comes or ends; None: never."""
         return None
 
-    def foretell(self, job: ActiveJob, now_s: float) -> float | None:
+    def predict_end_s(self, job: ActiveJob, now_s: float) -> float | None:
         """Return when an active job ends if nothing more is submitted; None: play the pool forward.
 
         Exactly what playing it forward shows, sooner. It is asked right after `changes` was, and changes

@@ -1,4 +1,4 @@
-"""Plays elastic jobs on one pool of GPUs, event by event, and foretells when each will have ended.
+"""Plays elastic jobs on one pool of GPUs, event by event, and predicts when each will have ended.
 
 The order of things is that of PCS' authors' simulator: one event at a time, ends before a rule's own moments
 before submissions, equal ends and equal submissions in the order of submission, and after each the rule of
@@ -40,7 +40,7 @@ class ElasticSimulation:
     ) -> None:
         """Begin at `now_s` with `active` jobs, which may have run already, in the order of submission.
 
-        `predict` foretells each job's end at its submission, as quickly as the rule allows; `predictor` does
+        `predict` predicts each job's end at its submission, as quickly as the rule allows; `predictor` does
         so in another way. Raises BadInputError for a job that no GPUs of this pool could ever end.
         """
         if pool.gpus < 1:
@@ -60,7 +60,7 @@ class ElasticSimulation:
         self._ends: list[tuple[float, int, ActiveJob]] = []  # a heap; it holds ends that were put off, too
         self._predicts_at_end = predict and predictor is None and rule.arrivals_never_delay
         if predict and predictor is None and not rule.arrivals_never_delay:
-            predictor = foretell
+            predictor = predict_end_s
         self._predictor = predictor
         self._progress = progress or silent
         self._wake_s = inf  # when the rule has to be asked although nothing happens
@@ -154,9 +154,9 @@ class ElasticSimulation:
             arrived.predicted_end_time_s = self._predictor(self, arrived)
         return True
 
-    def foretell(self, job: ActiveJob) -> float:
+    def predict_end_s(self, job: ActiveJob) -> float:
         """Return when an active job will have ended if nothing more is submitted."""
-        found = self._allocator.foretell(job, self.now_s)
+        found = self._allocator.predict_end_s(job, self.now_s)
         return play_forward(self, job) if found is None else found
 
     def _end(self, job: ActiveJob) -> None:
@@ -183,9 +183,9 @@ class ElasticSimulation:
         self._wake_s = inf if wake_s is None else to_microsecond(wake_s)
 
 
-def foretell(simulation: ElasticSimulation, job: ActiveJob) -> float:
+def predict_end_s(simulation: ElasticSimulation, job: ActiveJob) -> float:
     """Return when a job will have ended if nothing more is submitted: JCTpred, the quick way."""
-    return simulation.foretell(job)
+    return simulation.predict_end_s(job)
 
 
 def play_forward(simulation: ElasticSimulation, job: ActiveJob) -> float:

@@ -1,4 +1,4 @@
-"""How far completion times were from what was foretold, and how unfair they were (PCS, sections 2 and 5)."""
+"""How far completion times were from what was predicted, and how unfair they were (PCS, sections 2 and 5)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0}
 def prediction_error_pct(predicted_jct_s: Floats, jct_s: Floats) -> Floats:
     """Return Pred_err: 100 |true - predicted| / predicted completion time, shape (jobs,).
 
-    A job that was foretold to take no time, and took none, has no error; if it took some the error is
+    A job that was predicted to take no time, and took none, has no error; if it took some the error is
     infinite.
     """
     with np.errstate(divide="ignore", invalid="ignore"):

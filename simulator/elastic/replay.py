@@ -34,7 +34,7 @@ def replay_in_pools(
 
     Jobs that could never start are left out and counted, as in the main engine; an elastic job that asks for
     more than its pool has is served as if the rest of it had to wait, as the reference does.
-    `whole` hands out whole GPUs instead of fractions. `predict` foretells each job's end at its submission
+    `whole` hands out whole GPUs instead of fractions. `predict` predicts each job's end at its submission
     (PCS, section 3.4). Columns and summary are those of the main engine.
     """
     cluster = scenario.cluster
@@ -83,7 +83,7 @@ def replay_in_pools(
 
 
 def _table(ended: Sequence[ActiveJob], *, predict: bool) -> "pd.DataFrame":
-    """Make the table of jobs (`simulator.result.JOB_COLUMNS`), with what was foretold and what is fair."""
+    """Make the table of jobs (`simulator.result.JOB_COLUMNS`), with what was predicted and what is fair."""
     import pandas as pd
 
     count = len(ended)

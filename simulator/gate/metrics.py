@@ -88,7 +88,7 @@ class PolicyFigures:
     preemptions: int | None
     colocated_jobs: int | None
     pred_err_pct: Floats
-    """Prediction error at submission (PCS, section 2); NaN where the job's end was not foretold."""
+    """Prediction error at submission (PCS, section 2); NaN where the job's end was not predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +172,10 @@ def _figures(table: pd.DataFrame) -> PolicyFigures:
 def _prediction_errors(table: pd.DataFrame, jct: Floats) -> Floats:
     if "predicted_end_time_s" not in table:
         return np.full(jct.size, np.nan)
-    foretold = table["predicted_end_time_s"].to_numpy(np.float64) - table["submit_time_s"].to_numpy(
+    predicted = table["predicted_end_time_s"].to_numpy(np.float64) - table["submit_time_s"].to_numpy(
         np.float64
     )
-    error = prediction_error_pct(foretold, jct)
+    error = prediction_error_pct(predicted, jct)
     return np.where(np.isfinite(error), error, np.nan)
 
 

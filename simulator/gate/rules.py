@@ -19,7 +19,7 @@ OBJECTIVES: dict[str, tuple[str, float | None]] = {
     "p99_queuing_delay_s": ("queuing_delay_s", 0.99),
     "p999_queuing_delay_s": ("queuing_delay_s", 0.999),
 }
-# The same of prediction errors (per cent), for policies whose completion times are foretold at submission.
+# The same of prediction errors (per cent), for policies whose completion times are predicted at submission.
 PREDICTABILITY: dict[str, tuple[str, float | None]] = {
     "mean_pred_err_pct": ("pred_err_pct", None),
     "p50_pred_err_pct": ("pred_err_pct", 0.5),
@@ -29,7 +29,7 @@ PREDICTABILITY: dict[str, tuple[str, float | None]] = {
 FIGURES = {**OBJECTIVES, **PREDICTABILITY}
 ANCHOR = "fifo"  # every cluster can run it: reference of a first release, lower bar of every later one
 INTERVALS = ("bca", "percentile")
-FORETOLD_BY = ("estimated", "true")
+PREDICTED_BY = ("estimated", "true")
 UNPROVEN = ("refuse", "publish_harmless")
 
 
@@ -52,7 +52,7 @@ class GateRules:
     """What a clear gain in predictability may cost, as the upper bound of the change of mean JCT. The
     operator's preference; 0: no more than the margin."""
     foretold_jobs: int = 1_000
-    """So many jobs of the window, drawn at random, have their ends foretold: a simulation each."""
+    """So many jobs of the window, drawn at random, have their ends predicted: a simulation each."""
     foretold_by: Literal["estimated", "true"] = "estimated"
     """By the release's estimates of run times, as its users are told, or by the true ones: what is uncertain
     then is only when a job gets its GPUs."""
@@ -100,8 +100,8 @@ class GateRules:
     def __post_init__(self) -> None:
         if self.objective not in FIGURES:
             raise UnknownNameError("objective", self.objective, FIGURES)
-        if self.foretold_by not in FORETOLD_BY:
-            raise UnknownNameError("run times to foretell by", self.foretold_by, FORETOLD_BY)
+        if self.foretold_by not in PREDICTED_BY:
+            raise UnknownNameError("run times to predict by", self.foretold_by, PREDICTED_BY)
         if self.unproven not in UNPROVEN:
             raise UnknownNameError("answer to a window that proves nothing", self.unproven, UNPROVEN)
         if self.interval not in INTERVALS:
@@ -118,7 +118,7 @@ class GateRules:
 
     @property
     def judges_predictions(self) -> bool:
-        """Whether completion times have to be foretold to judge."""
+        """Whether completion times have to be predicted to judge."""
         return self.objective in PREDICTABILITY
 
     def objective_against(self, reference: str) -> str:

@@ -1,4 +1,4 @@
-"""PCS: weighted fair queuing over size classes, so that completion times can be foretold (OSDI '24)."""
+"""PCS: weighted fair queuing over size classes, so that completion times can be predicted (OSDI '24)."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

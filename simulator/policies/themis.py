@@ -12,7 +12,7 @@ from simulator.elastic.rules import themis
 class ThemisSettings(ElasticSettings):
     """Settings of Themis: GPUs are handed out anew after `lease_s`, and whenever a job comes or ends.
 
-    `forgetful` foretells ends in a pool without nodes as PCS' simulator does: as if what is left of each job
+    `forgetful` predicts ends in a pool without nodes as PCS' simulator does: as if what is left of each job
     were all of it, and as if leases lasted until the first job ends.
     """
 

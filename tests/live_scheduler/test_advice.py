@@ -129,7 +129,7 @@ def test_hours_are_those_of_the_place(monkeypatch):
 def test_a_text_is_written_once_and_again_only_when_it_has_become_wrong():
     shown, forecasts = Shown(waits(1)), Forecasts()
     advisor = Advisor(ADVISE, forecasts)
-    assert shown.follow(advisor) == {}  # nothing is foretold yet
+    assert shown.follow(advisor) == {}  # nothing is predicted yet
     forecasts.say(found(1, 2 * HOUR, 3 * HOUR))
     assert shown.follow(advisor) == {"1": "starts about 14:00, ends about 15:00"}
     assert shown.follow(advisor) == {}

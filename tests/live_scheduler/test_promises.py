@@ -47,7 +47,7 @@ def inputs(jobs, run_times, setting=CONTROL, nodes=(NODE,), **more):
     return ForecastInputs(ClusterState(NOW, tuple(jobs), nodes), beliefs, setting, "release 3", **more)
 
 
-# -- what is foretold ----------------------------------------------------------------------------------------
+# -- what is predicted ---------------------------------------------------------------------------------------
 
 
 def test_each_new_job_is_told_what_it_would_be_told_if_nobody_came_after_it():
@@ -67,7 +67,7 @@ def test_each_new_job_is_told_what_it_would_be_told_if_nobody_came_after_it():
     assert everybody.of("1").predicted_start_s - NOW == 60.0
 
 
-def test_who_cannot_be_foretold_is_told_nothing():
+def test_who_cannot_be_predicted_is_told_nothing():
     queue = [waits(1), waits(2, held=True), waits(3, gpus=9), waits(4, waits_for="another")]
     assert set(predict(inputs(queue, dict.fromkeys(range(1, 5), 10.0)), ["1", "2", "3", "4", "9"])) == {"1"}
     assert predict(inputs(queue, {}), ["1"]) == {}
@@ -122,7 +122,7 @@ def test_it_is_the_end_that_the_simulator_plays_under_the_live_policy(policy, ro
         assert found[job_id].end_s - NOW == pytest.approx(end_s, abs=1e-6)
 
 
-def test_another_process_foretells_what_this_one_would():
+def test_another_process_predicts_what_this_one_would():
     process = ForecastProcess()
     asked = inputs([waits(1), waits(2, time_limit_s=5.0)], {1: 100.0, 2: 50.0})
     try:
@@ -189,7 +189,7 @@ def test_a_disk_that_is_full_makes_no_promise(tmp_path, monkeypatch):
 # -- who makes them ------------------------------------------------------------------------------------------
 
 
-class Foreteller:
+class Predictor:
     """Every new job ends `after_s` from now; remembers who was asked about."""
 
     def __init__(self, folder, after_s=100.0):
@@ -225,7 +225,7 @@ def one_pass(promiser, seen):
 
 
 def test_a_job_is_told_at_the_first_pass_that_sees_it_and_never_again(tmp_path):
-    source = Foreteller(tmp_path)
+    source = Predictor(tmp_path)
     promiser = Promiser(source)
     assert one_pass(promiser, view(waits(1, ago_s=1))) == ["1"]
     first = promiser.book.of(waits(1, ago_s=1))
@@ -241,14 +241,14 @@ def test_a_job_is_told_at_the_first_pass_that_sees_it_and_never_again(tmp_path):
 
 
 def test_the_clusters_own_order_is_said_to_be_that(tmp_path):
-    promiser = Promiser(Foreteller(tmp_path))
+    promiser = Promiser(Predictor(tmp_path))
     one_pass(promiser, view(waits(1), mode=Mode.ADVISE))
     told = promiser.book.of(waits(1))
     assert (told.policy, told.mode) == ("cluster", "advise")
 
 
 def test_who_is_left_alone_is_told_when_it_is_released_and_that_counts_as_late(tmp_path):
-    source = Foreteller(tmp_path)
+    source = Predictor(tmp_path)
     promiser = Promiser(source)
     assert one_pass(promiser, view(waits(1, held=True), alone=["1"])) == []
     assert source.asked == []
@@ -256,8 +256,8 @@ def test_who_is_left_alone_is_told_when_it_is_released_and_that_counts_as_late(t
     assert promiser.book.of(waits(1)).late
 
 
-def test_who_could_not_be_foretold_is_not_asked_about_at_every_pass(tmp_path):
-    source = Foreteller(tmp_path)
+def test_who_could_not_be_predicted_is_not_asked_about_at_every_pass(tmp_path):
+    source = Predictor(tmp_path)
     source.unknown = {"1"}
     promiser = Promiser(source)
     job = waits(1, gpus=9)
@@ -269,8 +269,8 @@ def test_who_could_not_be_foretold_is_not_asked_about_at_every_pass(tmp_path):
     assert len(source.asked) == 3
 
 
-def test_a_thread_makes_them_and_tries_again_when_nothing_could_be_foretold(tmp_path):
-    source = Foreteller(tmp_path)
+def test_a_thread_makes_them_and_tries_again_when_nothing_could_be_predicted(tmp_path):
+    source = Predictor(tmp_path)
     source.away = True
     promiser = Promiser(source)
     stop = threading.Event()
@@ -293,7 +293,7 @@ def ended(job, end_s, duration_s=50.0):
 
 
 def test_how_words_held_is_known_at_once_and_after_a_restart(tmp_path):
-    source = Foreteller(tmp_path)
+    source = Predictor(tmp_path)
     promiser = Promiser(source)
     jobs = [waits(number, ago_s=0) for number in range(1, 5)]
     late = waits(5, ago_s=500)

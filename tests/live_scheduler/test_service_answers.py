@@ -150,7 +150,7 @@ def test_when_says_start_and_end_by_playing_the_queue_forward(standing: Live) ->
     assert "runs, and ends about" in runs.sentence
     held = when(standing, "5")
     assert held.start_p50_s is None
-    assert "cannot be foretold: it is held" in held.sentence
+    assert "cannot be predicted: it is held" in held.sentence
     assert standing.get("/v1/jobs/99/when").status_code == 404
 
 

@@ -112,7 +112,7 @@ def test_the_front_is_judged_by_fresh_samples(whole: ParetoSearch) -> None:
         candidate = next(c for c in judged if c.identity == point.identity)
         assert tuple(point.figures[name] for name in front.preference) == candidate.values(whole, fresh)
         assert tuple(point.search_figures.values()) == candidate.values(whole, search_samples(whole))
-    # First come first served foretells without an error, and nothing completes jobs later.
+    # First come first served predicts without an error, and nothing completes jobs later.
     assert front.points[-1].figures["Pred_err:avg"] == 0.0
     assert front.points[0].figures["JCT:avg"] < 0.8 * front.points[-1].figures["JCT:avg"]
 

@@ -86,7 +86,7 @@ def test_sizes_are_what_the_release_estimates(
     all_alike = replace(
         running_pcs(world), duration=believing(world, lambda estimate_s: estimate_s * 0 + 600.0).duration
     )
-    by_jct = replace(QUICK, stated=("objective",))  # nobody's end has to be foretold
+    by_jct = replace(QUICK, stated=("objective",))  # nobody's end has to be predicted
     alike = validate(world, tmp_path, replace(all_alike, manifest=manifest), settings=by_jct)
     assert rows(alike)["challenger"]["mean_jct_s"] != rows(beside_lucid[0])["challenger"]["mean_jct_s"]
 

@@ -1,4 +1,4 @@
-"""`lucid simulate --predict`: elastic jobs in a shared pool, and how far their ends were foretold."""
+"""`lucid simulate --predict`: elastic jobs in a shared pool, and how far their ends were predicted."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def rows_of(path: Path) -> dict[str, dict[str, str]]:
         return {row["job_id"]: row for row in csv.DictReader(file)}
 
 
-def test_every_elastic_policy_foretells_every_job(simulate, tmp_path):
+def test_every_elastic_policy_predicts_every_job(simulate, tmp_path):
     done = simulate("--json")
     assert done.code == 0, done.err
     summaries = {row["policy"]: row for row in done.json}
@@ -83,7 +83,7 @@ def test_errors_are_drawn(tmp_path):
     assert tail == pytest.approx([20 / 3600, 98.5])
 
 
-def test_first_come_first_served_is_foretold_exactly(simulate, tmp_path):
+def test_first_come_first_served_is_predicted_exactly(simulate, tmp_path):
     assert simulate(policies=["elastic_fifo"]).code == 0
     rows = rows_of(tmp_path / "out" / "jobs_elastic_fifo.csv")
     # Job 0 takes one GPU for 1,000 s, job 1 the other three; when job 0 ends it gets the fourth.

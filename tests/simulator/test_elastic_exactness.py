@@ -203,7 +203,7 @@ def test_elastic_fifo_knows_the_true_end(whole: bool, case: Case) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(case=cases())
-def test_whole_gpus_are_foretold_as_a_plain_simulation_plays_them(case: Case) -> None:
+def test_whole_gpus_are_predicted_as_a_plain_simulation_plays_them(case: Case) -> None:
     pool = replace(case.pool, whole=True)
     quick = ElasticSimulation(case.workload, pool, WeightedFairQueuing(case.config), predict=True)
     quick.run()
@@ -224,7 +224,7 @@ def rigid(case: Case, *, first: int = 0) -> Case:
 
 @settings(max_examples=100, deadline=None)
 @given(cases(), st.integers(0, 3))
-def test_rigid_jobs_are_foretold_as_a_plain_simulation_plays_them(case: Case, elastic: int) -> None:
+def test_rigid_jobs_are_predicted_as_a_plain_simulation_plays_them(case: Case, elastic: int) -> None:
     case = rigid(case, first=elastic)
     quick = in_queues(case, predict=True)
     quick.run()
@@ -280,7 +280,7 @@ def test_a_simulation_goes_on_from_any_state(whole: bool, case: Case, part: floa
         active=handed_over,
         now_s=first.now_s,
     )
-    foretold = {job.index: second.foretell(job) for job in second.active}
+    predicted = {job.index: second.predict_end_s(job) for job in second.active}
     alone = ElasticSimulation(
         Workload((), {}),
         case.pool,
@@ -289,7 +289,7 @@ def test_a_simulation_goes_on_from_any_state(whole: bool, case: Case, part: floa
         now_s=first.now_s,
     )
     alone.run()
-    assert foretold == {job.index: job.end_time_s for job in alone.ended}
+    assert predicted == {job.index: job.end_time_s for job in alone.ended}
     second.run()
     ends = {job.job.job_id: job.end_time_s for job in (*first.ended, *second.ended)}
     assert ends == {job.job.job_id: job.end_time_s for job in through.ended}

@@ -1,4 +1,4 @@
-"""The gate where completion times are to be foretold: what it approves, at which price, and what it says."""
+"""The gate where completion times are to be predicted: what it approves, at which price, and what it says."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Replay:
 
 
 def replay(slower: float = 1.0, error: float | None = None, seed: int = 2) -> Replay:
-    """Jobs of a week that take `slower` times as long as they could, foretold up to a relative `error`."""
+    """Jobs of a week that take `slower` times as long as they could, predicted up to a relative `error`."""
     rng = np.random.default_rng(1)
     submit = np.sort(rng.uniform(0, 7 * DAY_S, JOBS))
     duration = rng.lognormal(7, 1.2, JOBS)
@@ -46,8 +46,8 @@ def replay(slower: float = 1.0, error: float | None = None, seed: int = 2) -> Re
         }
     )
     if error is not None:
-        foretold = jct / (1 + error * np.random.default_rng(seed).uniform(0, 1, JOBS))
-        table["predicted_end_time_s"] = submit + foretold
+        predicted = jct / (1 + error * np.random.default_rng(seed).uniform(0, 1, JOBS))
+        table["predicted_end_time_s"] = submit + predicted
     return Replay(table)
 
 
@@ -122,7 +122,7 @@ def test_against_fifo_mean_jct_counts_since_nobody_is_more_predictable() -> None
     assert failed(slower) == ["not_worse_than_fifo"]
 
 
-def test_policies_whose_ends_nobody_foretold_are_not_compared() -> None:
+def test_policies_whose_ends_nobody_predicted_are_not_compared() -> None:
     verdict = decide(replay(1.0, error=0.1), replay(1.0, error=0.1))
     assert [row["policy"] for row in verdict.comparisons] == ["champion", "fifo"]
     blind = decide(replay(1.0, error=0.1), replay(1.0))
@@ -137,7 +137,7 @@ def test_the_page_names_the_errors_and_their_unit() -> None:
     assert "p99_pred_err_pct beside each policy" in page
 
 
-def test_a_job_that_was_not_foretold_counts_in_no_error() -> None:
+def test_a_job_that_was_not_predicted_counts_in_no_error() -> None:
     some = replay(1.0, error=0.1)
     some.jobs.loc[10:, "predicted_end_time_s"] = np.nan
     some.jobs.loc[0, "predicted_end_time_s"] = some.jobs.loc[0, "submit_time_s"]  # infinite error

@@ -39,7 +39,7 @@ FIGURES = {
     "PCS-JCT": (1.568, 5.568, 115.522, 0.2520),
     "PCS-bal": (2.372, 1.371, 14.914, 1.5676),
 }
-FORETOLD_THEMIS_JOBS = 250  # from the first on; all of them take a minute
+PREDICTED_THEMIS_JOBS = 250  # from the first on; all of them take a minute
 
 
 def found(contender):
@@ -81,24 +81,24 @@ def test_fair_times_differ_only_where_equal_ends_come_in_another_order(contender
     assert other.sum() <= (19 if contender.label == "SRSF" else 0)
 
 
-def test_themis_foretells_what_the_forgetful_reference_does():
+def test_themis_predicts_what_the_forgetful_reference_does():
     data = Path(DATA)
     workload = trace(TRACE, data)
     known = read_reference(data / "reference" / "pcs" / f"trace_{TRACE}_THEMIS.csv.gz", workload)
     simulation = ElasticSimulation(workload, Pool(GPUS), Themis(forgetful=True), predict=True)
     checked = 0
-    while len(simulation.ended) + len(simulation.active) < FORETOLD_THEMIS_JOBS:
+    while len(simulation.ended) + len(simulation.active) < PREDICTED_THEMIS_JOBS:
         simulation.step()
     for job in (*simulation.ended, *simulation.active):
         if known.foretold[job.index]:
-            foretold_s = job.predicted_end_time_s - job.submit_time_s
-            assert foretold_s == pytest.approx(known.predicted_jct_s[job.index], abs=1e-5)
+            predicted_s = job.predicted_end_time_s - job.submit_time_s
+            assert predicted_s == pytest.approx(known.predicted_jct_s[job.index], abs=1e-5)
             checked += 1
     assert checked > 50
 
 
 def test_normalised_completion_times_of_another_trace_are_the_published_ones():
-    # Its predictions cannot be compared job by job: the published run foretold 5,000 jobs chosen at random.
+    # Its predictions cannot be compared job by job: the published run predicted 5,000 jobs chosen at random.
     data = Path(DATA)
     workload = trace("b436b2", data)
     jct_s = {

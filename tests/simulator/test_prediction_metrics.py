@@ -23,7 +23,7 @@ def table(jct_s, predicted_s, fair_s, state="completed"):
     )
 
 
-def test_the_error_is_a_share_of_what_was_foretold():
+def test_the_error_is_a_share_of_what_was_predicted():
     errors = prediction_error_pct(np.array([50.0, 100.0, 200.0]), np.array([100.0, 100.0, 100.0]))
     assert errors.tolist() == [100.0, 0.0, 50.0]
 

@@ -1,4 +1,4 @@
-"""What is foretold at submission is exactly what a naive forward run shows, under every policy."""
+"""What is predicted at submission is exactly what a naive forward run shows, under every policy."""
 
 from dataclasses import replace
 
@@ -23,10 +23,10 @@ from simulator.workload import Job, Workload
 
 
 def naively(name, workload, cluster, changes, moments):
-    """Foretell by fresh simulations that begin with the state and run to the end; only at some moments."""
+    """Predict by fresh simulations that begin with the state and run to the end; only at some moments."""
     scenario = Scenario(workload, cluster, changes=changes, colocation=UtilisationModel())
     simulation = Simulation(scenario, load_policy(name), name=name)
-    foretold, first = {}, 0
+    predicted, first = {}, 0
     while simulation.step():
         submitted = [view for view in simulation.jobs[first:] if view.submit_time_s <= simulation.now_s]
         first += len(submitted)
@@ -41,8 +41,8 @@ def naively(name, workload, cluster, changes, moments):
         ends = {view.job.job_id: view.end_time_s for view in ahead.jobs}
         for view in submitted:
             over = view.state is RunState.COMPLETED
-            foretold[view.job.job_id] = view.end_time_s if over else ends.get(view.job.job_id)
-    return foretold
+            predicted[view.job.job_id] = view.end_time_s if over else ends.get(view.job.job_id)
+    return predicted
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -58,9 +58,9 @@ def test_predictions_equal_naive_forward_runs_and_change_nothing(name, shape, se
     plain = Simulation(scenario, load_policy(name), name=name)
     plain.run()
     assert [view.end_time_s for view in predicting.jobs] == [view.end_time_s for view in plain.jobs]
-    foretold = {view.job.job_id: view.predicted_end_time_s for view in predicting.jobs}
+    predicted = {view.job.job_id: view.predicted_end_time_s for view in predicting.jobs}
     naive = naively(name, workload, cluster, changes, moments=5)
-    assert {job_id: foretold[job_id] for job_id in naive} == naive
+    assert {job_id: predicted[job_id] for job_id in naive} == naive
 
 
 @pytest.mark.parametrize("name", ["fifo", "elastic_fifo"])
@@ -83,7 +83,7 @@ def test_easy_lets_later_jobs_delay_earlier_ones_and_says_so():
 
 
 def test_what_cannot_be_known_does_not_count():
-    """A job that is withdrawn later is foretold as if it stayed, and so are those behind it."""
+    """A job that is withdrawn later is predicted as if it stayed, and so are those behind it."""
     cluster = ClusterSpec({"a": 1}, 4)
     jobs = [
         Job("first", "a", "u", 4, 0.0, 100.0, 100.0, 0, cancel_time_s=10.0),

@@ -2,7 +2,7 @@
 
 Jobs of logs without speed-up curves are taken as linear (any share of a GPU is of use, and twice the GPUs are
 twice the speed) or as rigid (all of their GPUs or none, which needs whole GPUs), as the operator says. Linear
-is the default because completions are foretold so much faster in fractions; the gate replays what is picked
+is the default because completions are predicted so much faster in fractions; the gate replays what is picked
 with jobs as they are.
 """
 

@@ -37,7 +37,7 @@ _GRID = 200  # values of T that are looked at for sensible ones
 _MOST_CLASSES = 6  # of sensible configurations
 _MANY_BOUNDS_UP_TO = 3  # classes: where there are few it matters most where they are cut
 _DECAYS, _EFFICIENCIES = (2.5, 1.0), (0.65, 0.35)
-_STEPS = (0.5, 0.02)  # of efficiency: which of them is foretold better depends on the workload
+_STEPS = (0.5, 0.02)  # of efficiency: which of them is predicted better depends on the workload
 _FIFO_EFFICIENCIES = (0.0, 0.2, 0.35, 0.5)
 
 Floats = NDArray[np.float64]

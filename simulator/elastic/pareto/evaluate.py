@@ -1,4 +1,4 @@
-"""One configuration on one sample: a simulation in which every job's completion is foretold."""
+"""One configuration on one sample: a simulation in which every job's completion is predicted."""
 
 from collections.abc import Iterable
 

@@ -25,7 +25,7 @@ class Objective:
     """A metric's measure, to be as small as possible.
 
     `metric` is JCT (completion time, s), unfairness (time beyond the fair one, as a share of it) or Pred_err
-    (error of what was foretold, per cent of it); `measure` is avg, or a percentile such as p99 or p99.9.
+    (error of what was predicted, per cent of it); `measure` is avg, or a percentile such as p99 or p99.9.
     """
 
     metric: str

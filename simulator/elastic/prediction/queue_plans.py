@@ -19,7 +19,7 @@ from simulator.elastic.rules.water_filling import Shares
 
 
 class QueuePlans:
-    """Foretells ends in a set of queues, and keeps what it has played that still holds."""
+    """Predicts ends in a set of queues, and keeps what it has played that still holds."""
 
     def __init__(self, queues: Sequence[FairQueue], shares: Shares) -> None:
         self._queues = queues

@@ -1,4 +1,4 @@
-"""AFS-L at work: what its tournaments lead to kept up to date, and foretold.
+"""AFS-L at work: what its tournaments lead to kept up to date, and predicted.
 
 While there are at least as many jobs as GPUs, the shortest ones have one GPU each. Waiting jobs keep their
 length and running ones shrink, so that no waiting job but one that has just come ever gets ahead of a running
@@ -104,7 +104,7 @@ class Shares(PlainAllocator):
     def next_change_s(self, now_s: float) -> None:
         """Nothing changes by itself."""
 
-    def foretell(self, job: ActiveJob, now_s: float) -> float | None:
+    def predict_end_s(self, job: ActiveJob, now_s: float) -> float | None:
         """Start waiting jobs as others end; contest GPUs once there are fewer jobs than GPUs."""
         if self.odd:
             return None

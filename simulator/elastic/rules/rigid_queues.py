@@ -45,7 +45,7 @@ class RigidQueues(PlainAllocator):
             return super().changes(now_s)
         return [(job, float(job.demand)) for job in self._start(self._held, self._line, now_s)]
 
-    def foretell(self, job: ActiveJob, now_s: float) -> float | None:
+    def predict_end_s(self, job: ActiveJob, now_s: float) -> float | None:
         """Play ends and starts until the job has started."""
         if not self._all_rigid:
             return None

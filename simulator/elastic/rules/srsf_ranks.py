@@ -1,4 +1,4 @@
-"""SRSF at work: jobs kept in their order, and what it makes of them foretold.
+"""SRSF at work: jobs kept in their order, and what it makes of them predicted.
 
 The remaining GPU time of a waiting job stands still and that of a running one falls, so a running job is
 always ahead of a waiting one that came before the last event, and only running jobs change places. Of those
@@ -104,7 +104,7 @@ class Ranks(Allocator):
     def _is_odd(self, job: ActiveJob) -> bool:
         return (self.pool.whole and job.min_gpus > 1) or not job.speed_up.rising
 
-    def foretell(self, job: ActiveJob, now_s: float) -> float | None:
+    def predict_end_s(self, job: ActiveJob, now_s: float) -> float | None:
         """Play the jobs ahead of this one, and those behind only if they could get past it."""
         return None if self.odd else Drain(self, now_s).end_s(job)
 

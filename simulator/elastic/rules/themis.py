@@ -17,7 +17,7 @@ class Themis(AllocationRule):
     """
 
     def __init__(self, lease_s: float = LEASE_S, *, forgetful: bool = False) -> None:
-        """`forgetful` foretells ends as the reference does (`Leases.foretell`)."""
+        """`forgetful` predicts ends as the reference does (`Leases.predict_end_s`)."""
         self.lease_s = lease_s
         self.forgetful = forgetful
 

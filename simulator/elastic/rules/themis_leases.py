@@ -58,7 +58,7 @@ class Leases(PlainAllocator):
         """Tell when the leases end."""
         return to_microsecond(now_s + self.lease_s) if self.rows else None
 
-    def foretell(self, job: ActiveJob, now_s: float) -> float | None:
+    def predict_end_s(self, job: ActiveJob, now_s: float) -> float | None:
         """Play the table forward until everybody has what he can use, or the job has ended.
 
         The reference's predictions are forgetful: the pool that they play forward takes what is left of each

@@ -57,7 +57,7 @@ class FairQueues(Allocator):
         self._touched.clear()
         return changes
 
-    def foretell(self, job: ActiveJob, now_s: float) -> float:
+    def predict_end_s(self, job: ActiveJob, now_s: float) -> float:
         """Drain the queues until the job has ended."""
         at = job.size_class
         if self._given[at] == self._demands[at] and self._shares.stays_met(at, self._demands, self._given):
