@@ -26,11 +26,13 @@ pytestmark = [
 ]
 ROOT = Path(DATA or "")
 PHILLY = ROOT / "data" / "philly"
-VENUS = ROOT / "data" / "venus"
+THROUGHPUT = ROOT / "data" / "venus" / "cluster_throughput.csv.gz"
 PACKING = ROOT / "data" / "packing"
 PCS_TRACE = ROOT / "data" / "pcs" / "trace_0e4a51.csv.gz"
 SWF_LOG = ROOT / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
-CUT_LOG, CUT_LINES = "week.swf", 1_400
+# The first lines of public files, for what takes long on all of them; of ten-minute bins, five weeks.
+CUT_LOG, CUT_TRACE, CUT_TABLE = "week.swf", "trace.csv", "throughput.csv"
+CUTS = {CUT_LOG: (SWF_LOG, 1_400), CUT_TRACE: (PCS_TRACE, 80), CUT_TABLE: (THROUGHPUT, 1 + 35 * 144)}
 
 REPORT = "model version metrics baselines"
 SUMMARY = (
@@ -72,6 +74,17 @@ def both_protocols(document: Any, _: Path) -> bool:
     return {"loo", "leave_model_out"} == {
         row["protocol"] for row in document["rows"] if row["model"] == "tree"
     }
+
+
+def written(folder: str, rows: str) -> Callable[[Any, Path], bool]:
+    """Whether a paper's evaluation has rows and left its report and every table that it names."""
+
+    def check(document: Any, below: Path) -> bool:
+        assert document[rows]
+        assert all((below / file).is_file() for file in document["files"])
+        return (below / folder / "report.md").is_file() and (below / folder / "report.html").is_file()
+
+    return check
 
 
 def schedules(folder: str, policies: str, more: str = "") -> Callable[[Any, Path], bool]:
@@ -127,7 +140,7 @@ COMMANDS = {
         ("train", "duration", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "1"), REPORT, needs=("ingest",)
     ),
     "evaluate throughput": Command(
-        ("evaluate", "throughput", "--input", VENUS / "cluster_throughput.csv.gz", "--no-rivals",
+        ("evaluate", "throughput", "--input", THROUGHPUT, "--no-rivals",
          "--lead", "g5"),
         FORECAST,
         rows="rows",
@@ -152,6 +165,44 @@ COMMANDS = {
          "--workers", "1", "--out", "front"),
         "study preference evaluations simulations executed front",
         check=lambda document, folder: document["front"] and (folder / "front" / "front.html").is_file(),
+    ),
+    "pareto show": Command(
+        ("pareto", "show", "--study", "front"), "name preference front", needs=("pareto search",)
+    ),
+    "pareto pick": Command(
+        ("pareto", "pick", "c1", "--study", "front", "--out", "pick.json"), "front_id configuration file",
+        needs=("pareto search",), check=lambda document, folder: (folder / "pick.json").is_file(),
+    ),
+    "reproduce lucid": Command(
+        ("reproduce", "lucid", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--like", "philly", "--policy", "fifo",
+         "--policy", "sjf", "--workers", "1", "--out", "paper"),
+        "title report html files overall claims simulations",
+        check=written("paper", "overall"),
+    ),
+    "reproduce pcs": Command(
+        ("reproduce", "pcs", "--jobs", CUT_TRACE, "--gpus", "8", "--evaluations", "3",
+         "--jobs-per-sample", "30", "--parameter-evaluations", "2", "--foretold-max", "10",
+         "--workers", "1", "--folder", "kept", "--out", "pcs-paper"),
+        "title files policies front",
+        check=written("pcs-paper", "policies"),
+    ),
+    "replay-updates": Command(
+        ("replay-updates", "--throughput", CUT_TABLE, "--test-days", "7", "--interval", "weekly"),
+        "updates over_time throughput remarks files",
+        check=lambda document, folder: document["throughput"],
+    ),
+    "metrics show": Command(
+        ("metrics", "show", *PHILLY_CLUSTER, *LAKE), "cluster gpu_jobs gpu_jobs_with_own_profile days",
+        needs=("ingest",),
+    ),
+    "profile solo": Command(
+        ("profile", "solo", "--device", "simulated", "--workloads", "ResNet18*", "--out", "gpu.parquet"),
+        "device table measured failed left solo_profiles simulated finished",
+        check=lambda document, folder: document["finished"] and len(document["measured"]) == 6,
+    ),
+    "profile summary": Command(
+        ("profile", "summary", "gpu.parquet"), "solo_profiles pair_profiles rejected simulated",
+        needs=("profile solo",), check=lambda document, folder: document["solo_profiles"] == 6,
     ),
     "simulate": Command(
         ("simulate", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--policy", "fifo", "lucid", "--no-plot",
@@ -204,8 +255,9 @@ class Script:
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory, own_mlflow_server: MlflowServer) -> Script:
     folder = tmp_path_factory.mktemp("shell")
-    with gzip.open(SWF_LOG, "rt", encoding="latin-1") as log:
-        (folder / CUT_LOG).write_text("".join(islice(log, CUT_LINES)))
+    for name, (whole, lines) in CUTS.items():
+        with gzip.open(whole, "rt", encoding="latin-1") as file:
+            (folder / name).write_text("".join(islice(file, lines)))
     return Script(Shell(folder, own_mlflow_server.uri, LUCID_REFERENCE_DATA=str(ROOT)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import forget_releases
+from tests.conftest import forget_monitoring, forget_releases
 from tests.pipeline.shell import Shell
 from tests.pipeline.small_cluster import CLUSTER, HOLD_OUT_DAYS, World
 
@@ -68,6 +68,8 @@ def history(
     said["judged"] = shell.document("release", "validate", "--out", "verdict")
     said["published"] = shell.document("release", "publish")
     said["ranked"] = shell.document(*rank)
+    said["watched"] = shell.document("monitor")
+    said["explained"] = shell.document("explain", "--model", "packing", "--release", "champion")
     said["rebuilt"] = shell.document("release", "build", *days, *pinned, "--setting", "profiling_limit_s=100")
     said["judged again"] = shell.document("release", "validate")
     said["replaced"] = shell.document("release", "publish", "--cluster", CLUSTER)
@@ -76,6 +78,7 @@ def history(
     said["listed"] = shell.document("release", "list", "--cluster", CLUSTER)
     assert (shell.folder / "verdict" / "verdict.md").is_file()
     yield History(said, unjudged)
+    forget_monitoring(mlflow_server)
     forget_releases(mlflow_server)
 
 
@@ -139,3 +142,16 @@ def test_a_queue_is_ranked_by_the_release_and_without_one_first_in_first_out(his
     for job in (*without["jobs"], *ranked["jobs"]):
         assert set(job) >= RANKED
     assert all(job["estimated_duration_s"] > 0 for job in ranked["jobs"])
+
+
+def test_the_published_release_is_watched_and_its_models_are_explained(
+    history: History, trained_versions: dict[str, int]
+) -> None:
+    watched, explained = history.said["watched"], history.said["explained"]
+    assert {"decision", "findings", "drift", "reasons", "page"} <= set(watched)
+    assert (watched["cluster"], watched["release_version"], watched["release_alias"]) == (
+        CLUSTER, 1, "champion",
+    )  # fmt: skip
+    assert Path(watched["page"]).is_file()
+    assert {"model", "name", "version", "global", "predictions", "figures"} <= set(explained)
+    assert (explained["name"], explained["version"]) == ("lucid-packing", trained_versions["packing"])
