@@ -1,4 +1,4 @@
-"""What a local stack consists of: folders, secrets, settings, command lines. `local_stack.py` starts it."""
+"""What a local stack consists of: folders, secrets, settings, command lines. `stack.py` starts it."""
 
 import base64
 import json

@@ -68,12 +68,12 @@ class PackingScorer:
         self, first: NDArray[np.float64], second: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and lower speed of pairs, both (rows,), from the metrics of both jobs, (rows, 4) in the order
-        of packing_tree.FEATURES; raises BadInputError unless the model is of the kind "pairwise".
+        of packing.model.FEATURES; raises BadInputError unless the model is of the kind "pairwise".
         """
         return require_pairwise(self.pairwise).predict(first, second)
 
     def explain(self, row: Sequence[float]) -> dict[str, Any]:
-        """The decisions behind one score; `row` in the order of packing_tree.FEATURES."""
+        """The decisions behind one score; `row` in the order of packing.model.FEATURES."""
         return explain_path(self.tree, row)
 
     def explain_pair(self, first: Sequence[float], second: Sequence[float]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def believed_pairs(packing: PairModel) -> BelievedPairs | None:
 
 
 def _metrics(profile: JobProfile | None) -> tuple[float, float, float, float]:
-    """In the order of packing_tree.FEATURES; NaN where unknown."""
+    """In the order of packing.model.FEATURES; NaN where unknown."""
     if profile is None:
         return (float("nan"),) * 4
     return (*profile.belief, float(profile.amp))

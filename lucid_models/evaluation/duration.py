@@ -75,7 +75,7 @@ def compare_durations(
     are of GPU time (GPUs x run time), errors of log10 run time, R2 of seconds; `negative_share` of what a
     model says below zero, which counts as a second in ranks and errors. `rivals` adds what must be
     trained. Times are CPU time; `fit_s` includes making the features, `predict_ms` is for all test jobs
-    from ready features. `worse_by`: how much the error exceeds the model's (evaluation_measures.compared,
+    from ready features. `worse_by`: how much the error exceeds the model's (measures.compared,
     blocks of days).
 
     Raises BadInputError when the split leaves too few jobs on either side.

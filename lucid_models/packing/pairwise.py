@@ -18,7 +18,7 @@ from lucid_models.explanation.additive import explain_additive_global, explain_a
 from lucid_models.model_format import Fields
 from lucid_models.packing.tree import PackingSettings
 
-# In the order of packing_tree.FEATURES.
+# In the order of packing.model.FEATURES.
 _UTIL, _MEM_UTIL, _MEM_MIB, _AMP = range(4)
 PAIR_FEATURES = (
     "gpu_util_sum_pct",
@@ -44,8 +44,8 @@ _WORDS = {
 def pair_features(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Features of pairs, shape (rows, len(PAIR_FEATURES)), from the solo metrics of both jobs.
 
-    `first` and `second` have shape (rows, 4), in the order of packing_tree.FEATURES; an unknown metric is NaN
-    and makes unknown what depends on it. Swapping the jobs changes no bit.
+    `first` and `second` have shape (rows, 4), in the order of packing.model.FEATURES; an unknown metric is
+    NaN and makes unknown what depends on it. Swapping the jobs changes no bit.
     """
     return np.stack(
         [

@@ -1,0 +1,108 @@
+"""Generated lists of docs/: modules by folder, the job table's columns, decisions by number.
+
+    python -m experiments.docs_index    # writes docs/modules.md, docs/formats.md, docs/decisions/README.md
+
+Every sentence is the first of a docstring, or the title of a record.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from cluster_logs.job_facts import JOB_FACTS
+from experiments.pages import written
+from foundation.markdown import markdown_table
+
+ROOT = Path(__file__).resolve().parents[1]
+# From what runs on top to what all else stands on.
+FOLDERS = (
+    "dags",
+    "plugins/lucid_airflow",
+    "lucid_cli",
+    "local_stack",
+    "pipeline",
+    "live_scheduler",
+    "lucid_models",
+    "simulator",
+    "profiler_jobs",
+    "cluster_logs",
+    "foundation",
+    "experiments",
+)
+
+
+def first_sentence(source: Path) -> str:
+    """Return the first sentence of a module's docstring."""
+    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return paragraph.lstrip("# ").split(". ")[0].rstrip(".:")
+
+
+def module_list() -> str:
+    """Return every module with what it holds, folder by folder."""
+    parts = []
+    for top in FOLDERS:
+        for folder in _folders(ROOT / top):
+            name = folder.relative_to(ROOT).as_posix()
+            lines = [f"{'##' if folder == ROOT / top else '###'} {name}/"]
+            package = folder / "__init__.py"
+            if package.exists():
+                lines.append(f"{first_sentence(package)}.")
+            modules = sorted(path for path in folder.glob("*.py") if _is_listed(path))
+            rows = [(f"`{path.name}`", first_sentence(path)) for path in modules]
+            lines.append(markdown_table(("module", "what it holds"), rows, align_numbers=False))
+            parts.append("\n\n".join(line for line in lines if line))
+    return "\n\n".join(parts)
+
+
+def job_table() -> str:
+    """Return the columns of the job table."""
+    rows = [
+        (
+            f"`{fact.name}`",
+            fact.kind.value + (f", {fact.unit}" if fact.unit else ""),
+            "always" if fact.required else "may be null",
+            fact.meaning,
+        )
+        for fact in JOB_FACTS
+    ]
+    return markdown_table(("column", "kind", "", "meaning"), rows, align_numbers=False)
+
+
+def decision_list() -> str:
+    """Return the decision records, by number."""
+    records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    titles = [record.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for record in records]
+    return "\n".join(f"- [{title}]({record.name})" for title, record in zip(titles, records, strict=True))
+
+
+def pages() -> dict[Path, str]:
+    """Return each page that holds a generated list, as it should read."""
+    docs = ROOT / "docs"
+    tables = {
+        docs / "modules.md": {"modules": module_list()},
+        docs / "formats.md": {"job table": job_table()},
+        docs / "decisions" / "README.md": {"decisions": decision_list()},
+    }
+    return {page: written(page.read_text(encoding="utf-8"), lists) for page, lists in tables.items()}
+
+
+def _folders(top: Path) -> Iterator[Path]:
+    yield top
+    for folder in sorted(path for path in top.rglob("*") if path.is_dir()):
+        if any(_is_listed(path) for path in folder.glob("*.py")):
+            yield folder
+
+
+def _is_listed(path: Path) -> bool:
+    return path.name not in ("__init__.py", "__main__.py") and "_pb2" not in path.name
+
+
+def main() -> None:
+    """Write the pages anew."""
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

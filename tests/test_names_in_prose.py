@@ -1,0 +1,129 @@
+"""Every module, file and command that prose names exists: in docs, in docstrings, in comments."""
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import typer
+
+from lucid_cli.main import app
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = (
+    *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
+    *("local_stack", "pipeline", "lucid_cli", "lucid_airflow", "experiments", "tests"),
+)
+# History keeps the names of its day.
+HISTORY = ("CHANGELOG.md", "docs/decisions/")
+# Files that are not ours: what runs write, what users and other systems have.
+OTHERS = re.compile(r"^(?:gpu_?check|slurm|sim|app|main|train|my_\w+|(?:.*/)?widest_first|jobs_file)\.py$")
+_FILE = re.compile(r"(?<![\w/.*{<-])((?:[\w-]+/)*\w+\.py)\b(?![\w*])")
+_MODULE = re.compile(rf"(?<![\w/.:-])((?:{'|'.join(PACKAGES)})(?:\.\w+)+)")
+_ATTRIBUTE = re.compile(r"(?<![\w./-])([a-z]+(?:_[a-z]+)+)\.(?!md\b|csv\b|png\b|json)([A-Za-z_]\w*)")
+_TEST = re.compile(r"`(test_\w+)`")
+_COMMAND = re.compile(r"`(?:\.venv/bin/)?lucid ([a-z][a-z0-9 -]*)")
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return tuple(name for name in listed.splitlines() if (ROOT / name).exists())
+
+
+def prose_of(name: str) -> Iterator[str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if name.endswith(".md"):
+        yield text
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node, clean=False) or ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+@cache
+def is_there(module: str) -> bool:
+    """Whether a dotted name is a module of ours, or something in one."""
+    parts = module.split(".")
+    for end in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:end])
+        for base in (path, ROOT / "plugins" / Path(*parts[:end])):
+            if base.is_dir() and end == len(parts):
+                return True
+            source = base.with_suffix(".py") if base.with_suffix(".py").is_file() else base / "__init__.py"
+            if source.is_file():
+                named = set(re.findall(r"\w+", source.read_text(encoding="utf-8")))
+                return set(parts[end:]) <= named
+    return find_spec(parts[0]) is not None and parts[0] not in PACKAGES
+
+
+@cache
+def words_of_code() -> frozenset[str]:
+    """Names of modules and folders, and all words of the code itself, without its prose."""
+    words = {part.removesuffix(".py") for name in tracked() for part in name.split("/")}
+    for name in tracked():
+        if name.endswith(".py"):
+            for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Name(id=word) | ast.arg(arg=word) | ast.Attribute(attr=word):
+                        words.add(word)
+                    case ast.FunctionDef(name=word) | ast.ClassDef(name=word):
+                        words.add(word)
+    return frozenset(words)
+
+
+def missing_in(text: str, name: str) -> Iterator[str]:
+    for found in _FILE.findall(text):
+        near = (ROOT / name).parent / found
+        if (
+            not near.exists()
+            and not OTHERS.match(found)
+            and not any(path == found or path.endswith(f"/{found}") for path in tracked())
+        ):
+            yield found
+    yield from (module for module in _MODULE.findall(text) if not is_there(module))
+    known = words_of_code()
+    yield from (f"{owner}.{word}" for owner, word in _ATTRIBUTE.findall(text) if owner not in known)
+    yield from (test for test in _TEST.findall(text) if test not in known)
+
+
+NAMES = [name for name in tracked() if name.endswith((".py", ".md")) and not name.startswith(HISTORY)]
+
+
+def test_files_and_modules_that_prose_names_exist() -> None:
+    missing = {
+        f"{name}: {found}" for name in NAMES for text in prose_of(name) for found in missing_in(text, name)
+    }
+    assert not missing
+
+
+@cache
+def commands() -> frozenset[str]:
+    root = typer.main.get_command(app)
+
+    def walk(command: object, path: str) -> Iterator[str]:
+        yield path
+        for name, child in getattr(command, "commands", {}).items():
+            yield from walk(child, f"{path} {name}".strip())
+
+    return frozenset(walk(root, ""))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".md")])
+def test_commands_that_docs_name_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    groups = {command.partition(" ")[0] for command in commands() if " " in command}
+    for said in _COMMAND.findall(text):
+        words = [word for word in said.split() if not word.startswith("-")]
+        assert words[0] in commands() | groups, said
+        if words[0] in groups and len(words) > 1:
+            assert f"{words[0]} {words[1]}" in commands(), said
