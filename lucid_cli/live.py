@@ -63,9 +63,14 @@ def rank(
         jobs = queue_with_known_profiles(jobs, Lake(metrics).read_job_metrics(current.manifest.cluster))
     ranked = plain(rank_queue(jobs, current))
     document = {"release": plain(current.describe()), "jobs": ranked}
-    show(
-        document, as_json=as_json, people=lambda: print_table(ranked, title=f"Queue by {current.describe()}")
-    )
+
+    def people() -> None:
+        # Without a release one reason holds for all jobs, and the title says it.
+        columns = ["job_id", "priority", "estimated_duration_s"]
+        columns += ["reason"] if isinstance(current, LiveRelease) else []
+        print_table(ranked, title=f"Queue by {current.describe()}", columns=columns)
+
+    show(document, as_json=as_json, people=people)
 
 
 def _followed(server: str, alias: str, cluster: str | None, *, unapproved: bool) -> "Release":

@@ -231,7 +231,10 @@ def validate(
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses."""
+    """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses.
+
+    --json says the release as `show` does, with its verdict, and beside that what was decided.
+    """
     from lucid_models.releases.clusters import which_cluster
     from pipeline.release.release_settings import gate_settings
     from pipeline.training.windows import read_as_of
@@ -359,7 +362,7 @@ def list_command(
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the releases, the newest first."""
+    """List the releases, the newest first; with --json as `releases`, each in the shape of `show`."""
     from lucid_models.releases.lifecycle import list_releases
 
     releases = plain(list_releases(tracking_uri=tracking_or_default(tracking_uri), cluster=cluster))

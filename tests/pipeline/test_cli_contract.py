@@ -234,11 +234,13 @@ def test_a_queue_is_ranked_without_a_server_and_says_so(lucid, tmp_path):
         "job_id,user,virtual_cluster,name,gpus,submit_time\n"
         "late,u,vc,train,1,2024-01-01T00:09:00\nearly,u,vc,train,8,2024-01-01T00:01:00\n"
     )
-    said = lucid("live", "rank", "--queue", "queue.csv", "--tracking-uri", "http://127.0.0.1:9", "--json")
+    words = ("live", "rank", "--queue", "queue.csv", "--tracking-uri", "http://127.0.0.1:9")
+    said = lucid(*words, "--json")
     assert said.code == 0, said.err
     assert [job["job_id"] for job in said.json["jobs"]] == ["early", "late"]  # first in, first out
     assert "fallback" in said.json["release"]
     assert {"job_id", "priority", "estimated_duration_s", "reason"} <= set(said.json["jobs"][0])
+    assert lucid(*words).out.lower().count("first in") == 1  # not again for each job
 
 
 def test_a_window_keeps_its_jobs_and_names_the_rule_for_the_rest(lucid, tmp_path):
