@@ -23,9 +23,11 @@ PACKAGES = (
 # History keeps the names of its day.
 HISTORY = ("CHANGELOG.md", "docs/decisions/")
 # Files that are not ours: what runs write, what users and other systems have.
-OTHERS = re.compile(r"^(?:gpu_?check|slurm|sim|app|main|train|my_\w+|(?:.*/)?widest_first|jobs_file)\.py$")
+OTHERS = re.compile(
+    r"^(?:gpu_?check|slurm|sim|app|main|train|my_\w+|(?:.*/)?(?:widest_first|ledger)|jobs_file)\.py$"
+)
 _FILE = re.compile(r"(?<![\w/.*{<-])((?:[\w-]+/)*\w+\.py)\b(?![\w*])")
-_MODULE = re.compile(rf"(?<![\w/.:-])((?:{'|'.join(PACKAGES)})(?:\.\w+)+)")
+_MODULE = re.compile(rf"(?<![\w/.:-])((?:{'|'.join(PACKAGES)})(?:\.(?!py\b)\w+)+)")
 _ATTRIBUTE = re.compile(r"(?<![\w./-])([a-z]+(?:_[a-z]+)+)\.(?!md\b|csv\b|png\b|json)([A-Za-z_]\w*)")
 _TEST = re.compile(r"`(test_\w+)`")
 _COMMAND = re.compile(r"`(?:\.venv/bin/)?lucid ([a-z][a-z0-9 -]*)")

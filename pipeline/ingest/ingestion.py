@@ -42,7 +42,7 @@ def ingest_cluster(
     `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. The
     source `slurm` is the accounting of this machine's Slurm: the runs that were about in the window, from
     `staged_uris` if `read_accounting` was called before. `mark_key_file`: the key of the cluster's live
-    scheduler (default: `mark_key_of`). `bin_s`, `max_bad_share`, `wait_s`: as for `cluster_logs.ingest_log`.
+    scheduler (default: `mark_key_of`). `bin_s`, `max_bad_share`, `wait_s`: as for `ingest_log`.
 
     Returns the accounting with `lake_uri`, and with `remarks` of a file's cluster. Raises BadInputError when
     the log is not named or does not go with the source, or when a row of the nodes file cannot be used;
