@@ -97,11 +97,11 @@ class Policy(ABC):
         """
         return None
 
-    def turns(self, pool: NodePool) -> Mapping[JobView, Any] | None:
-        """Rank the jobs that waited in a pool at the last decision by whose turn is next, lower first.
+    def service_order(self, pool: NodePool) -> Mapping[JobView, Any] | None:
+        """Rank the jobs that waited in a pool at the last decision by when they are served, lower first.
 
-        For an order that depends on what others hold, which no job's own `priority` can say; None: the queue
-        is in order. A live scheduler serves those who do not start now in this order.
+        For an order that depends on what other jobs hold, which no job's own `priority` can say; None: the
+        queue is in order. A live scheduler serves the jobs that do not start now in this order.
         """
         return None
 

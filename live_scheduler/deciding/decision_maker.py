@@ -132,7 +132,7 @@ class DecisionMaker:
         waiting.queue_up(order)
         snapshot = Snapshot(pools, now_s, changed=tuple(pools.values()), believed_pairs=self._believed_pairs)
         started, sends_home = _sorted_out(self.policy.decide(snapshot))
-        turns = {name: self.policy.turns(pool) or {} for name, pool in pools.items()}
+        turns = {name: self.policy.service_order(pool) or {} for name, pool in pools.items()}
         orders = waiting.serve(order, started, turns, now_s - self.settings.longest_wait_s)
         latency_s = self._stopwatch() - began
         ranked: list[QueuePlace] = []

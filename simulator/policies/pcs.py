@@ -105,7 +105,7 @@ class Pcs(ElasticPolicy):
         self._forget()
         self._starts.known.update(history or {})
 
-    def turns(self, pool: NodePool) -> Mapping[JobView, Turn] | None:
+    def service_order(self, pool: NodePool) -> Mapping[JobView, Turn] | None:
         """Serve the class next that holds least of its share, and within a class who came first."""
         if self.settings.resizes or not pool.queue:
             return None

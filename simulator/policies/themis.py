@@ -1,28 +1,8 @@
-"""Themis: whoever is furthest from his fair finish time is served first (NSDI '20; PCS, section 5.1)."""
+"""Themis: the job that is furthest from its fair finish time is served first (NSDI '20; PCS, section 5.1)."""
 
-from dataclasses import dataclass
-
-from foundation.errors import BadInputError
+from simulator.artifact_rules.forgetful_themis import ThemisSettings
 from simulator.elastic.allocation import AllocationRule
-from simulator.elastic.elastic_policy import ElasticPolicy, ElasticSettings
-from simulator.elastic.rules import themis
-
-
-@dataclass(frozen=True)
-class ThemisSettings(ElasticSettings):
-    """Settings of Themis: GPUs are handed out anew after `lease_s`, and whenever a job comes or ends.
-
-    `forgetful` predicts ends in a pool without nodes as PCS' simulator does: as if what is left of each job
-    were all of it, and as if leases lasted until the first job ends.
-    """
-
-    lease_s: float = themis.LEASE_S
-    forgetful: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.lease_s < float("inf"):
-            raise BadInputError(f"lease_s is {self.lease_s!r}.", remedy="Use a positive number of s.")
+from simulator.elastic.elastic_policy import ElasticPolicy
 
 
 class Themis(ElasticPolicy):
@@ -33,4 +13,5 @@ class Themis(ElasticPolicy):
     @property
     def rule(self) -> AllocationRule:
         """Most unfairly treated first."""
-        return themis.Themis(self.settings.lease_s, forgetful=self.settings.forgetful)
+        rule: AllocationRule = self.settings.rule()
+        return rule

@@ -13,7 +13,7 @@ from simulator.rules import Rules
 ROOT = Path(__file__).parents[2]
 # What `--rules` of other simulators need; `packs_unmeasured` and `selection` are choices of our own policies.
 ARTIFACT_WORDS = frozenset(
-    {"stranded", "fresh_queue", "lost_partner", "FirstPartnerBinder", "ArtifactRules"}
+    {"stranded", "forgetful", "fresh_queue", "lost_partner", "FirstPartnerBinder", "ArtifactRules"}
     | (set(ArtifactRules.__dataclass_fields__) - set(Rules.__dataclass_fields__))
     | (set(vars(ArtifactSettings)["__annotations__"]))
 )

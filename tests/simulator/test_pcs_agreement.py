@@ -19,9 +19,9 @@ from experiments.policies.pcs_agreement import (
     trace,
 )
 from foundation.errors import BadInputError
+from simulator.artifact_rules.forgetful_themis import ForgetfulThemis
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.rules.themis import Themis
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 
@@ -85,7 +85,7 @@ def test_themis_predicts_what_the_forgetful_reference_does():
     data = Path(DATA)
     workload = trace(TRACE, data)
     known = read_reference(data / "reference" / "pcs" / f"trace_{TRACE}_THEMIS.csv.gz", workload)
-    simulation = ElasticSimulation(workload, Pool(GPUS), Themis(forgetful=True), predict=True)
+    simulation = ElasticSimulation(workload, Pool(GPUS), ForgetfulThemis(), predict=True)
     checked = 0
     while len(simulation.ended) + len(simulation.active) < PREDICTED_THEMIS_JOBS:
         simulation.step()

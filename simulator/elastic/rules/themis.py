@@ -1,4 +1,4 @@
-"""Themis: leases for whoever is treated worst (Themis, NSDI '20, as PCS' authors compare with it)."""
+"""Themis: leases for the jobs that are treated worst (NSDI '20, as PCS' authors compare with it)."""
 
 from collections.abc import Sequence
 from math import inf
@@ -16,10 +16,8 @@ class Themis(AllocationRule):
     What a job holds is a lease. Leases end together, `lease_s` after the last submission, end or lease.
     """
 
-    def __init__(self, lease_s: float = LEASE_S, *, forgetful: bool = False) -> None:
-        """`forgetful` predicts ends as the reference does (`Leases.predict_end_s`)."""
+    def __init__(self, lease_s: float = LEASE_S) -> None:
         self.lease_s = lease_s
-        self.forgetful = forgetful
 
     def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
         """Serve the job with the largest finish time fairness (rho), time after time.
@@ -60,4 +58,4 @@ class Themis(AllocationRule):
 
     def allocator(self, pool: Pool) -> Allocator:
         """Keep the jobs in a table."""
-        return Leases(self, pool, self.lease_s, forgetful=self.forgetful)
+        return Leases(self, pool, self.lease_s)

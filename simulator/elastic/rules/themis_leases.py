@@ -1,7 +1,6 @@
 """Themis at work: the jobs of a pool as rows of a table, in the order of submission."""
 
 from bisect import bisect_left
-from math import inf
 
 from simulator.elastic.active_job import ActiveJob, to_microsecond
 from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
@@ -11,10 +10,9 @@ from simulator.elastic.rules.themis_table import LeaseTable
 class Leases(PlainAllocator):
     """Keeps the table, and plays a copy of it forward."""
 
-    def __init__(self, rule: AllocationRule, pool: Pool, lease_s: float, *, forgetful: bool) -> None:
+    def __init__(self, rule: AllocationRule, pool: Pool, lease_s: float) -> None:
         super().__init__(rule, pool)
         self.lease_s = lease_s
-        self.forgetful = forgetful
         self.table = LeaseTable(pool.gpus)
         self.rows: list[int] = []  # the index of each row's job
         self.demand = 0  # of all jobs (GPUs)
@@ -59,24 +57,15 @@ class Leases(PlainAllocator):
         return to_microsecond(now_s + self.lease_s) if self.rows else None
 
     def predict_end_s(self, job: ActiveJob, now_s: float) -> float | None:
-        """Play the table forward until everybody has what he can use, or the job has ended.
-
-        The reference's predictions are forgetful: the pool that they play forward takes what is left of each
-        job for all of its work, so that fair times are too short for jobs that have run, and its leases do
-        not end before the first job does.
-        """
+        """Play the table forward until every job holds what it can use, or this one has ended."""
         if self.odd:
             return None
         if self.demand <= self.pool.gpus:
             return job.end_at_s
-        ahead = self.table.copy()
+        ahead, lease_end_s = self._to_play(now_s)
         demand = self.demand
         at = bisect_left(self.rows, job.index)
         events, jobs = job.active_count.events, job.active_count.jobs
-        lease_end_s = to_microsecond(now_s + self.lease_s)
-        if self.forgetful:
-            ahead.forget(now_s)
-            lease_end_s = inf
         while demand > self.pool.gpus:
             ending, now_s = ahead.next_end()
             events += 1
@@ -91,6 +80,10 @@ class Leases(PlainAllocator):
             ahead.lease(now_s, events, jobs)
             lease_end_s = to_microsecond(now_s + self.lease_s)
         return ahead.end_s(at)
+
+    def _to_play(self, now_s: float) -> tuple[LeaseTable, float]:
+        """Return a table to play forward, and when its leases end (s)."""
+        return self.table.copy(), to_microsecond(now_s + self.lease_s)
 
     def _is_odd(self, job: ActiveJob) -> bool:
         return (self.pool.whole and job.min_gpus > 1) or not job.service_s

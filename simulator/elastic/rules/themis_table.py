@@ -73,7 +73,7 @@ class LeaseTable:
         return demand
 
     def next_end(self) -> tuple[int, float]:
-        """Return who ends next, the first one of equals, and when."""
+        """Return the row that ends next, the first one of equals, and when."""
         ends = self.columns[END, : self.count]
         at = int(ends.argmin())
         return at, float(ends[at])
@@ -81,11 +81,6 @@ class LeaseTable:
     def end_s(self, at: int) -> float:
         """Return when a row's job ends."""
         return float(self.columns[END, at])
-
-    def forget(self, now_s: float) -> None:
-        """Take what is left of each job for all of its work."""
-        columns = self.columns
-        columns[SERVICE] = columns[REMAINING] - columns[RATE] * (now_s - columns[SINCE])
 
     def lease(self, now_s: float, events: int, jobs: int) -> tuple[list[int], list[float]]:
         """Give out leases, `jobs` having been counted at so many `events`; returns what changes, to what."""
