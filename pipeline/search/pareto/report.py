@@ -1,16 +1,17 @@
 """Writes a search's front beside it, and into MLflow: one run a search."""
 
 import io
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from foundation.csv_files import write_rows
 from foundation.errors import NotFoundError
-from foundation.leftovers import scratch_folder
-from foundation.storage import locate, read_bytes, write_atomically
+from foundation.storage import write_bytes
 from lucid_models.registry import Registry, Run
+from pipeline.search.experiment_store.tracking import log_stored
 from pipeline.search.pareto.page import front_page, progress_page
-from pipeline.search.pareto.presented import FRONT_FILE, Front, read_front
+from pipeline.search.pareto.presented import FRONT_FILE, Front
 from pipeline.search.pareto.study import ParetoSearch
 from simulator.elastic.pareto.front import hypervolume
 
@@ -36,7 +37,7 @@ def front_rows(front: Front) -> list[dict[str, Any]]:
 
 def write_progress(study: ParetoSearch) -> None:
     """Draw the front as it stands, while the search runs."""
-    _write_text(f"{study.uri}/{PAGE_FILE}", progress_page(study))
+    write_bytes(f"{study.uri}/{PAGE_FILE}", progress_page(study).encode())
 
 
 def write_report(study: ParetoSearch, front: Front) -> tuple[str, ...]:
@@ -44,14 +45,9 @@ def write_report(study: ParetoSearch, front: Front) -> tuple[str, ...]:
     rows = front_rows(front)
     table = io.StringIO()
     write_rows(rows, list(rows[0]), table)
-    _write_text(f"{study.uri}/{PAGE_FILE}", front_page(study, front))
-    _write_text(f"{study.uri}/{TABLE_FILE}", table.getvalue())
+    write_bytes(f"{study.uri}/{PAGE_FILE}", front_page(study, front).encode())
+    write_bytes(f"{study.uri}/{TABLE_FILE}", table.getvalue().encode())
     return tuple(f"{study.uri}/{name}" for name in (PAGE_FILE, TABLE_FILE, FRONT_FILE))
-
-
-def _write_text(uri: str, text: str) -> None:
-    fs, path = locate(uri)
-    write_atomically(fs, path, lambda sink: sink.write(text.encode()))
 
 
 def record_search(study: ParetoSearch, front: Front, *, tracking_uri: str) -> tuple[str, str]:
@@ -79,12 +75,8 @@ def record_search(study: ParetoSearch, front: Front, *, tracking_uri: str) -> tu
         )
         run.log_metrics(_metrics(front))
         run.set_tag("mlflow.note.content", _note(study, front))
-        with scratch_folder("pareto") as scratch:
-            for name in (study.plan_file, FRONT_FILE, PAGE_FILE, TABLE_FILE):
-                data = read_bytes(f"{study.uri}/{name}")
-                if data is not None:
-                    (scratch / name).write_bytes(data)
-            run.log_folder(scratch)
+        names = (study.plan_file, FRONT_FILE, PAGE_FILE, TABLE_FILE)
+        log_stored(run, [f"{study.uri}/{name}" for name in names])
         return run.run_id, run.ui_path()
 
 
@@ -131,9 +123,4 @@ def newest_front(
                 remedy="Run `lucid pareto search ... --track`, or the DAG search_pareto_front.",
             )
         run_id = runs[0].run_id
-    import json
-
     return Front.from_data(json.loads(registry.read_run_file(run_id, FRONT_FILE))), run_id
-
-
-__all__ = ["newest_front", "read_front", "record_search", "write_progress", "write_report"]

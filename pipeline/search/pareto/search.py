@@ -1,23 +1,19 @@
-"""Asks for the next parameters: Optuna's multi-objective TPE, and what lies in the gaps of the front.
+"""Asks for the next parameters: the optimiser, and what lies in the gaps of the front.
 
-TPE: Ozaki et al., "Multiobjective tree-structured Parzen estimator" (JAIR 2022); multivariate, and with a
-constant liar for candidates of one round, which nobody has evaluated yet. It goes where there is most volume
-to gain and leaves gaps where the front is flat; so half of a round is made of neighbours on the front, the
-more the higher the step between them. A round depends on the seed, its number and what earlier rounds found,
-and on nothing else: neither on how many workers evaluate it nor on whether the process is still the one that
-asked for the round before. Why this one: docs/decisions/0031.
+The optimiser goes where there is most volume to gain and leaves gaps where the front is flat; so half of a
+round is made of neighbours on the front, the more the higher the step between them. A round depends on the
+seed, its number and what earlier rounds came to, and on nothing else. Why this one: docs/decisions/0031.
 """
 
-import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, pairwise
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.search.experiment_store.optimiser import TRIES, Parameters, ask, optimiser
 from simulator.elastic.pareto.front import front_positions
 from simulator.elastic.pareto.objectives import Objective
 from simulator.elastic.pareto.size_classes import (
@@ -32,7 +28,6 @@ from simulator.elastic.pareto.size_classes import (
 FLOORS = {"JCT": 1.0, "unfairness": 1e-3, "Pred_err": 1e-2}
 _NOISE = (0.01, 0.25)  # of a parameter's range: fine steps polish the front, wide ones leave a valley
 _RATIOS = ("variation_max", "efficiency_step")  # parameters of which ratios count alike
-_TRIES = 50  # parameters that are asked for until the round is full; a configuration is not tried twice
 _GRID = 200  # values of T that are looked at for sensible ones
 _MOST_CLASSES = 6  # of sensible configurations
 _MANY_BOUNDS_UP_TO = 3  # classes: where there are few it matters most where they are cut
@@ -61,7 +56,7 @@ def first_parameters(
     rng = np.random.default_rng([seed, 0])
 
     def at_random() -> Iterator[WfqParameters]:
-        for _ in range(_TRIES * size):
+        for _ in range(TRIES * size):
             yield WfqParameters(*(float(rng.uniform(low, high)) for low, high in vars(bounds).values()))
 
     for source in (sensible_parameters(bounds, sizes_s), at_random()):
@@ -121,7 +116,7 @@ def parameters_between(
     scale = _Scale(bounds)
     places = [scale.place(parameters) for parameters, _ in front]
     asked: list[WfqParameters] = []
-    for attempt in range(_TRIES * size):
+    for attempt in range(TRIES * size):
         if len(asked) == size:
             break
         at = int(rng.choice(len(chances), p=chances))
@@ -192,36 +187,20 @@ def next_parameters(
     """
     import optuna
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    distributions: dict[str, Any] = {
+    distributions = {
         name: optuna.distributions.FloatDistribution(low, high, log=name == "efficiency_step")
         for name, (low, high) in vars(bounds).items()
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(
-            seed=(seed * 1_000_003 + round_number) % 2**32,
-            n_startup_trials=1,
-            multivariate=True,
-            constant_liar=True,
-        )
-    study = optuna.create_study(sampler=sampler, directions=["minimize"] * len(known[0][1]))
-    study.add_trials(
-        [
-            optuna.trial.create_trial(
-                params=parameters.to_data(), distributions=distributions, values=list(values)
-            )
-            for parameters, values in known
-        ]
+    study = optimiser(
+        [(parameters.to_data(), values) for parameters, values in known],
+        distributions,
+        objectives=len(known[0][1]),
+        seed=seed,
+        round_number=round_number,
     )
-    asked: list[WfqParameters] = []
-    for _ in range(_TRIES * size):
-        if len(asked) == size:
-            break
-        trial = study.ask(distributions)
-        parameters = WfqParameters.from_data(trial.params)
-        if accept(parameters):
-            asked.append(parameters)
-        else:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-    return asked
+
+    def accepted(values: Parameters) -> WfqParameters | None:
+        parameters = WfqParameters.from_data(values)
+        return parameters if accept(parameters) else None
+
+    return ask(study, distributions, accepted, size=size)

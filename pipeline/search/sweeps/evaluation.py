@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.leftovers import scratch_folder
 from foundation.plain_values import plain
 from foundation.progress import Progress, silent
-from foundation.storage import read_bytes
 from lucid_models.registry import Registry
 from pipeline.search.experiment_store.experiment import OK
+from pipeline.search.experiment_store.tracking import log_stored
 from pipeline.search.sweeps.run import execute_run
 from pipeline.search.sweeps.runs import axes_of, shown, variants
 from pipeline.search.sweeps.spec import SweepSpec
@@ -135,10 +134,7 @@ def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tra
             ]
             variant = _metric_name(" ".join([row["policy"], *settings]))
             run.log_metrics({f"{variant}/{name}": row[name] for name in LOGGED_FIGURES})
-        with scratch_folder("evaluation") as scratch:
-            for uri in (report.table_uri, report.csv_uri, *report.figures):
-                (scratch / uri.rpartition("/")[2]).write_bytes(read_bytes(uri) or b"")
-            run.log_folder(scratch)
+        log_stored(run, (report.table_uri, report.csv_uri, *report.figures))
         return run.ui_path()
 
 

@@ -1,16 +1,14 @@
 """Writes a study's tables and pictures beside it, and into MLflow."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
-
-import pyarrow as pa
 
 from foundation.csv_files import csv_text
 from foundation.leftovers import scratch_folder
-from foundation.storage import locate, read_bytes, write_atomically
+from foundation.storage import write_bytes
 from lucid_models.registry import Registry
-from pipeline.search.experiment_store.documents import write_json
+from pipeline.search.experiment_store.documents import store_files, write_json
+from pipeline.search.experiment_store.tracking import log_stored
 from pipeline.search.tuning.proposal import CURRENT, PROPOSAL_FILE, TUNED, Proposal
 from pipeline.search.tuning.rounds import Trial, best_trial, trials_of
 from pipeline.search.tuning.search import importances
@@ -21,6 +19,8 @@ from pipeline.search.tuning.tables import sensitivity_table, study_markdown, tri
 EXPERIMENT = "lucid-tuning"
 TRIALS_FILE, SENSITIVITY_FILE, REPORT_FILE = "trials.csv", "sensitivity.csv", "tuning.md"
 IMPORTANCES_FILE = "importances.json"
+PICTURES = ("tuning_trials.png", "tuning_sensitivity.png", "tuning_importances.png")
+FILES = (TRIALS_FILE, SENSITIVITY_FILE, REPORT_FILE, IMPORTANCES_FILE, *PICTURES)
 
 
 def write_report(study: TuningStudy, proposal: Proposal) -> tuple[str, ...]:
@@ -35,22 +35,20 @@ def write_report(study: TuningStudy, proposal: Proposal) -> tuple[str, ...]:
         SENSITIVITY_FILE: csv_text(table),
         REPORT_FILE: f"# Tuning {study.cluster}\n\n{study_markdown(study, trials, proposal, weights)}\n",
     }
-    fs, folder = locate(study.uri)
     for name, text in texts.items():
-        write_atomically(fs, f"{folder}/{name}", partial(_write, text.encode()))
+        write_bytes(f"{study.uri}/{name}", text.encode())
     write_json(f"{study.uri}/{IMPORTANCES_FILE}", weights)
-    drawn = {
-        "tuning_trials.png": figures.course(trials, best_trial(trials)),
-        "tuning_sensitivity.png": figures.sensitivity(study.space, table),
-        "tuning_importances.png": figures.importance(weights),
-    }
+    drawn = (
+        figures.course(trials, best_trial(trials)),
+        figures.sensitivity(study.space, table),
+        figures.importance(weights),
+    )
     with scratch_folder("tuning") as scratch:
-        for name, figure in drawn.items():
-            file = scratch / name
+        for name, figure in zip(PICTURES, drawn, strict=True):
             # No date or version in the file: the same study gives the same bytes.
-            figure.savefig(file, dpi=120, metadata={"Software": None})
-            write_atomically(fs, f"{folder}/{name}", partial(_write, file.read_bytes()))
-    return tuple(f"{study.uri}/{name}" for name in (*texts, IMPORTANCES_FILE, *drawn))
+            figure.savefig(scratch / name, dpi=120, metadata={"Software": None})
+        store_files(study.uri, [scratch / name for name in PICTURES])
+    return tuple(f"{study.uri}/{name}" for name in FILES)
 
 
 def weights_of(study: TuningStudy, trials: list[Trial]) -> dict[str, float]:
@@ -74,18 +72,9 @@ def record_study(study: TuningStudy, proposal: Proposal, *, tracking_uri: str) -
         )
         run.log_metrics(_metrics(proposal))
         run.set_tag("mlflow.note.content", proposal.sentence)
-        with scratch_folder("tuning") as scratch:
-            for name in (study.plan_file, PROPOSAL_FILE, *_report_files()):
-                data = read_bytes(f"{study.uri}/{name}")
-                if data is not None:
-                    (scratch / name).write_bytes(data)
-            run.log_folder(scratch)
+        names = (study.plan_file, PROPOSAL_FILE, *FILES)
+        log_stored(run, [f"{study.uri}/{name}" for name in names])
         return run.ui_path()
-
-
-def _report_files() -> tuple[str, ...]:
-    pictures = ("tuning_trials.png", "tuning_sensitivity.png", "tuning_importances.png")
-    return (TRIALS_FILE, SENSITIVITY_FILE, REPORT_FILE, IMPORTANCES_FILE, *pictures)
 
 
 def _metrics(proposal: Proposal) -> dict[str, float]:
@@ -99,7 +88,3 @@ def _metrics(proposal: Proposal) -> dict[str, float]:
         for name, value in validation.get("figures", {}).get(which, {}).items():
             found[f"validation_{which}_{name}"] = float(value)
     return found
-
-
-def _write(data: bytes, sink: pa.NativeFile) -> None:
-    sink.write(data)

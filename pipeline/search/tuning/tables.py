@@ -1,6 +1,6 @@
 """What people read of a study: the sensitivity tables (Lucid's Table 6, for every setting), all trials."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -20,6 +20,16 @@ FIGURES = (
     "ended_in_profiling_pct",
     "colocated_pct",
 )
+_SHOWN = {  # what people call a figure, and how many digits count
+    "jobs": ("jobs", 0),
+    "mean_jct_s": ("mean JCT, s", 0),
+    "mean_queuing_delay_s": ("mean queuing delay, s", 0),
+    "p999_queuing_delay_s": ("P99.9 queuing delay, s", 0),
+    "profiling_runs": ("profiling runs", 0),
+    "profiling_queue_s": ("queue before profiling, s", 1),
+    "ended_in_profiling_pct": ("jobs that end in profiling, %", 1),
+    "colocated_pct": ("jobs that shared GPUs, %", 1),
+}
 SAME_FILTERING = 0.95
 WORTH_CUTTING_S = 1.0
 
@@ -104,20 +114,13 @@ def profiling_markdown(trials: Sequence[Trial]) -> str:
         and (trial.mean_figure("ended_in_profiling_pct") or 0.0) >= fewest_pct
     ]
     best = min(able, key=lambda trial: (trial.mean_figure("profiling_queue_s"), trial.number))
-    rows = []
-    for name, what, digits in (
-        ("profiling_queue_s", "queue before profiling, s", 1),
-        ("profiling_runs", "profiling runs", 0),
-        ("ended_in_profiling_pct", "jobs that end in profiling, %", 1),
-        ("mean_jct_s", "mean JCT, s", 0),
-    ):
-        rows.append(_before_after(what, current.mean_figure(name), best.mean_figure(name), digits))
+    figures = ("profiling_queue_s", "profiling_runs", "ended_in_profiling_pct", "mean_jct_s")
+    table = _before_after_table(figures, current.mean_figure, best.mean_figure, "search blocks", "tuned")
     changes = [
         f"{SYMBOLS[name]} {shown(name, value)}"
         for name, value in best.values.items()
         if value != current.values[name]
     ]
-    table = markdown_frame(pd.DataFrame(rows).rename(columns={"": "search blocks", "after": "tuned"}))
     said = ", ".join(changes) or "the current settings"
     return f"The shortest queue before profiling at no cost: {said}.\n\n{table}"
 
@@ -127,25 +130,24 @@ def validation_markdown(proposal: Proposal) -> str:
     if proposal.validation is None:
         return ""
     before, after = (proposal.validation["figures"][name] for name in (CURRENT, TUNED))
+    return _before_after_table(tuple(_SHOWN), before.get, after.get, "validation window", "best trial")
+
+
+def _before_after_table(
+    names: Sequence[str],
+    before: Callable[[str], float | None],
+    after: Callable[[str], float | None],
+    where: str,
+    what: str,
+) -> str:
+    """Figures by name, before and after: one row a figure, with their ratio."""
     rows = []
-    for name, what, digits in (
-        ("jobs", "jobs", 0),
-        ("mean_jct_s", "mean JCT, s", 0),
-        ("mean_queuing_delay_s", "mean queuing delay, s", 0),
-        ("p999_queuing_delay_s", "P99.9 queuing delay, s", 0),
-        ("profiling_runs", "profiling runs", 0),
-        ("profiling_queue_s", "queue before profiling, s", 1),
-        ("ended_in_profiling_pct", "jobs that end in profiling, %", 1),
-        ("colocated_pct", "jobs that shared GPUs, %", 1),
-    ):
-        rows.append(_before_after(what, float(before[name]), float(after[name]), digits))
-    table = pd.DataFrame(rows).rename(columns={"": "validation window", "after": "best trial"})
-    return markdown_frame(table)
-
-
-def _before_after(what: str, old: float | None, new: float | None, digits: int) -> dict[str, str]:
-    ratio = number(old / new) + "×" if old and new and old != new else NO_VALUE
-    return {"": what, "current": number(old, digits), "after": number(new, digits), "ratio": ratio}
+    for name in names:
+        old, new = before(name), after(name)
+        title, digits = _SHOWN[name]
+        ratio = number(old / new) + "×" if old and new and old != new else NO_VALUE
+        rows.append({where: title, "current": number(old, digits), what: number(new, digits), "ratio": ratio})
+    return markdown_frame(pd.DataFrame(rows))
 
 
 def study_markdown(

@@ -15,25 +15,8 @@ class PlanSweepOperator(LucidOperator):
     """
 
     cluster: Any
+    asked: Any  # by the keys of a sweep file
     lake_uri: Any = None
-    input_uri: Any = None
-    source_format: Any = None
-    nodes_uri: Any = None
-    singles_uri: Any = None
-    pairs_uri: Any = None
-    gpus_per_node: Any = 8
-    time_zone: Any = None
-    start: Any = None
-    end: Any = None
-    rules: Any = "default"
-    job_types: Any = None
-    policies: Any
-    policy_settings: Any = None
-    variants: Any = None
-    seeds: Any = None
-    node_scales: Any = None
-    estimate_noises: Any = None
-    failure_mtbf_hours: Any = None
     runs_per_task: Any = 1
 
     def run(self, context: Any) -> list[dict[str, Any]]:
@@ -46,26 +29,7 @@ class PlanSweepOperator(LucidOperator):
         plan = plan_evaluation(
             lake_uri=lake_uri,
             cluster=cluster,
-            asked={
-                "policies": self.policies,
-                "settings": self.policy_settings,
-                "variants": self.variants,
-                "seeds": self.seeds,
-                "node_scales": self.node_scales,
-                "estimate_noises": self.estimate_noises,
-                "failure_mtbf_hours": self.failure_mtbf_hours,
-                "jobs": self.input_uri,
-                "format": self.source_format,
-                "nodes": self.nodes_uri,
-                "singles": self.singles_uri,
-                "pairs": self.pairs_uri,
-                "gpus_per_node": self.gpus_per_node,
-                "time_zone": self.time_zone,
-                "start": self.start,
-                "end": self.end,
-                "rules": self.rules,
-                "job_types": self.job_types,
-            },
+            asked=self.asked,
             runs_per_task=int(self.runs_per_task),
             progress=self.log_progress(),
         )

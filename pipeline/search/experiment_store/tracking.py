@@ -1,0 +1,17 @@
+"""An experiment's files in MLflow."""
+
+from collections.abc import Iterable
+
+from foundation.leftovers import scratch_folder
+from foundation.storage import read_bytes
+from lucid_models.registry import Run
+
+
+def log_stored(run: Run, uris: Iterable[str]) -> None:
+    """Log stored files with a run of MLflow; what is not there is left out."""
+    with scratch_folder("experiment") as scratch:
+        for uri in uris:
+            data = read_bytes(uri)
+            if data is not None:
+                (scratch / uri.rpartition("/")[2]).write_bytes(data)
+        run.log_folder(scratch)
