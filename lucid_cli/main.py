@@ -9,6 +9,7 @@ import typer
 
 from foundation.disk_errors import disk_error
 from foundation.errors import LucidError
+from foundation.extras import missing_extra
 from foundation.screen_text import ScreenFormatter
 from lucid_cli import (
     explain,
@@ -84,7 +85,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("LUCID_DEBUG"):
             raise
-        known = error if isinstance(error, LucidError) else disk_error(error)
+        known = error if isinstance(error, LucidError) else disk_error(error) or missing_extra(error)
         if known is not None:
             say(f"Error: {known}")
         else:

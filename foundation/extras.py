@@ -1,0 +1,61 @@
+"""Which extra of the distribution brings a library that is missing, as one sentence with a remedy."""
+
+from collections.abc import Mapping
+
+from foundation.errors import NotFoundError
+
+DISTRIBUTION = "lucid-mlops"
+
+# Libraries by the names that they are imported by, at the extra that is the smallest to bring them.
+LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "service": (
+        "fastapi",
+        "google",
+        "grpc",
+        "prometheus_client",
+        "psutil",
+        "pydantic",
+        "starlette",
+        "uvicorn",
+    ),
+    "live": ("markdown_it", "rich", "typer", "yaml"),
+    "training": (
+        "fsspec",
+        "great_expectations",
+        "interpret",
+        "jinja2",
+        "joblib",
+        "markupsafe",
+        "matplotlib",
+        "mlflow",
+        "onnx",
+        "optuna",
+        "pandas",
+        "plotly",
+        "pyarrow",
+        "pynvml",
+        "rapidfuzz",
+        "requests",
+        "scipy",
+        "sklearn",
+        "sqlalchemy",
+    ),
+    "airflow": ("airflow",),
+    "zoo": ("onnx_ir", "onnxscript", "torch"),
+    "dev": ("grpc_tools", "lightgbm"),
+}
+EXTRA_OF: Mapping[str, str] = {name: extra for extra, names in LIBRARIES.items() for name in names}
+
+
+def missing_extra(error: BaseException) -> NotFoundError | None:
+    """Return which extra to install for an import that failed; None for any other error."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    library = error.name.partition(".")[0]
+    extra = EXTRA_OF.get(library)
+    if extra is None:
+        return None
+    return NotFoundError(
+        f"This needs {library}, which is not installed.",
+        remedy=f"Install the extra that brings it: pip install '{DISTRIBUTION}[{extra}]'",
+    )

@@ -1,0 +1,167 @@
+"""What `pip install .` gives: the light client with NumPy and httpx alone; each extra brings what it says."""
+
+import ast
+import json
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from foundation.extras import EXTRA_OF, LIBRARIES, missing_extra
+from live_scheduler.client import ReleaseClient
+from live_scheduler.ranking import rank_queue, read_queue
+from lucid_models.releases.lifecycle import publish_release
+from tests.deployment.locked_environments import (
+    ROOT,
+    Installation,
+    build_wheel,
+    declared,
+    distributions,
+    install,
+)
+
+PACKAGES = [*(path.parent for path in ROOT.glob("*/py.typed")), ROOT / "plugins" / "lucid_airflow"]
+QUEUE = """job_id,user,virtual_cluster,name,gpus,submit_time
+long,u5,vc,train_u5,4,2020-04-12T00:00:00+00:00
+short,u0,vc,train_u0,1,2020-04-12T01:00:00+00:00
+"""
+FOLLOW = """
+import json, sys
+import live_scheduler
+from live_scheduler.client import ReleaseClient
+from live_scheduler.ranking import rank_queue, read_queue
+client = ReleaseClient(sys.argv[1], "champion", sys.argv[2], cluster="small")
+ranked = rank_queue(read_queue(sys.argv[3]), client.poll())
+status = client.status()
+print(json.dumps([status.mode, status.verdict, [[j.job_id, j.priority, j.reason] for j in ranked]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    return install(wheel, tmp_path_factory.mktemp("light") / "environment")
+
+
+@pytest.fixture(scope="module")
+def live(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    return install(wheel, tmp_path_factory.mktemp("live") / "environment", ["live"])
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Path:
+    path = tmp_path / "queue.csv"
+    path.write_text(QUEUE)
+    return path
+
+
+def test_the_light_client_needs_numpy_and_httpx_alone(light: Installation, tmp_path: Path) -> None:
+    assert {requirement.name for requirement in declared()} == {"numpy", "httpx"}
+    code = "from importlib.metadata import distributions as d; print(*{each.name for each in d()})"
+    installed = light.run("python", "-c", code, cwd=tmp_path).stdout.split()
+    assert {canonicalize_name(name) for name in installed} == distributions() | {"lucid-mlops"}
+
+
+def test_it_follows_a_release_and_ranks_a_queue(
+    light: Installation, shop: Any, queue: Path, tmp_path: Path
+) -> None:
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    kept = tmp_path / "state"
+    done = light.run("python", "-c", FOLLOW, shop.uri, str(kept), str(queue), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    mode, verdict, ranked = json.loads(done.stdout)
+    assert (mode, verdict) == ("following", "approved")
+    here = rank_queue(
+        read_queue(queue), ReleaseClient(shop.uri, "champion", tmp_path / "here", cluster="small").poll()
+    )
+    assert ranked == [[job.job_id, job.priority, job.reason] for job in here]
+
+
+def test_the_command_line_says_which_extra_it_is(light: Installation, tmp_path: Path) -> None:
+    done = light.run("lucid", "live", "rank", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: This needs typer, which is not installed."
+        " Install the extra that brings it: pip install 'lucid-mlops[live]'\n"
+    )
+
+
+def test_the_extra_live_ranks_from_a_shell(
+    live: Installation, shop: Any, queue: Path, tmp_path: Path
+) -> None:
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    command = ("lucid", "live", "rank", "--queue", str(queue), "--json")
+    done = live.run(*command, cwd=tmp_path, LUCID_TRACKING_URI=shop.uri)
+    assert done.returncode == 0, done.stderr
+    assert [job["job_id"] for job in json.loads(done.stdout)["jobs"]] == ["short", "long"]
+
+
+def test_the_extra_live_has_the_live_scheduler(live: Installation, tmp_path: Path) -> None:
+    code = "import live_scheduler.assembly, live_scheduler.service.standalone, live_scheduler.service.rpc;"
+    code += "from live_scheduler.adapters import *; [adapter_kind(n).open for n in adapter_names()]"
+    done = live.run("python", "-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_of_another_extra_says_which(live: Installation, tmp_path: Path) -> None:
+    done = live.run("lucid", "release", "list", cwd=tmp_path, LUCID_TRACKING_URI="http://127.0.0.1:1")
+    assert done.returncode == 1
+    assert "pip install 'lucid-mlops[training]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- the table of libraries
+
+
+def imported(package: Path) -> set[str]:
+    found = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add((node.module or "").partition(".")[0])
+    return found - sys.stdlib_module_names
+
+
+def test_every_library_that_we_import_has_an_extra() -> None:
+    ours = {package.name for package in PACKAGES} | {"tests"}
+    light = {"numpy", "httpx", "httpcore"}
+    for package in PACKAGES:
+        assert imported(package) - ours - light <= EXTRA_OF.keys(), package.name
+
+
+@pytest.mark.parametrize(
+    ("extra", "smaller"),
+    [
+        ("service", []),
+        ("live", ["service"]),
+        ("training", ["live"]),
+        ("airflow", ["training"]),
+        ("dev", ["airflow"]),
+    ],
+)
+def test_an_extra_brings_its_libraries_and_no_smaller_one_does(extra: str, smaller: list[str]) -> None:
+    providers = packages_distributions()
+    there, before = distributions([extra]), distributions(smaller)
+    for library in LIBRARIES[extra]:
+        names = {canonicalize_name(name) for name in providers[library]}
+        assert names & there, library
+        assert not names & before, library
+
+
+def test_other_errors_are_left_alone() -> None:
+    assert missing_extra(ModuleNotFoundError("no", name="one_of_nobody")) is None
+    assert missing_extra(ValueError("no")) is None
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_every_package_ships_its_types(package: Path) -> None:
+    assert (package / "py.typed").exists()
