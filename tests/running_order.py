@@ -20,6 +20,7 @@ FIRST = (
     "shop",
     "mlflow_server",
     "test_chain",
+    "test_commands_on_reference_data",
     "test_live_faults",
     "test_slurm_loop",
     "test_live_faults_slurm",

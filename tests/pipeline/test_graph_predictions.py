@@ -32,6 +32,7 @@ from simulator.colocation import UtilisationModel as SumOfUtilisations
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Job, JobProfile, Workload
+from tests.pipeline.shell import Shell
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -212,8 +213,8 @@ def run(*words: str) -> str:
 
 
 def test_the_command_predicts_and_says_why(network, profiles, tmp_path: Path) -> None:
-    found = json.loads(
-        run("predict-profile", "--onnx", str(network), "--batch-size", "32", "--amp", "--simulated", "--json")
+    found = Shell(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}").document(
+        "predict-profile", "--onnx", network, "--batch-size", "32", "--amp", "--simulated"
     )
     assert found["graph"]["batch_size"] == 32
     assert found["graph"]["dense_macs"] == 32 * 64 * 32

@@ -31,6 +31,7 @@ from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.conftest import small_profiles
 from tests.pipeline.conftest import Lucid
+from tests.pipeline.shell import Shell
 from tests.pipeline.small_cluster import CLUSTER, FAST, make_jobs
 
 FEW = {
@@ -415,9 +416,9 @@ def test_the_command_tunes_and_goes_on(lucid: Lucid, lake: str, tmp_path: Path) 
     assert said.json["executed"] == said.json["trials"] > 10
     assert isinstance(said.json["proposed"], bool)
     assert said.json["release"] is None
-    again = lucid(*map(str, words))
-    assert again.json["executed"] == 0
-    assert again.json["sentence"] == said.json["sentence"]
+    again = Shell(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}").document(*map(str, words[:-1]))
+    assert again["executed"] == 0
+    assert again["sentence"] == said.json["sentence"]
     people = lucid(*map(str, words[:-1]))
     assert said.json["sentence"].split(".")[0][:40] in people.out
     table = pd.read_csv(tmp_path / "out" / "sensitivity.csv")
