@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
-from foundation.leftovers import scratch_folder
 from lucid_models.model_format import parse_model
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_champion, settle
@@ -52,6 +51,7 @@ from lucid_models.releases.store import (
     read_release,
     require_tag,
 )
+from lucid_models.releases.studies import log_document
 from lucid_models.throughput.forecasts import ThroughputForecasts
 
 if TYPE_CHECKING:  # what trains is imported where models are loaded: most steps read no model
@@ -191,18 +191,12 @@ def store_verdict(
             remedy="Leave what is not the verdict to artifacts_dir.",
         )
     word = APPROVED if approved else REFUSED
-    with (
-        registry.run(
-            VALIDATION_EXPERIMENT,
-            f"validation of {judged.cluster} {judged.version}",
-            {"cluster": judged.cluster, "release_version": str(judged.version), "verdict": word},
-        ) as run,
-        scratch_folder("verdict") as folder,
-    ):
-        (folder / VERDICT_FILE).write_bytes(document)
-        if artifacts_dir is not None and artifacts_dir.is_dir():
-            run.log_folder(artifacts_dir)
-        run.log_folder(folder)
+    with registry.run(
+        VALIDATION_EXPERIMENT,
+        f"validation of {judged.cluster} {judged.version}",
+        {"cluster": judged.cluster, "release_version": str(judged.version), "verdict": word},
+    ) as run:
+        log_document(run, VERDICT_FILE, document, artifacts_dir)
         run.log_metrics(_objective_metrics(verdict))
         page = run.ui_path()
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.

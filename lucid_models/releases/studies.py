@@ -1,11 +1,14 @@
-"""Keeps what the gate says of a release by other rules than its own: a study, which publishes nothing."""
+"""Keeps what the gate says of a release in a run, beside its tables and plots.
+
+A study is what it says by other rules than the release's own; it publishes nothing.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from foundation.leftovers import scratch_folder
-from lucid_models.registry import Registry
+from lucid_models.registry import Registry, Run
 from lucid_models.releases.building import json_values
 from lucid_models.releases.manifest import canonical_json
 
@@ -13,12 +16,21 @@ STUDY_EXPERIMENT = "lucid-gate-studies"
 STUDY_FILE = "study.json"
 
 
+def log_document(run: Run, file_name: str, document: bytes, artifacts_dir: Path | None) -> None:
+    """Log a document, and the tables and plots that go with it."""
+    with scratch_folder("document") as folder:
+        (folder / file_name).write_bytes(document)
+        if artifacts_dir is not None and artifacts_dir.is_dir():
+            run.log_folder(artifacts_dir)
+        run.log_folder(folder)
+
+
 def record_study(
     *,
     tracking_uri: str,
     cluster: str,
     version: int,
-    study: Mapping[str, Any],
+    verdict: Mapping[str, Any],
     artifacts_dir: Path | None = None,
 ) -> str:
     """Store a study with its tables and plots in a run of its own; returns its page below MLflow's address.
@@ -28,15 +40,9 @@ def record_study(
     tags = {
         "cluster": cluster,
         "release_version": str(version),
-        "approved": str(study["approved"]).lower(),
-        "stated_rules": str(study["subject"]["study"]),
+        "approved": str(verdict["approved"]).lower(),
+        "stated_rules": str(verdict["subject"]["study"]),
     }
-    with (
-        Registry(tracking_uri).run(STUDY_EXPERIMENT, f"what if: {cluster} {version}", tags) as run,
-        scratch_folder("study") as folder,
-    ):
-        (folder / STUDY_FILE).write_bytes(canonical_json(json_values(study)))
-        if artifacts_dir is not None and artifacts_dir.is_dir():
-            run.log_folder(artifacts_dir)
-        run.log_folder(folder)
+    with Registry(tracking_uri).run(STUDY_EXPERIMENT, f"what if: {cluster} {version}", tags) as run:
+        log_document(run, STUDY_FILE, canonical_json(json_values(verdict)), artifacts_dir)
         return run.ui_path()

@@ -1,7 +1,7 @@
 """The policies that a validation replays, each with what it believes about run times and sharing."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
+from foundation.progress import Progress
 from live_scheduler.deciding.sharing_beliefs import PairModel, believed_pairs
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s, user_name_s
@@ -17,9 +18,8 @@ from lucid_models.packing.tree import PackingSettings
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.forecast_beliefs import Forecaster
-from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.cluster import ClusterSpec
-from simulator.colocation import BelievedPairs, ColocationModel
+from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
+from simulator.colocation import BelievedPairs
 from simulator.elastic.elastic_policy import Sizes
 from simulator.forecast import ThroughputForecast
 from simulator.recorder import Recorder
@@ -27,7 +27,7 @@ from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
-from simulator.workload import Workload
+from simulator.workload import JobProfile
 
 Floats = NDArray[np.float64]
 
@@ -136,9 +136,8 @@ def user_name_estimates_s(inputs: ReplayInputs) -> Floats:
 
 def user_estimates_s(inputs: ReplayInputs) -> Floats:
     """Tsafrir's estimate of each replayed job."""
-    workload = Workload.from_jobs(inputs.replayed, withdrawn_jobs=False)
-    origin = pd.Timestamp(inputs.replayed["submit_time"].iloc[0])
-    ends_s = known_from_s(inputs.replayed) - origin.timestamp()
+    workload = inputs.scenario.workload
+    ends_s = known_from_s(inputs.replayed) - inputs.origin.timestamp()
     rows = np.arange(len(workload)) if workload.rows is None else workload.rows
     ended = pd.to_datetime(known_from_s(inputs.earlier), unit="s", utc=True)
     estimates = np.empty(len(inputs.replayed))
@@ -163,9 +162,8 @@ def sharing_scores(packing: SharingModel, inputs: ReplayInputs) -> Floats:
 def replay_contender(
     contender: Contender,
     inputs: ReplayInputs,
-    cluster: ClusterSpec,
-    colocation: ColocationModel,
-    progress: Any = None,
+    *,
+    progress: Progress | None = None,
     recorder: Recorder | None = None,
     predict: Collection[str] = (),
     predict_by: Sizes = "estimated",
@@ -174,23 +172,8 @@ def replay_contender(
 
     `predict`: the ids of the jobs whose ends are predicted at their submission.
     """
-    workload = Workload.from_jobs(
-        inputs.replayed,
-        estimated_duration_s=contender.estimated_duration_s,
-        profiles=list(inputs.profiles),
-        sharing_scores=contender.sharing_scores,
-        withdrawn_jobs=False,  # nobody completes them: there is no JCT to judge by
-    )
-    scenario = Scenario(
-        workload,
-        cluster,
-        colocation=colocation,
-        changes=inputs.changes,
-        forecast=contender.forecast,
-        believed_pairs=contender.believed_pairs,
-    )
     result = simulate(
-        scenario,
+        scenario_of(contender, inputs),
         contender.policy,
         settings=contender.settings,
         predict=predict,
@@ -205,6 +188,30 @@ def replay_contender(
             remedy="Have the policy set fewer nodes aside (profiling_nodes).",
         )
     return result
+
+
+def scenario_of(contender: Contender, inputs: ReplayInputs) -> Scenario:
+    """What is replayed, as a contender believes it to be."""
+    scenario = inputs.scenario
+    workload = scenario.workload
+    rows = np.arange(len(workload)) if workload.rows is None else workload.rows
+    if contender.estimated_duration_s is not None:
+        workload = workload.with_estimates(contender.estimated_duration_s[rows])
+    if contender.sharing_scores is not None:
+        workload = with_profiles(workload, _scored(inputs.profiles, contender.sharing_scores))
+    return replace(
+        scenario,
+        workload=workload,
+        forecast=contender.forecast,
+        believed_pairs=contender.believed_pairs,
+    )
+
+
+def _scored(profiles: Sequence[JobProfile | None], scores: Floats) -> list[JobProfile | None]:
+    return [
+        profile if profile is None or np.isnan(score) else replace(profile, sharing_score=int(score))
+        for profile, score in zip(profiles, scores.tolist(), strict=True)
+    ]
 
 
 def _history(inputs: ReplayInputs) -> pd.DataFrame:

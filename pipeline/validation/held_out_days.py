@@ -19,7 +19,7 @@ class HeldOutDays:
     """The log's last `days`, of the log as it was at `as_of` (None: as it is)."""
 
     days: int
-    as_of: datetime | None
+    as_of: datetime | None = None
 
 
 def record_held_out(tracking_uri: str, release: ReleaseInfo, days: int) -> None:

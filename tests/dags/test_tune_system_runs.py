@@ -175,6 +175,7 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     from pipeline.search.tuning.local import run_study
     from pipeline.search.tuning.proposal import propose
     from pipeline.search.tuning.study import TuningSpec
+    from pipeline.validation.held_out_days import HeldOutDays
     from pipeline.validation.release_validation import validate_release
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
@@ -185,8 +186,8 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     built = build_challenger(study, propose(study), tracking_uri=shop.uri)
     where = {"lake_uri": str(lake), "cluster": "small", "tracking_uri": shop.uri}
     with pytest.raises(BadInputError, match="judged on what it has seen"):
-        validate_release(**where, hold_out_days=2)
-    verdict = validate_release(**where, hold_out_days=1).verdict
+        validate_release(**where, held_out=HeldOutDays(2))
+    verdict = validate_release(**where, held_out=HeldOutDays(1)).verdict
     assert verdict.subject["release"] == built.version
     assert verdict.subject["champion_release"] == base
     assert verdict.subject["window_start"] == study.windows.until.isoformat(timespec="seconds")

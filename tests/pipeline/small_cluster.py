@@ -30,7 +30,9 @@ from lucid_models.throughput.scorer import SERIES
 from pipeline.profiling.profile_store import write_profile_set
 from pipeline.release.release_settings import GateSettings
 from pipeline.training.windows import training_window_end
-from pipeline.validation.release_validation import Candidate, prove
+from pipeline.validation.contest import Candidate, Candidates
+from pipeline.validation.held_out_days import HeldOutDays
+from pipeline.validation.release_validation import prove
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import ProfileSet
 from simulator.gate.rules import GateRules
@@ -165,12 +167,11 @@ def validate(
     world: World, out: Path, release: Release | None = None, champion: Release | None = None, **options: Any
 ) -> Verdict:
     return prove(
-        Candidate(2, release or world.release),
-        Candidate(1, champion) if champion else None,
+        Candidates(Candidate(2, release or world.release), Candidate(1, champion) if champion else None),
         **{
             "lake_uri": world.lake_uri,
             "cluster": CLUSTER,
-            "hold_out_days": HOLD_OUT_DAYS,
+            "held_out": HeldOutDays(HOLD_OUT_DAYS),
             "settings": QUICK,
             "out_dir": out,
         }

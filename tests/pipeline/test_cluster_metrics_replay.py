@@ -13,7 +13,8 @@ from live_scheduler.deciding.sharing_beliefs import PredictedPairs
 from lucid_models.training_data import read_training_jobs
 from pipeline.profiling.profile_store import write_profile_set
 from pipeline.validation.contenders import sharing_scores
-from pipeline.validation.replay_inputs import HeldOutWindow, ReplayInputs, read_inputs
+from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
+from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
 from profiler_jobs.profile_table import ProfileSet
 from tests.conftest import small_profiles
 
@@ -80,7 +81,7 @@ def measure(lake: Lake, numbers: list[int], **changes: Any) -> None:
 
 def replay(lake: Lake) -> ReplayInputs:
     window = HeldOutWindow(START, START + 60 * HOUR, START + 200 * HOUR)
-    return read_inputs(lake_uri=lake.uri, cluster="c", window=window, job_types="drawn", seed=0)
+    return replay_inputs(read_held_out(lake.uri, "c", window), job_types="drawn", seed=0)
 
 
 class Recording:

@@ -164,6 +164,7 @@ def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
 ) -> None:
     from lucid_models.releases import lifecycle as releases
     from lucid_models.releases.lifecycle import build_release, publish_release, show_release
+    from pipeline.validation.held_out_days import HeldOutDays
     from pipeline.validation.release_validation import validate_release
 
     shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}
@@ -181,7 +182,7 @@ def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
         return manifest, {**files, "duration.json": files["duration.json"][:-100]}
 
     monkeypatch.setattr(releases, "read_release", cut_off)
-    verdict = validate_release(**shared, hold_out_days=5, settings=QUICK, out_dir=tmp_path).verdict
+    verdict = validate_release(**shared, held_out=HeldOutDays(5), settings=QUICK, out_dir=tmp_path).verdict
     assert not verdict.approved
     assert failed(verdict) == ["release_loads"]
     assert "duration.json holds" in verdict.failed[0].sentence

@@ -14,6 +14,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.releases.manifest import Training
 from pipeline.release.release_settings import GateSettings
+from pipeline.validation.held_out_days import HeldOutDays
 from simulator.gate.verdict import LATENCY, Verdict
 from tests.pipeline.small_cluster import (
     CLUSTER,
@@ -139,7 +140,7 @@ def test_a_champion_with_unusable_estimates_does_not_stop_its_successor(world: W
 
 def test_a_window_that_overlaps_training_is_refused_with_the_way_out(world: World, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"window of 6 days begins at 2020-04-1.*Hold out at most 5 days"):
-        validate(world, tmp_path, hold_out_days=6)
+        validate(world, tmp_path, held_out=HeldOutDays(6))
     late = believing(world, lambda e: e, training=Training("2030-01-01T00:00:00+00:00", {}))
     with pytest.raises(BadInputError, match=r"nothing to judge.*2030-01-01"):
         validate(world, tmp_path, late)
@@ -217,7 +218,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     }
     release = build_release(**build, settings=settings)
     verdict = validate_release(
-        **shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK, out_dir=tmp_path / "first"
+        **shared, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK, out_dir=tmp_path / "first"
     ).verdict
     assert verdict.approved, verdict.sentence
     assert verdict.subject["release"] == release.version
@@ -227,7 +228,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     assert shown.verdict["digest"] == verdict.digest()
 
     successor = build_release(**build, settings=settings | {"sharing": "none"})
-    beside = validate_release(**shared, hold_out_days=HOLD_OUT_DAYS, settings=QUICK).verdict
+    beside = validate_release(**shared, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK).verdict
     assert beside.subject["release"] == successor.version
     assert beside.subject["champion_release"] == champion.version
     assert beside.reference == "champion"
@@ -235,7 +236,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     rules = replace(QUICK.rules, margin_pct=0.0, fairness_min_jobs=50)
     strict = replace(QUICK, rules=rules, stated=("fairness_min_jobs", "margin_pct"))
     study = validate_release(
-        **shared, hold_out_days=HOLD_OUT_DAYS, settings=strict, out_dir=tmp_path / "study"
+        **shared, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=strict, out_dir=tmp_path / "study"
     )
     assert study.verdict.study == "fairness_min_jobs = 50, margin_pct = 0.0"
     assert study.verdict.sentence.startswith(
@@ -249,6 +250,8 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     with pytest.raises(BadInputError, match="A study is not a verdict"):
         record_verdict(**in_small, verdict=study.verdict.to_dict())
 
-    itself = validate_release(**shared, version=champion.version, hold_out_days=HOLD_OUT_DAYS, settings=QUICK)
+    itself = validate_release(
+        **shared, version=champion.version, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK
+    )
     assert itself.verdict.reference == "fifo"
     assert any("is itself the champion" in said for said in itself.verdict.assumptions)

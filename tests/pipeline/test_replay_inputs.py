@@ -7,9 +7,9 @@ import pytest
 
 from cluster_logs.lake import Lake
 from pipeline.validation.contenders import Contender, replay_contender
-from pipeline.validation.replay_inputs import HeldOutWindow, read_inputs
+from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
+from pipeline.validation.replay_inputs import replay_inputs
 from simulator.cluster_changes import SizeChange
-from simulator.colocation import MeasuredPairs
 
 DAY = timedelta(days=1)
 START = datetime(2024, 3, 1, 6, tzinfo=UTC)
@@ -55,20 +55,19 @@ def lake(tmp_path):
 
 def test_sizes_follow_the_lake_and_no_job_is_left_behind(lake):
     window = HeldOutWindow(START, START + DAY, START + 4 * DAY)
-    inputs = read_inputs(lake_uri=lake.uri, cluster="c", window=window, job_types="log", seed=0)
+    inputs = replay_inputs(read_held_out(lake.uri, "c", window), job_types="log", seed=0)
     first = START + timedelta(hours=3)
-    assert inputs.cluster.virtual_clusters == {"a": 9, "b": 1}
+    assert inputs.scenario.cluster.virtual_clusters == {"a": 9, "b": 1}
     at_s = (datetime(2024, 3, 3, tzinfo=UTC) - first).total_seconds()
     # From the 3rd on it has 2 nodes, what its largest job needs; it keeps 2 to spare.
-    assert inputs.changes == (SizeChange(at_s, "a", 4), SizeChange(at_s, "b", 0))
+    assert inputs.scenario.changes == (SizeChange(at_s, "a", 4), SizeChange(at_s, "b", 0))
     share = (at_s - (DAY - timedelta(hours=3)).total_seconds()) / (3 * 86_400)
     assert inputs.mean_gpus == pytest.approx(80 * share + 32 * (1 - share))
     said = " ".join(inputs.assumptions)
     assert "change their size 2 times" in said
     assert "1 jobs are left out of the replay: bigger than virtual cluster" in said
     assert "1 jobs are left out of the replay: unknown duration" in said
-    colocation = MeasuredPairs(inputs.measured.pairs)
-    result = replay_contender(Contender("fifo", "fifo"), inputs, inputs.cluster, colocation)
+    result = replay_contender(Contender("fifo", "fifo"), inputs)
     assert len(result.jobs) == len(inputs.replayed) == 29
     assert result.jobs["end_time_s"].notna().all()
 
@@ -78,6 +77,6 @@ def test_a_cluster_of_one_size_has_no_changes(tmp_path):
     lake.write_jobs("c", pd.DataFrame([job(i, START + i * timedelta(hours=3), 8) for i in range(1, 20)]))
     lake.write_nodes("c", pd.DataFrame({"virtual_cluster": ["a"], "nodes": [9], "gpus_per_node": [8]}))
     window = HeldOutWindow(START, START + DAY, START + 2 * DAY)
-    inputs = read_inputs(lake_uri=lake.uri, cluster="c", window=window, job_types="log", seed=0)
-    assert inputs.changes == ()
-    assert inputs.mean_gpus == inputs.cluster.total_gpus == 72
+    inputs = replay_inputs(read_held_out(lake.uri, "c", window), job_types="log", seed=0)
+    assert inputs.scenario.changes == ()
+    assert inputs.mean_gpus == inputs.scenario.cluster.total_gpus == 72

@@ -9,7 +9,7 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from pipeline.training.windows import read_as_of, submission_span, training_window_end
-from pipeline.validation.replay_inputs import held_out_window
+from pipeline.validation.held_out_data import held_out_window
 
 FIRST = datetime(2020, 5, 1, 23, 59, 59, 250_000, tzinfo=UTC)
 LAST = datetime(2020, 5, 20, 0, 0, 1, tzinfo=UTC)

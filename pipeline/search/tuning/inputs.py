@@ -11,7 +11,7 @@ known when it was needed: as the gate replays a release that learned until its w
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -37,9 +37,9 @@ from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
-from pipeline.validation.replay_inputs import HeldOutWindow, JobTypes, ReplayInputs, read_inputs
+from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
+from pipeline.validation.replay_inputs import JobTypes, ReplayInputs, replay_inputs
 from profiler_jobs.profile_table import ProfileSet
-from simulator.forecast import ThroughputForecast
 
 Floats = NDArray[np.float64]
 
@@ -211,41 +211,19 @@ def _store_forecast(known: KnownLake, windows: TuningWindows, folder_uri: str) -
     return ()
 
 
-@dataclass(frozen=True)
-class BlockInputs:
-    """What a replay of one window needs, the trial's settings aside."""
-
-    replay: ReplayInputs
-    estimates_s: Floats
-    forecast: ThroughputForecast | None
-
-    @property
-    def start_s(self) -> float:
-        """When the window begins, in seconds of the replay's clock; what comes before is warm-up."""
-        return self._clock(self.replay.window.start)
-
-    @property
-    def end_s(self) -> float:
-        """When the window ends, in seconds of the replay's clock."""
-        return self._clock(self.replay.window.end)
-
-    def _clock(self, instant: datetime) -> float:
-        origin = pd.Timestamp(self.replay.replayed["submit_time"].iloc[0])
-        return float((pd.Timestamp(instant) - origin).total_seconds())
-
-
 def read_block(
     folder_uri: str, cluster: str, window: HeldOutWindow, *, job_types: JobTypes, seed: int
-) -> BlockInputs:
-    """Read one window from the frozen lake. Raises BadInputError when no job was submitted in it."""
-    replay = read_inputs(lake_uri=folder_uri, cluster=cluster, window=window, job_types=job_types, seed=seed)
-    origin = pd.Timestamp(replay.replayed["submit_time"].iloc[0]).to_pydatetime()
+) -> ReplayInputs:
+    """Read one window from the frozen lake; its scenario has the frozen estimates and forecast.
+
+    Raises BadInputError when no job was submitted in it.
+    """
+    inputs = replay_inputs(read_held_out(folder_uri, cluster, window), job_types=job_types, seed=seed)
     series = _read_forecast(folder_uri)
-    return BlockInputs(
-        replay,
-        replay.replayed["estimated_duration_s"].to_numpy(dtype=np.float64),
-        None if series is None else believed_throughput(series, origin, window.end),
-    )
+    if series is None:
+        return inputs
+    forecast = believed_throughput(series, inputs.origin.to_pydatetime(), window.end)
+    return replace(inputs, scenario=replace(inputs.scenario, forecast=forecast))
 
 
 def _read_forecast(folder_uri: str) -> dict[str, SeriesForecast] | None:

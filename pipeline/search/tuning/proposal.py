@@ -148,7 +148,7 @@ def _validate(study: TuningStudy, current: Trial, best: Trial, rules: GateRules)
 
 def _measured(replay: Replay) -> MeasuredWindow:
     inputs = replay.inputs
-    return MeasuredWindow(inputs.start_s, inputs.end_s, round(inputs.replay.mean_gpus))
+    return MeasuredWindow(inputs.start_s, inputs.end_s, round(inputs.mean_gpus))
 
 
 def _passes(validation: Mapping[str, Any]) -> tuple[bool, str]:

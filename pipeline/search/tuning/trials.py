@@ -16,12 +16,11 @@ from lucid_models.packing.tree import PackingSettings
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import FAILED, OK
 from pipeline.search.sweeps.runs import RESULTS_VERSION
-from pipeline.search.tuning.inputs import BlockInputs, read_block
+from pipeline.search.tuning.inputs import read_block
 from pipeline.search.tuning.space import Thresholds, Values, policy_part, thresholds_of, with_thresholds
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.contenders import Contender, replay_contender, sharing_scores
-from pipeline.validation.replay_inputs import JobTypes
-from simulator.colocation import MeasuredPairs
+from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
 from simulator.metrics import mean
@@ -65,7 +64,7 @@ class Replay:
 
     result: SimulationResult
     profiling_waits_s: tuple[float, ...]
-    inputs: BlockInputs
+    inputs: ReplayInputs
 
     def figures(self) -> dict[str, float]:
         """The figures of the jobs submitted in the window; the warm-up is not counted."""
@@ -109,8 +108,7 @@ class Replayer:
         self.settings = settings
         self.packing = packing
         self._read = partial(read_block, inputs_uri, cluster, job_types=job_types, seed=seed)
-        self._colocation: MeasuredPairs | None = None  # the same in every block
-        self._blocks: dict[str, BlockInputs] = {}
+        self._blocks: dict[str, ReplayInputs] = {}
         self._scores: dict[tuple[str, float, float], Floats] = {}
         self._models: dict[Thresholds, PackingAnalyzeModel] = {}
 
@@ -122,17 +120,12 @@ class Replayer:
         contender = Contender(
             "lucid",
             "lucid",
-            inputs.estimates_s,
-            self._sharing_scores(block, model),
-            {**self.settings, **policy_part(values)},
-            inputs.forecast,
-            believed_pairs(model),
+            sharing_scores=self._sharing_scores(block, model),
+            settings={**self.settings, **policy_part(values)},
+            forecast=inputs.scenario.forecast,
+            believed_pairs=believed_pairs(model),
         )
-        if self._colocation is None:
-            self._colocation = MeasuredPairs(inputs.replay.measured.pairs)
-        result = replay_contender(
-            contender, inputs.replay, inputs.replay.cluster, self._colocation, recorder=queue
-        )
+        result = replay_contender(contender, inputs, recorder=queue)
         return Replay(result, tuple(queue.waits_s), inputs)
 
     def run(self, identity: str, values: Values) -> dict[str, Any]:
@@ -156,7 +149,7 @@ class Replayer:
             record |= {"status": FAILED, "error": str(error)}
         return record
 
-    def _block(self, name: str) -> BlockInputs:
+    def _block(self, name: str) -> ReplayInputs:
         found = self._blocks.get(name)
         if found is None:
             found = self._blocks[name] = self._read(self.windows.window(name))
@@ -166,7 +159,7 @@ class Replayer:
         """A model that was trained with these thresholds."""
         found = self._models.get(thresholds)
         if found is None:
-            measured = self._block(next(iter(self.windows.search))).replay.measured
+            measured = self._block(next(iter(self.windows.search))).measured
             model = PackingAnalyzeModel(with_thresholds(self.packing, thresholds))
             found = self._models[thresholds] = model.fit(measured.solo, measured.pairs)
         return found
@@ -176,5 +169,5 @@ class Replayer:
         key = (block, model.settings.medium_from, model.settings.tiny_above)
         found = self._scores.get(key)
         if found is None:
-            found = self._scores[key] = sharing_scores(model, self._block(block).replay)
+            found = self._scores[key] = sharing_scores(model, self._block(block))
         return found

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from foundation.errors import BadInputError
-from pipeline.validation.replay_inputs import HeldOutWindow
+from pipeline.validation.held_out_data import HeldOutWindow
 
 VALIDATION = "validation"
 SHORTEST_HISTORY = timedelta(days=1)  # before the first block: warm-up, and something to learn from

@@ -92,6 +92,7 @@ class ValidateReleaseOperator(LucidOperator):
         from pipeline.release.release_gate import summarise_verdict
         from pipeline.release.release_settings import gate_settings
         from pipeline.training.windows import read_as_of
+        from pipeline.validation.held_out_days import HeldOutDays
         from pipeline.validation.release_validation import validate_release
 
         validation = validate_release(
@@ -99,8 +100,7 @@ class ValidateReleaseOperator(LucidOperator):
             cluster=self.cluster,
             tracking_uri=settings.tracking_uri(),
             version=int(self.version) if self.version else None,
-            hold_out_days=int(self.hold_out_days),
-            as_of=read_as_of(self.as_of),
+            held_out=HeldOutDays(int(self.hold_out_days), read_as_of(self.as_of)),
             settings=gate_settings(self.rules or {}),
             progress=self.log_progress(),
         )

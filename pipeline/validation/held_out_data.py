@@ -1,0 +1,117 @@
+"""What the lake holds of a cluster until a held-out window ends, each table read once."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError
+from lucid_models.known_profiles import with_known_profiles
+from pipeline.profiling.profile_store import measured_or_simulated
+from pipeline.replay.cluster_events import lake_sizes
+from pipeline.training.windows import submission_span
+from pipeline.validation.forecast_beliefs import read_window_throughput
+from profiler_jobs.profile_table import ProfileSet
+
+TICK = timedelta(microseconds=1)  # the lake's resolution: the last submission belongs to the window
+
+
+@dataclass(frozen=True)
+class HeldOutWindow:
+    """[start, end) is judged; jobs submitted from `warm_up_start` on occupy the cluster before."""
+
+    warm_up_start: datetime
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class HeldOutData:
+    """A cluster's tables: jobs submitted until the window ends, and what is known of jobs, nodes and load."""
+
+    cluster: str
+    window: HeldOutWindow
+    jobs: pd.DataFrame
+    job_metrics: pd.DataFrame  # of running jobs; maybe empty
+    sizes: pd.DataFrame  # of the virtual clusters from the warm-up on, as `changing_cluster` reads them
+    measured: ProfileSet  # alone, and how measured types slow each other down
+    throughput: (
+        pd.DataFrame | None
+    )  # the bins until the window ends, with what forecasts of them look back to
+    remarks: tuple[str, ...]
+
+    def jobs_with_profiles(self) -> pd.DataFrame:
+        """All jobs, each with the profile that was known at its submission."""
+        return with_known_profiles(self.jobs, self.job_metrics)
+
+
+def held_out_window(
+    *,
+    lake_uri: str,
+    cluster: str,
+    learned_until: datetime,
+    hold_out_days: int,
+    warm_up_days: float,
+    as_of: datetime | None = None,
+) -> HeldOutWindow:
+    """The last `hold_out_days` before the last submission, or before `as_of` where that is earlier.
+
+    Raises BadInputError when the release has learned from a part of it, or when it is empty.
+    """
+    first, last = submission_span(lake_uri, cluster, as_of)
+    if not hold_out_days >= 1:
+        raise BadInputError(f"A hold-out of {hold_out_days!r} days.", remedy="Use 1 day or more.")
+    if learned_until >= last:
+        raise BadInputError(
+            f"There is nothing to judge: the release has learned until {say_time(learned_until)}, and the "
+            f"last job of {cluster!r} was submitted at {say_time(last)}.",
+            remedy="Ingest newer logs, or train on fewer days (`lucid train --hold-out-days`).",
+        )
+    start = last - timedelta(days=hold_out_days)
+    if start < learned_until:
+        most = int((last - learned_until) / timedelta(days=1))
+        remedy = "train a release that stops earlier (`lucid train --hold-out-days`)"
+        if most >= 1:
+            remedy = f"hold out at most {most} days, or {remedy}"
+        raise BadInputError(
+            f"The window of {hold_out_days} days begins at {say_time(start)}, but the release has learned "
+            f"until {say_time(learned_until)}: it would be judged on what it has seen.",
+            remedy=remedy[0].upper() + remedy[1:] + ".",
+        )
+    warm_up_start = max(first, start - timedelta(days=warm_up_days))
+    return HeldOutWindow(warm_up_start, start, last + TICK)
+
+
+def read_held_out(lake_uri: str, cluster: str, window: HeldOutWindow) -> HeldOutData:
+    """Read each table once. Raises NotFoundError when the lake has no jobs or no nodes of the cluster."""
+    lake = Lake(lake_uri)
+    jobs = lake.read_jobs(cluster, end=window.end)
+    sizes = _sizes(lake, cluster, window.warm_up_start)
+    measured, remarks = measured_or_simulated(lake_uri, cluster)
+    return HeldOutData(
+        cluster,
+        window,
+        jobs,
+        lake.read_job_metrics(cluster),
+        sizes,
+        measured,
+        read_window_throughput(lake_uri, cluster, window.warm_up_start, window.end),
+        tuple(remarks),
+    )
+
+
+def _sizes(lake: Lake, cluster: str, at: datetime) -> pd.DataFrame:
+    try:
+        return lake_sizes(lake.uri, cluster, at, ZoneInfo("UTC"))
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"The size of cluster {cluster!r} is not in the lake {lake.uri}: nothing can be replayed.",
+            remedy="Give a CSV of virtual_cluster,nodes: `lucid ingest ... --nodes FILE`.",
+        ) from error
+
+
+def say_time(instant: datetime) -> str:
+    """An instant as people read it."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
