@@ -4,6 +4,8 @@ What follows from a row here, without a change elsewhere:
 
 - the column of the job table and its documentation (`job_table.JOB_SCHEMA`), its checks on the way in
   (`readers/job_rows.py`) and its expectations (`expectations/job_suites.py`);
+- its place in what the duration model reads, once a level or a plain feature names it
+  (`lucid_models/duration/levels.py`, `job_columns.py`): training, serving, drift, reasons and pictures;
 - its reading, where a format holds it in a column of its own (`columns`): a reader says only what is not
   plain. A reader of another package names its columns itself.
 
@@ -41,6 +43,7 @@ class JobFact:
     - `bounds`: the least and the most that is sound, in `unit`; `above_least`: the least itself is not.
     - `columns`: log format -> the source's column, in lower case; `a|b`: the first of them that is there. The
       formats of one publisher share a name here (`acme`).
+    - `label`: what people call it, where the name does not say so.
     """
 
     name: str
@@ -52,6 +55,12 @@ class JobFact:
     bounds: tuple[float, float] | None = None
     above_least: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def words(self) -> str:
+        """What people call it, such as `virtual cluster` or `time limit`."""
+        return self.label or self.name.removesuffix("_s").replace("_", " ")
 
     @property
     def is_number(self) -> bool:
@@ -134,6 +143,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "GPUs",
         known=Known.SUBMITTED,
         required=True,
+        label="GPUs",
         bounds=(0, 100_000),
         columns={
             "philly-json": "attempts",
@@ -163,6 +173,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "CPU cores of the whole job.",
         "cores",
         known=Known.SUBMITTED,
+        label="CPU cores",
         bounds=(0, 10_000_000),
         columns={
             "helios": "cpu_num",
@@ -327,6 +338,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.NUMBER,
         "Profiled GPU utilisation.",
         "%",
+        label="GPU utilisation (%)",
         known=Known.PROFILED,
         bounds=(0.0, 100.0),
     ),
@@ -335,6 +347,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.NUMBER,
         "Profiled GPU memory utilisation (time share).",
         "%",
+        label="GPU memory utilisation (%)",
         known=Known.PROFILED,
         bounds=(0.0, 100.0),
     ),
@@ -343,6 +356,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.NUMBER,
         "Profiled GPU memory footprint.",
         "MiB",
+        label="GPU memory (MiB)",
         known=Known.PROFILED,
         bounds=(0.0, 4_194_304.0),
     ),

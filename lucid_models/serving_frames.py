@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from foundation.errors import BadInputError
+from lucid_models.duration.job_columns import MODEL_FACTS
 from lucid_models.scoring import DurationScorer, PackingScorer, Scorer, UtilisationScorer
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.scorer import SERIES
@@ -23,15 +24,11 @@ INPUT_COLUMNS: Mapping[str, Columns] = {
         "job_id": ("string", True),
         "gpus": ("long", True),
         "submit_time_s": ("double", True),
-        "user": ("string", False),
-        "virtual_cluster": ("string", False),
-        "name": ("string", False),
-        "job_type": ("string", False),
-        "cpus": ("double", False),
-        "nodes": ("double", False),
-        "gpu_util_pct": ("double", False),
-        "gpu_mem_util_pct": ("double", False),
-        "gpu_mem_mib": ("double", False),
+        **{
+            fact.name: ("double" if fact.is_number else "string", False)
+            for fact in MODEL_FACTS
+            if fact.name not in ("job_id", "gpus")
+        },
     },
     "utilisation": dict.fromkeys((*FEATURE_NAMES, "amp"), ("double", True)),
 }

@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_logs.job_facts import JOB_FACTS
 from lucid_models.duration.job_keys import (
     UNNAMED,
     join_key,
     limit_key,
     name_family,
     number_or_nan,
-    parts_of,
     size_key,
     text_or_none,
 )
 from lucid_models.duration.key_columns import exactly_where
-from lucid_models.duration.levels import LEVELS
+from lucid_models.duration.levels import LEVELS, PARTS, facts_of_part
 
 Floats = NDArray[np.float64]
 Jobs = Sequence[Mapping[str, Any]]
@@ -30,7 +30,7 @@ _FEW_JOBS = 16
 _DAY_S = 86_400.0
 _EPOCH_DAY_OF_WEEK = 3
 # Plain facts of a job that may serve as features: the key of the job mapping, and whether it is a logarithm.
-_PLAIN_FACTS = {
+PLAIN_FACTS = {
     "log_gpus": ("gpus", True),
     "log_cpus": ("cpus", True),
     "nodes": ("nodes", False),
@@ -39,7 +39,16 @@ _PLAIN_FACTS = {
     "gpu_mem_util_pct": ("gpu_mem_util_pct", False),
     "log_gpu_mem_mib": ("gpu_mem_mib", True),
 }
-FACTS = (*_PLAIN_FACTS, "hour", "day_of_week")
+FACTS = (*PLAIN_FACTS, "hour", "day_of_week")
+_READ = {
+    "job_id",
+    *(fact for part in PARTS for fact in facts_of_part(part)),
+    *(fact for fact, _ in PLAIN_FACTS.values()),
+}
+# What the model reads of a job, beside its submission.
+MODEL_FACTS = tuple(fact for fact in JOB_FACTS if fact.name in _READ)
+# Parts of keys that are a text as it stands.
+_TEXT_PARTS = tuple(part for part in PARTS if part != "name" and facts_of_part(part) == (part,))
 
 
 @dataclass(frozen=True)
@@ -58,8 +67,23 @@ def keys_of(
     job: Mapping[str, Any], levels: Sequence[str], bucket_of: Callable[[str], str | None]
 ) -> tuple[str | None, ...]:
     """A job's key in each level; None where a part of the key is unknown."""
-    parts = parts_of(job, bucket_of)
+    parts = _parts_of(job, bucket_of)
     return tuple([join_key([parts[part] for part in LEVELS[level][0]]) for level in levels])
+
+
+def _parts_of(job: Mapping[str, Any], bucket_of: Callable[[str], str | None]) -> dict[str, str | None]:
+    """All parts that keys are made of; None for one that is unknown."""
+    # Jobs without a name are alike in that: they share one.
+    name = text_or_none(job.get("name")) or UNNAMED
+    cpus, gpus = number_or_nan(job.get("cpus")), number_or_nan(job.get("gpus"))
+    return {
+        "size": size_key(0.0 if math.isnan(gpus) else gpus, None if math.isnan(cpus) else cpus),
+        "time_limit": limit_key(number_or_nan(job.get("time_limit_s"))),
+        "name": name,
+        "family": name_family(name),
+        "bucket": bucket_of(name),
+        **{part: text_or_none(job.get(part)) for part in _TEXT_PARTS},
+    }
 
 
 class JobColumns:
@@ -87,8 +111,8 @@ class JobColumns:
         """
         facts = np.full((len(names), len(self)), np.nan)
         for row, name in zip(facts, names, strict=True):
-            if name in _PLAIN_FACTS:
-                field, is_logarithm = _PLAIN_FACTS[name]
+            if name in PLAIN_FACTS:
+                field, is_logarithm = PLAIN_FACTS[name]
                 numbers = self._number(field)
                 row[:] = exactly_where(numbers >= 0, math.log1p, numbers) if is_logarithm else numbers
                 continue
@@ -121,7 +145,7 @@ class JobColumns:
         if part == "time_limit":
             limits, of = _distinct(np.nan_to_num(self._number("time_limit_s")).tolist())
             return KeyColumn([limit_key(limit) for limit in limits], of)
-        if part not in ("name", "family", "bucket"):
+        if part in _TEXT_PARTS:
             return self._texts(part)
         column = self._texts("name")
         # Jobs without a name are alike in that: they share one.

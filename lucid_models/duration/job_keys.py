@@ -6,8 +6,7 @@ here.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 # A run time below one second is counted as one second, so that its logarithm is not negative.
 MIN_DURATION_S = 1.0
@@ -54,23 +53,6 @@ def number_or_nan(value: object) -> float:
 def log_duration(duration_s: float) -> float:
     """Natural logarithm of a run time of at least one second."""
     return math.log(max(duration_s, MIN_DURATION_S))
-
-
-def parts_of(job: Mapping[str, Any], bucket_of: Callable[[str], str | None]) -> dict[str, str | None]:
-    """All parts that keys are made of; None for one that is unknown."""
-    # Jobs without a name are alike in that: they share one.
-    name = text_or_none(job.get("name")) or UNNAMED
-    cpus, gpus = number_or_nan(job.get("cpus")), number_or_nan(job.get("gpus"))
-    return {
-        "size": size_key(0.0 if math.isnan(gpus) else gpus, None if math.isnan(cpus) else cpus),
-        "time_limit": limit_key(number_or_nan(job.get("time_limit_s"))),
-        "virtual_cluster": text_or_none(job.get("virtual_cluster")),
-        "job_type": text_or_none(job.get("job_type")),
-        "name": name,
-        "family": name_family(name),
-        "bucket": bucket_of(name),
-        "user": text_or_none(job.get("user")),
-    }
 
 
 def join_key(parts: Sequence[str | None]) -> str | None:

@@ -28,6 +28,13 @@ LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "user_name": (("user", "name"), "user_family"),
     "user_name_size": (("user", "name", "size"), "user_name"),
 }
+# Parts of keys that are not a fact of the job's own name: the facts that they are made of.
+_MADE_OF = {
+    "size": ("gpus", "cpus"),
+    "time_limit": ("time_limit_s",),
+    "family": ("name",),
+    "bucket": ("name",),
+}
 _COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type", "time_limit", "bucket")
 _COARSE_STATISTICS = ("mean", "raw_mean", "soft_mean")
 _FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "median", "spread", "log_count")
@@ -35,6 +42,14 @@ _FLIGHT_STATISTICS = ("log_running", "log_oldest_age", "log_since_submission")
 _FLIGHT_LEVELS = ("user", "user_name", "name", "virtual_cluster")
 # Of these features of a fine level only the first is a coarse one's too.
 STILL = _FINE_STATISTICS[2:]
+
+
+PARTS = tuple(dict.fromkeys(part for parts, _ in LEVELS.values() for part in parts))
+
+
+def facts_of_part(part: str) -> tuple[str, ...]:
+    """The facts of a job that a part of a key is made of."""
+    return _MADE_OF.get(part, (part,))
 
 
 class FeatureLayout:

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_logs.job_facts import Known
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.amounts import Scale, counted, human_duration, logarithmic_mean, moves, time_ago
 from lucid_models.duration.features import DurationFeatureState, KnownOfJobs
+from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, text_or_none
 from lucid_models.duration.key_statistics import COUNT, LOG_SUM, TIME, WEIGHT
 from lucid_models.duration.levels import LEVELS
@@ -294,7 +296,15 @@ def _effects_of(
     return [dict(zip(sums, effects, strict=True)) for effects in zip(*columns, strict=True)]
 
 
-_GROUPS = ("latest", "flight", "size", "limit", "profile", "submission")
+_SUBMISSION = {"hour": "submission", "day_of_week": "submission"}
+_TOGETHER = {"gpus": "size", "cpus": "size", "nodes": "size", "time_limit_s": "limit"}
+_FACT = {fact.name: fact for fact in MODEL_FACTS}
+# The group of each plain feature; a fact that belongs to none is one by itself.
+_GROUP_OF_FACT = _SUBMISSION | {
+    feature: "profile" if _FACT[fact].known is Known.PROFILED else _TOGETHER.get(fact, feature)
+    for feature, (fact, _) in PLAIN_FACTS.items()
+}
+_GROUPS = tuple(dict.fromkeys(("latest", "flight", "size", "limit", "profile", *_GROUP_OF_FACT.values())))
 
 
 @lru_cache(maxsize=16)
@@ -337,21 +347,15 @@ def _describe(group: str, known: Mapping[str, float]) -> tuple[str, bool]:
             if "log_gpu_mem_mib" in known:
                 words.append(f"{math.expm1(known['log_gpu_mem_mib']) / 1024:.2g} GiB")
             return f"its GPU profile ({', '.join(words)})" if words else "having no GPU profile", False
-        case _:
+        case "submission":
             if not {"hour", "day_of_week"} <= known.keys():
                 return "its time of submission", False
             day = _WEEKDAYS[int(known["day_of_week"]) % 7]
             return f"submission on a {day} {_TIMES_OF_DAY[int(known['hour'] // 6) % 4]}", False
-
-
-_GROUP_OF_FACT = {
-    "log_gpus": "size",
-    "log_cpus": "size",
-    "nodes": "size",
-    "log_time_limit": "limit",
-    "gpu_util_pct": "profile",
-    "gpu_mem_util_pct": "profile",
-    "log_gpu_mem_mib": "profile",
-    "hour": "submission",
-    "day_of_week": "submission",
-}
+        case _:
+            name, is_logarithm = PLAIN_FACTS[group]
+            called = _FACT[name].words
+            if group not in known:
+                return f"having no {called}", False
+            amount = math.expm1(known[group]) if is_logarithm else known[group]
+            return f"its {called} ({amount:,.4g} {_FACT[name].unit})".replace(" )", ")"), False

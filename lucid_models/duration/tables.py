@@ -10,33 +10,22 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.duration.features import DurationFeatureState
-from lucid_models.duration.job_columns import FACTS
+from lucid_models.duration.job_columns import FACTS, MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.job_replay import JobStream
-from lucid_models.duration.levels import LEVELS
+from lucid_models.duration.levels import LEVELS, PARTS, facts_of_part
 
-_TEXT = ("job_id", "virtual_cluster", "user", "name", "job_type")
-_NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
-_FACT_COLUMN = {
-    "log_gpus": "gpus",
-    "log_cpus": "cpus",
-    "nodes": "nodes",
-    "log_time_limit": "time_limit_s",
-    "gpu_util_pct": "gpu_util_pct",
-    "gpu_mem_util_pct": "gpu_mem_util_pct",
-    "log_gpu_mem_mib": "gpu_mem_mib",
-}
 # A column is used when at least this share of its rows is known.
 _LEAST_KNOWN_SHARE = 0.02
+# Parts of keys that every log has, or that come with the jobs' names.
+_MADE = ("size", "family", "bucket")
 
 
 def choose_levels(jobs: pd.DataFrame, *, buckets: bool = False) -> list[str]:
     """The levels that this log has the columns for, without those that repeat another one; those of name
     buckets if asked for.
     """
-    columns = ("virtual_cluster", "user", "name", "job_type", "time_limit_s")
-    known = (column for column in columns if _known_share(jobs, column) and jobs[column].nunique() > 1)
-    parts = {column.removesuffix("_s") for column in known}
+    parts = {part for part in PARTS if part not in _MADE and _tells(jobs, *facts_of_part(part))}
     if "name" in parts:
         names = jobs["name"].dropna().astype(str).unique()
         if 1 < len({name_family(name) for name in names}) < len(names):
@@ -49,10 +38,9 @@ def choose_levels(jobs: pd.DataFrame, *, buckets: bool = False) -> list[str]:
 def choose_facts(jobs: pd.DataFrame) -> list[str]:
     """The plain facts that this log has the columns for."""
     usable: dict[str, str] = {}
-    for fact, column in _FACT_COLUMN.items():
-        told = _known_share(jobs, column) and jobs[column].nunique() > 1
+    for fact, (column, _) in PLAIN_FACTS.items():
         # A second column that says the same (SWF: processors as GPUs and as cores) only shares its score.
-        if told and not any(_same_numbers(jobs, column, other) for other in usable.values()):
+        if _tells(jobs, column) and not any(_same_numbers(jobs, column, other) for other in usable.values()):
             usable[fact] = column
     return [fact for fact in FACTS if fact in (*usable, "hour", "day_of_week")]
 
@@ -83,10 +71,11 @@ def job_mappings(jobs: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a job table as the mappings that the feature state reads."""
     columns: dict[str, list[Any]] = {
         name: jobs[name].astype(object).where(jobs[name].notna(), None).tolist()
-        for name in _TEXT
+        for name in (fact.name for fact in MODEL_FACTS if not fact.is_number)
         if name in jobs.columns
     }
-    columns |= {name: _numbers(jobs, name).tolist() for name in _NUMBERS if name in jobs.columns}
+    numbers = (fact.name for fact in MODEL_FACTS if fact.is_number)
+    columns |= {name: _numbers(jobs, name).tolist() for name in numbers if name in jobs.columns}
     columns["submit_time_s"] = epoch_seconds(jobs, "submit_time").tolist()
     if "job_id" not in columns:
         columns["job_id"] = [str(position) for position in range(len(jobs))]
@@ -115,8 +104,11 @@ def _same_numbers(jobs: pd.DataFrame, column: str, other: str) -> bool:
     return bool(np.array_equal(_numbers(jobs, column), _numbers(jobs, other), equal_nan=True))
 
 
-def _known_share(jobs: pd.DataFrame, column: str) -> bool:
-    return column in jobs.columns and bool(jobs[column].notna().mean() >= _LEAST_KNOWN_SHARE)
+def _tells(jobs: pd.DataFrame, column: str) -> bool:
+    """Whether enough rows have a value, and not all the same."""
+    if column not in jobs.columns or not jobs[column].notna().mean() >= _LEAST_KNOWN_SHARE:
+        return False
+    return bool(jobs[column].nunique() > 1)
 
 
 def submission_order(jobs: pd.DataFrame) -> NDArray[np.intp]:

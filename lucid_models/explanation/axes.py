@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lucid_models.amounts import human_duration
+from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.levels import LEVELS
 from lucid_models.throughput.features import LEVEL
 
@@ -27,18 +28,16 @@ _STATISTICS = {
 }
 _RUN_TIMES = ("mean", "raw_mean", "soft_mean", "median", "last", "last_two")
 _WAITS = ("log_oldest_age", "log_since_submission")
+_FACT = {fact.name: fact for fact in MODEL_FACTS}
+# Plain features in words.
 _FACTS = {
-    "log_gpus": "GPUs",
-    "log_cpus": "CPU cores",
-    "log_time_limit": "time limit",
-    "log_gpu_mem_mib": "GPU memory (MiB)",
-    "gpu_mem_mib": "GPU memory (MiB)",
-    "gpu_util_pct": "GPU utilisation (%)",
-    "gpu_mem_util_pct": "GPU memory utilisation (%)",
+    **{feature: _FACT[fact].words for feature, (fact, _) in PLAIN_FACTS.items()},
+    "gpu_mem_mib": _FACT["gpu_mem_mib"].words,
     "amp": "mixed precision",
     "hour": "hour of the day",
     "day_of_week": "day of the week",
 }
+_SPANS = {feature for feature, (fact, _) in PLAIN_FACTS.items() if _FACT[fact].is_duration}
 _THROUGHPUT = (
     (r"lag_(\d+)", "{} bins before"),
     (r"mean_(\d+)_bins", "mean of {} bins"),
@@ -80,7 +79,7 @@ def feature_axis(name: str) -> FeatureAxis:
         return FeatureAxis(label, _exp, math.log, human_duration, (1.0, None), _TIME_TICKS)
     if level and statistic == "spread":
         return FeatureAxis(label, _exp, math.log, lambda factor: f"a factor of {factor:.3g}", (1.0, None))
-    if statistic in _WAITS or name == "log_time_limit":
+    if statistic in _WAITS or name in _SPANS:
         return FeatureAxis(label, _expm1, math.log1p, human_duration, (0.0, None), _TIME_TICKS)
     if level or name in _FACTS or name == LEVEL:
         if statistic.startswith("log_"):

@@ -9,20 +9,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lucid_models.drift import Drift, level_drift, number_drift, window_numbers
+from lucid_models.duration.job_columns import MODEL_FACTS
 from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.duration.rival_estimates import known_from_s
 from pipeline.monitoring.data import DAY_S, HOUR_S, MonitoredTables, MonitoredWindow
 from pipeline.monitoring.rules import Finding, Level, MonitorSettings
 
-NUMBERS = ("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
-LEVELS = ("virtual_cluster", "user", "name", "job_type")
+NUMBERS = tuple(fact.name for fact in MODEL_FACTS if fact.is_number)
+_LEVELS = tuple(fact for fact in MODEL_FACTS if not fact.is_number and fact.name != "job_id")
+LEVELS = tuple(fact.name for fact in _LEVELS)
 # What a level that training never saw is called.
 _PLURALS = {
-    "virtual_cluster": "new virtual clusters",
-    "user": "new users",
-    "name": "new names",
-    "job_type": "new job types",
+    **{fact.name: f"new {fact.words}s" for fact in _LEVELS},
     "gpus": "GPU demands that are new",
 }
 # New names come every day, and the model answers them by their family and their user.
