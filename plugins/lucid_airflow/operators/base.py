@@ -1,13 +1,15 @@
 """What all operators share: errors that Airflow understands, progress in the task's log, settings."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, SkipMixin
 
 from foundation.input_roots import reading_only_from
 from foundation.progress import Progress, lines
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
+from lucid_airflow.handover import REQUEST_REST
 from lucid_airflow.operators.declared_fields import declare_fields
 
 
@@ -40,9 +42,29 @@ class LucidOperator(BaseOperator):
         """Do the work; heavy imports belong in here."""
         raise NotImplementedError(f"{type(self).__name__} must say what it does in run().")
 
+    def push_all(self, context: Any, values: Mapping[str, Any]) -> None:
+        """Make each value an XCom of its own, beside or instead of what the task returns."""
+        for key, value in values.items():
+            context["ti"].xcom_push(key=key, value=value)
+
     def log_progress(self) -> Progress:
         """Return a progress callback that writes a line to the task's log now and then."""
         return lines(lambda line: self.log.info("%s", line))
+
+
+class SkippingOperator(LucidOperator, SkipMixin):
+    """An operator after which a run may end early."""
+
+    inherits_from_skipmixin = True
+
+    def skip_what_follows(self, context: Any, result: Mapping[str, Any]) -> None:
+        """Keep the result and skip the tasks after this one, but for the one that hands on to the next run.
+
+        Airflow ends a task that skips others: nothing is returned then.
+        """
+        self.push_all(context, result)
+        following = context["task"].get_direct_relatives(upstream=False)
+        self.skip(ti=context["ti"], tasks=[task for task in following if task.task_id != REQUEST_REST])
 
 
 def check_places(context: Any) -> None:

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from cluster_logs.log_sources import SLURM
 from cluster_logs.quarantine import MAX_BAD_SHARE
 from lucid_airflow import settings
@@ -28,8 +30,6 @@ class ReadAccountingOperator(LucidOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Read; a Slurm that does not answer is asked again by a retry, and nothing was written."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         from pipeline.ingest.ingestion import read_accounting
 
         if self.source_format != SLURM:
@@ -116,8 +116,6 @@ class IngestThroughputOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest the table."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         if not self.input_uri:
             raise AirflowSkipException(
                 "No throughput file is named: throughput is counted from the job table."
@@ -187,8 +185,6 @@ class AnnounceTablesOperator(LucidOperator):
     def run(self, context: Any) -> dict[str, Any]:
         """Give each table's event the cluster, the lake and where the log's known part ends."""
         if context["dag_run"].run_type == "scheduled":
-            from airflow.sdk.exceptions import AirflowSkipException
-
             raise AirflowSkipException("A run by the clock starts no retraining.")
         extra = {
             "cluster": self.cluster,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from lucid_airflow import settings
 from lucid_airflow.handover import data_interval
 from lucid_airflow.operators.base import LucidOperator
@@ -25,8 +27,6 @@ class IngestMetricsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         from foundation.errors import NotFoundError
         from foundation.plain_values import plain
         from pipeline.ingest.cluster_metrics import ingest_recorded

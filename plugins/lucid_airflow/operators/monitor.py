@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from airflow.sdk import SkipMixin
+from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
-from lucid_airflow.handover import REQUEST_REST, announce, announcements, take_first
+from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, MonitoringLink
-from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.run_notes import note_run
 
 
-class MonitorReleaseOperator(LucidOperator, SkipMixin, multiple_outputs=True):
+class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
     """Make one monitoring pass over the champion; what follows is skipped unless it asks for a retraining.
 
     `cluster`: empty: every cluster that has a champion, one after another in runs of their own. Without a
@@ -19,7 +19,6 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin, multiple_outputs=True):
     release.
     """
 
-    inherits_from_skipmixin = True
     operator_extra_links = (MlflowLink(), MonitoringLink())
 
     cluster: Any = None
@@ -31,8 +30,6 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Watch; returns the decision, its reasons and what a retraining is told (None: not requested)."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         from pipeline.monitoring.records import make_pass
         from pipeline.monitoring.rules import monitor_settings
         from pipeline.release.current_release import clusters_with_champion
@@ -86,10 +83,7 @@ class MonitorReleaseOperator(LucidOperator, SkipMixin, multiple_outputs=True):
             },
         }
         if not done.retraining.requested:
-            for key, value in result.items():  # skip() ends the task before anything is returned
-                context["ti"].xcom_push(key=key, value=value)
-            following = context["task"].get_direct_relatives(upstream=False)
-            self.skip(ti=context["ti"], tasks=[one for one in following if one.task_id != REQUEST_REST])
+            self.skip_what_follows(context, result)
         return result
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import SkipMixin
+from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
@@ -69,8 +70,6 @@ class AskSimulationsOperator(LucidOperator):
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Ask; what was asked for before is the same again, without what is known."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         from pipeline.search.pareto import steps
 
         if self.stage == "round" and self.round_number >= int(self.rounds):

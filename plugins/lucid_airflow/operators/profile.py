@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from airflow.sdk import SkipMixin
-
 from lucid_airflow import settings
 from lucid_airflow.handover import announce
-from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 
 
@@ -81,13 +79,11 @@ class MeasureWorkloadsOperator(LucidOperator):
         return done
 
 
-class CollectMeasurementsOperator(LucidOperator, SkipMixin, multiple_outputs=True):
+class CollectMeasurementsOperator(SkippingOperator, multiple_outputs=True):
     """Merge what the tasks measured into the cluster's table and store the profiles that it says.
 
     What follows is skipped when there are no profiles to store: too few, or a processor's.
     """
-
-    inherits_from_skipmixin = True
 
     cluster: Any
     lake_uri: Any = None
@@ -111,9 +107,7 @@ class CollectMeasurementsOperator(LucidOperator, SkipMixin, multiple_outputs=Tru
         if result["simulated"]:
             self.log.warning("The simulated GPU was measured: a release for a real cluster will be refused.")
         if not result["stored"]:
-            for key, value in result.items():  # skip() ends the task before anything is returned
-                context["ti"].xcom_push(key=key, value=value)
-            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+            self.skip_what_follows(context, result)
         return result
 
 

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
@@ -138,8 +140,6 @@ class AnnounceVerdictOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Give the verdict's event the release and what was decided."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         if self.judged["study"]:
             raise AirflowSkipException(
                 f"By other rules than the release's own ({self.judged['study']}): nothing is published on it."
@@ -167,8 +167,6 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Look the verdict up; returns cluster, version, whether the form named it, approved, the reason."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         from foundation.errors import ReleaseRefusedError
         from lucid_models.releases.clusters import which_cluster
         from lucid_models.releases.manifest import release_name
@@ -188,8 +186,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
         result["named"] = bool(self.version)
         self.mlflow_path = model_version_path(release_name(cluster), result["version"])
         if not result["approved"]:
-            for key, value in result.items():  # what ends without success returns nothing
-                context["ti"].xcom_push(key=key, value=value)
+            self.push_all(context, result)  # what ends without success returns nothing
             if settings.refused_runs_fail():
                 raise ReleaseRefusedError(result["reason"])
             note_run(context, result["reason"])

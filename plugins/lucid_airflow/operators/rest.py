@@ -3,6 +3,7 @@
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow.handover import HANDED_ON, REST_KEY
 
@@ -26,8 +27,6 @@ class RequestRestOperator(TriggerDagRunOperator):
 
     def execute(self, context: Any) -> Any:
         """Hand on, or skip."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         rest = context["ti"].xcom_pull(task_ids=self.after, key=REST_KEY)
         if not rest:
             raise AirflowSkipException("This run was about one cluster, and nothing is left.")

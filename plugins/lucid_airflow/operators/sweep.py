@@ -39,9 +39,9 @@ class PlanSweepOperator(LucidOperator):
         )
         for remark in plan["remarks"]:
             self.log.warning("%s", remark)
-        context["ti"].xcom_push(key="cluster", value=cluster)
-        for key in ("sweep_uri", "runs", "reused"):
-            context["ti"].xcom_push(key=key, value=plan[key])
+        self.push_all(
+            context, {"cluster": cluster, **{key: plan[key] for key in ("sweep_uri", "runs", "reused")}}
+        )
         tasks: list[dict[str, Any]] = plan["tasks"]
         return tasks
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
@@ -159,8 +161,6 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Train; returns the version with its scores."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         from pipeline.training.model_training import train_model
 
         if self.models is not None and self.model not in self.models:

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from airflow.sdk import SkipMixin
-
 from lucid_airflow import settings
 from lucid_airflow.handover import announce
 from lucid_airflow.links import MlflowLink, model_version_path
-from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 
 
@@ -80,10 +78,9 @@ class EvaluateTrialsOperator(LucidOperator):
         return done
 
 
-class ProposeSettingsOperator(LucidOperator, SkipMixin, multiple_outputs=True):
+class ProposeSettingsOperator(SkippingOperator, multiple_outputs=True):
     """Validate the best trial on days that chose nothing; go on only if it is better there."""
 
-    inherits_from_skipmixin = True
     operator_extra_links = (MlflowLink(),)
 
     study_uri: Any
@@ -98,9 +95,7 @@ class ProposeSettingsOperator(LucidOperator, SkipMixin, multiple_outputs=True):
         self.mlflow_path = result["mlflow_path"]
         self.log.info("%s", result["sentence"])
         if not result["proposed"]:
-            for key, value in result.items():  # skip() ends the task before anything is returned
-                context["ti"].xcom_push(key=key, value=value)
-            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+            self.skip_what_follows(context, result)
         return result
 
 
