@@ -36,7 +36,7 @@ class BelievedPairs:
 
 
 class UtilisationModel:
-    """The fall-back where nobody measured: what the sum of both GPU utilisations says.
+    """The fall-back where nothing was measured: what the sum of both GPU utilisations says.
 
     Full speed up to a sum of 100 %, then half a percent slower for each point above it, and never under
     half: about what the published pairs show (Lucid, Figure 2 a). A job without a profile is taken to want
@@ -53,7 +53,7 @@ class UtilisationModel:
 
 
 class MeasuredPairs:
-    """Speeds measured for pairs of job types; pairs that nobody measured go to the fall-back model.
+    """Speeds measured for pairs of job types; pairs that were not measured go to the fall-back model.
 
     A pair measured more than once (in either order) has the mean of its measurements. No job is taken to run
     faster beside another than alone: where a measurement says so, that is noise, or an exclusive run that

@@ -1,4 +1,4 @@
-"""What every policy must keep, whoever wrote it. `python -m simulator.conformance NAME` checks one.
+"""What every policy must keep. `python -m simulator.conformance NAME` checks one.
 
 A policy passes when, on workloads of several shapes,
 
@@ -72,7 +72,7 @@ class ElasticAudit:
                 work.due_s = job.elastic.pause_s
 
     def look(self, now_s: float) -> None:
-        """Note who holds what before a step."""
+        """Note what each job holds before a step."""
         for job, work in self._work.items():
             work.held = job.held_gpus
 

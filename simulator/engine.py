@@ -143,7 +143,7 @@ class Simulation:
         self._cpu_s = process_time() - began
 
     def _go_on_from(self, initial: InitialState, begun: Mapping[JobView, JobView]) -> None:
-        """Queue who waits, and foresee what is to happen."""
+        """Queue the jobs that wait, and push the events that are due."""
         lifecycle, agenda = self._lifecycle, self._agenda
         self._nodes.failures = initial.failures
         self._nodes.set_aside |= initial.set_aside

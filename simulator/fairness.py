@@ -15,7 +15,7 @@ def jain_index(values: ArrayLike) -> float:
     """Return Jain's index of what each party got: (sum x)^2 / (n sum x^2), from 1/n to 1.
 
     1: all got the same; k/n: k of n got the same and the others nothing. It does not depend on the unit of
-    `values` (shape (n,), finite, >= 0). No party, or nothing for anybody: 1.
+    `values` (shape (n,), finite, >= 0). No party, or nothing for any: 1.
 
     Jain, Chiu, Hawe, "A quantitative measure of fairness and discrimination for resource allocation in shared
     computer systems" (DEC-TR-301, 1984), section 2.

@@ -1,6 +1,6 @@
 """A throughput forecast as values: what a policy may know of the load to come.
 
-Whoever makes the forecast (lucid_models' Throughput Predict Model, or a naive one) does so causally; here it
+The forecast (of lucid_models' Throughput Predict Model, or a naive one) is made causally; here it
 is looked up by time.
 """
 

@@ -18,7 +18,7 @@ from simulator.node_inventory import Repair
 from simulator.placement import FreeGpus, Placement, Remainder
 from simulator.snapshot import NodePool
 
-# What is to happen: when, what, and to whom (a job, the pool that is to be decided in, a repair).
+# An event to come: when (s), its kind, and its subject (a job, the pool to decide in, a repair).
 Foreseen = tuple[float, EventKind, "JobView | str | Repair"]
 
 
@@ -26,7 +26,7 @@ Foreseen = tuple[float, EventKind, "JobView | str | Repair"]
 class PoolNodes:
     """The nodes of a pool, those included that are not on offer.
 
-    `taken` are GPUs that nobody in the simulation holds and that stay taken: nodes that are smaller than the
+    `taken` are GPUs that no job of the simulation holds and that stay taken: nodes that are smaller than the
     others, jobs that are not simulated. `closed` says for which reasons a node is off the offer (its jobs run
     on), `guests` which nodes are on loan: own index -> (the pool that lent it, its index there).
     """

@@ -1,4 +1,4 @@
-"""What happens to jobs in a simulation: they queue, run, make progress, end, fail and are withdrawn.
+"""The lifecycle of jobs in a simulation: they queue, run, make progress, end, fail and are withdrawn.
 
 All of it is written into their views (`simulator.job_view.JobView`), and the ends that follow from it onto
 the agenda.
@@ -195,7 +195,7 @@ class JobLifecycle:
     # -- the end of a run ------------------------------------------------------------------------------------
 
     def leave(self, view: JobView, reason: StopReason) -> None:
-        """Take a job off its GPUs; they are free unless a partner stays, who then runs at full speed."""
+        """Take a job off its GPUs; they are free unless a partner stays, which then runs at full speed."""
         pool = self.pools[view.pool]
         partner = view.partner
         placement = view.placement

@@ -31,7 +31,7 @@ class JobQueue:
     def __init__(self) -> None:
         self._blocks: list[list[Entry]] = [[]]  # none is empty unless it is the only one
         self._length = 0
-        self._arrivals = 0  # breaks ties: who waits longest goes first
+        self._arrivals = 0  # breaks ties: the job that waits longest goes first
         self._by_gpus: dict[int, JobQueue] | None = None
         self._newcomers: list[JobView] | None = None  # kept from the first call of take_newcomers on
         self.gpus = 0  # what its jobs ask for, together
@@ -76,7 +76,7 @@ class JobQueue:
             self._newcomers.append(job)
 
     def reorder(self, jobs: list[JobView], newcomers: Iterable[JobView], gpus: int) -> None:
-        """Hold these jobs in this order, and no others; who has left was removed before.
+        """Hold these jobs in this order, and no others; jobs that left were removed before.
 
         For a live queue, in which every estimate moves between two decisions; without newcomers, `exchange`
         does. A job's priority is its place. `newcomers` are in no queue yet, `gpus` is what all ask for
@@ -96,7 +96,7 @@ class JobQueue:
     def exchange(self, places: Sequence[int], jobs: Sequence[JobView]) -> None:
         """At these places, counted from 0, put these jobs: the same that stand there now, in another order.
 
-        Each takes the priority and the arrival of who stood at its place.
+        Each takes the priority and the arrival of the job that stood at its place.
         """
         entries = list(self.entries())
         for place, job in zip(places, jobs, strict=True):

@@ -59,7 +59,7 @@ def starved(queuing_delay_s: ArrayLike, duration_s: ArrayLike) -> NDArray[np.boo
 
     Tiresias (NSDI '19, "avoiding starvation") calls a job starving when it has waited for longer than a
     multiple of the time that it ran, so the limit grows with the job; we take ten times, an order of
-    magnitude. Below an hour nobody would call a wait starvation, however short the job.
+    magnitude. Below an hour no wait counts as starvation, however short the job.
     """
     limit = np.maximum(STARVED_AFTER_S, STARVED_AFTER_RUN_TIMES * np.asarray(duration_s, dtype=np.float64))
     waits: NDArray[np.bool_] = np.asarray(queuing_delay_s, dtype=np.float64) > limit

@@ -23,7 +23,7 @@ def random_failures(
 
     Times to failure and to repair are exponential (an alternating renewal process) with the means given, in
     hours; `mtbf_hours` is that of one node. Each node has a stream of its own, from the seed and its name:
-    another node more or less changes nobody else's failures. Nodes that come later do not fail.
+    another node more or less changes no other's failures. Nodes that come later do not fail.
     """
     for name, hours in (("mtbf_hours", mtbf_hours), ("repair_hours", repair_hours)):
         if not 0 < hours < float("inf"):

@@ -87,7 +87,7 @@ class Policy(ABC):
 
     @abstractmethod
     def priority(self, job: JobView) -> Any:
-        """Rank a job when it starts to wait: lower is served earlier; ties go by who waits longest."""
+        """Rank a job when it starts to wait: lower is served earlier, of equals the longest wait."""
 
     def rank_by_columns(self, pool: str) -> RankByColumns | None:
         """Return what ranks all jobs of a pool at once; None: they are ranked one by one, by `priority`.
@@ -116,14 +116,14 @@ class Policy(ABC):
     def history(self) -> Any:
         """Return what it remembers that no snapshot shows (what users have used, say); None: nothing.
 
-        It may name jobs and pools; whoever takes it makes a copy, with those of another simulation.
+        It may name jobs and pools; what takes it makes a copy, with those of another simulation.
         """
         return None
 
     def resume(self, pools: Mapping[str, NodePool], history: Any) -> None:  # noqa: B027  (most need not)
         """Take note that the cluster is in use from the start, with what another of its kind remembered.
 
-        Called once, after `prepare`. `history` is None where nobody knows, else it is this policy's to keep.
+        Called once, after `prepare`. `history` is None where there is none, else it is this policy's to keep.
         """
 
     @classmethod

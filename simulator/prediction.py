@@ -2,7 +2,7 @@
 
 Right after the decisions of the moment at which jobs were submitted, the cluster as it is then is played
 forward without later submissions, until they have ended. Nothing that is not known then counts: neither nodes
-that will fail or come, nor users who will withdraw jobs. One play serves all jobs of a moment; of what the
+that will fail or come, nor which jobs will be withdrawn. One play serves all jobs of a moment; of what the
 play needs, only the jobs that run and wait are copied, once. Under a policy that lets no later job delay an
 earlier one the simulation itself is the play.
 
@@ -117,14 +117,14 @@ class PredictingSimulation(Simulation):
 
 
 class _OneTimeState(InitialState):
-    """A state whose views may be used as they are: nobody else has them."""
+    """A state whose views may be used as they are: they are shared with no other."""
 
     def begun(self) -> dict[JobView, JobView]:
         return {view: view for view in (*self.running, *self.waiting)}
 
 
 def _for_one_play(state: InitialState, *, by: Sizes) -> InitialState:
-    """Forget what nobody knows yet: who will withdraw a job, and how long jobs run unless that is known."""
+    """Forget what is not known yet: which jobs are withdrawn, and how long jobs run unless that is known."""
     for view in (*state.running, *state.waiting):
         if view.job.cancel_time_s is not None:
             view.job = replace(view.job, cancel_time_s=None)

@@ -30,7 +30,7 @@ class RunningOrder:
         self._pushes = 0
         self._starts = 0
         self.gpus = 0  # that these jobs hold
-        # `FreeGpus.gains` when nobody who waited could start; None after any key has changed.
+        # `FreeGpus.gains` when no waiting job could start; None after any key has changed.
         self.settled: int | None = None
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class RunningOrder:
         return self._entries
 
     def after(self, limit: Any, now_s: float) -> list[Entry]:
-        """Return those whose key is greater than `limit`, lowest first."""
+        """Return the jobs whose key is greater than `limit`, lowest first."""
         entries = self.at(now_s)
         return entries[bisect_right(entries, limit, key=_key) :]
 

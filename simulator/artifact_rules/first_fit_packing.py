@@ -25,7 +25,7 @@ def may_share(binder: AffineJobpairBinder, job: JobView) -> bool:
 class _Candidates:
     """Jobs of one GPU demand that may get a partner, in the order of starts.
 
-    The least score and memory and the longest estimate among them tell at once that nobody suits most jobs.
+    The least score and memory and the longest estimate among them show at once that most jobs find none.
     """
 
     __slots__ = ("jobs", "least_memory_mib", "least_score", "longest_s")

@@ -1,7 +1,7 @@
 """Profiling as if it took no time, for `--rules lucid-artifact`: a stage that is played before all others.
 
 The Lucid artifact's simulator plays its profiler to the end first: fewest GPUs first, in order of submission,
-stop at the first that does not fit. Who ends there is done. All others then appear in their virtual clusters
+stop at the first that does not fit. A job that ends there is done. All others then appear in their clusters
 at their submission, with all of their work to do, whether or not the profiler would have let them go by then;
 only the time for which they waited for the profiler is added to their pending time.
 """

@@ -1,7 +1,7 @@
-"""The seam of elastic policies: who holds how many GPUs of a pool.
+"""The seam of elastic policies: which job holds how many GPUs of a pool.
 
-A rule says in `allocate` who gets what, from all active jobs: plainly, and the same for everyone who asks. A
-simulation asks an `Allocator`, which is told what comes and ends and says only whose GPUs change. A rule
+A rule says in `allocate` which job gets what, from all active jobs: plainly, and the same at every call. A
+simulation asks an `Allocator`, which is told what comes and ends and returns only what changes. A rule
 whose answer can be kept up to date, or whose future can be predicted, in less time than by asking it anew at
 each event overrides `AllocationRule.allocator`; whatever it returns must agree with `allocate` exactly.
 """
@@ -92,7 +92,7 @@ class Allocator(ABC):
 
 
 class PlainAllocator(Allocator):
-    """Asks the rule about everybody, each time."""
+    """Asks the rule about all jobs, each time."""
 
     def __init__(self, rule: AllocationRule, pool: Pool) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class PlainAllocator(Allocator):
         self.pool = pool
 
     def changes(self, now_s: float) -> list[tuple[ActiveJob, float]]:
-        """Compare what everybody should hold with what he does."""
+        """Compare what each job should hold with what it does."""
         jobs = list(self.active.values())
         given = self.rule.allocate(jobs, self.pool, now_s)
         return [(job, gpus) for job, gpus in zip(jobs, given, strict=True) if gpus != job.gpus]

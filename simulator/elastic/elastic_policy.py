@@ -174,7 +174,7 @@ class ElasticPolicy(Policy):
             found = placing.kept_out
             if not found or strict or found <= kept_out or not placing.left:
                 return placing.actions
-            # GPUs are free, but scattered: the rule says who else can use them, for a time.
+            # GPUs are free, but scattered: the rule says which others can use them, for a time.
             if any(now_s - view.submit_time_s > _patience_s(jobs[view]) for view in found):
                 return placing.actions
             kept_out |= found
@@ -242,7 +242,7 @@ class ElasticPolicy(Policy):
             return
         job.since_s = now_s
         left_s = view.remaining_at(now_s) * full
-        # On a live cluster nobody knows how long a job will run.
+        # On a live cluster true run times are unknown.
         done_s = view.job.duration_s * full - left_s if isfinite(left_s) else view.attained_at(now_s) * full
         believed_s = job.service_s
         while believed_s <= done_s:  # an estimate that is outlived was too short, as EASY takes it

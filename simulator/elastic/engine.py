@@ -92,7 +92,7 @@ class ElasticSimulation:
     def state(self) -> "ElasticSimulation":
         """Return the pool as it is now, with nothing more to come: to be played forward.
 
-        The copy asks the rule anew about everybody at each event.
+        The copy asks the rule anew about all jobs at each event.
         """
         other = ElasticSimulation(Workload((), {}), self.pool, self.rule, now_s=self.now_s, name=self.name)
         other.active_count = ActiveJobCount(self.active_count.events, self.active_count.jobs)

@@ -17,8 +17,8 @@ from simulator.snapshot import NodePool
 class Placing:
     """Places what a rule wants of a pool; `actions`, `kept_out` and `left` are of the last time.
 
-    `kept_out` are jobs for which GPUs are free, but scattered; `left` are the GPUs that nobody uses. If
-    `strict`, nobody starts after the first job that is kept out.
+    `kept_out` are jobs for which GPUs are free, but scattered; `left` are the GPUs that no job uses. If
+    `strict`, no job starts after the first that is kept out.
     """
 
     def __init__(self, pool: NodePool, now_s: float, *, resize_s: float, strict: bool) -> None:
@@ -94,7 +94,7 @@ class Placing:
     def _worth_while(self, wanted: Mapping[JobView, int], free: int) -> Mapping[JobView, int]:
         """Leave out resizes that cost more than they bring.
 
-        A job grows only if it then ends sooner, its pause included, and shrinks only if somebody else uses
+        A job grows only if it then ends sooner, its pause included, and shrinks only if another job uses
         what it gives up.
         """
         if not self._resize_s:

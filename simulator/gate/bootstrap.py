@@ -51,7 +51,7 @@ class Interval:
 class PairedChange:
     """Challenger minus reference, in the metric's unit and in per cent of the reference.
 
-    `relative_pct` is None when the reference is zero (nobody waited), where per cent mean nothing.
+    `relative_pct` is None when the reference is zero (no job waited), where per cent mean nothing.
     """
 
     challenger: float
@@ -110,7 +110,7 @@ def paired_mean_change(
     )
     relative_interval = None
     if relative is not None:
-        # A resample in which nobody waited says nothing in per cent: left out of the relative interval only.
+        # A resample in which no job waited says nothing in per cent: left out of the relative interval only.
         usable = drawn_base > _NOTHING_S
         jack_base = base.sum() - base
         jack = None

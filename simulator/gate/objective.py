@@ -1,9 +1,9 @@
-"""The gate's objective: by what a challenger is judged, against whom, and within which margin.
+"""The gate's objective: by what a challenger is judged, against which rival, and within which margin.
 
 Times (mean JCT by default) and errors of prediction are judged alike: the upper bound of the paired interval
 of the change decides. Predictability has two rules of its own (`GateRules.jct_price_pct`):
 
-- Nobody is more predictable than FIFO, which is why it is what predictability is paid with. Against FIFO,
+- No policy is more predictable than FIFO, which is why it is what predictability is paid with. Against FIFO,
   therefore, mean JCT counts whatever the objective is.
 - A gain in predictability may cost mean JCT up to a stated price, and only a clear gain may.
 """

@@ -122,7 +122,7 @@ class GateRules:
         return self.objective in PREDICTABILITY
 
     def objective_against(self, reference: str) -> str:
-        """The figure that counts against a policy: nobody is more predictable than FIFO."""
+        """The figure that counts against a policy: no policy is more predictable than FIFO."""
         return "mean_jct_s" if reference == ANCHOR and self.judges_predictions else self.objective
 
     def margin(self, reference: str, name: str) -> tuple[float, float]:

@@ -122,7 +122,7 @@ class Runs:
         """Reserve GPUs for the head, which does not fit into `plan` now.
 
         `begun` are the runs that begin right now, on GPUs that `plan` lacks already. If the head will not
-        even fit when all have ended (nodes have left), it holds nobody up: the shadow time is infinite.
+        even fit when all have ended (nodes have left), it holds no job up: the shadow time is infinite.
         """
         size = plan.gpus_per_node
         gpus = head.gpus
@@ -259,7 +259,7 @@ class Backfill:
         return found
 
     def resume(self, pools: Mapping[str, NodePool], beliefs: Beliefs) -> None:
-        """Take note of what runs and waits from the start; who is not named in `beliefs` is believed anew."""
+        """Take note of what runs and waits from the start; others than in `beliefs` are estimated anew."""
         for name, pool in pools.items():
             book = self._book(name)
             for job in pool.running:

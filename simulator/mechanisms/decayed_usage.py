@@ -1,7 +1,7 @@
 """Service that users got, worth half as much after each half-life (Slurm's PriorityDecayHalfLife).
 
 All usage decays alike, so instead of letting the old fade, the new is counted dearer: a GPU second at time t
-weighs 2^(t / half-life). Who has used more is then seen without touching anybody's past, and a running job
+weighs 2^(t / half-life). The user with more usage is then seen without touching any past, and a running job
 costs nothing between its start and its end.
 """
 
@@ -41,7 +41,7 @@ class DecayedUsage:
         self._gpus[user] -= gpus
 
     def comparable(self, users: Iterable[Hashable], now_s: float) -> dict[Hashable, float]:
-        """Return by user what is proportional to their usage at `now_s`; 0 for who never ran."""
+        """Return by user what is proportional to their usage at `now_s`; 0 for users that never ran."""
         weight_s = self._weighted_s(now_s)
         past, gpus = self._past, self._gpus
         return {user: past[user] + gpus[user] * weight_s if user in past else 0.0 for user in users}

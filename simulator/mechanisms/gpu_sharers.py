@@ -1,4 +1,4 @@
-"""The running jobs of a pool as partners: who could take one, and who has one."""
+"""The running jobs of a pool as partners: which could take one, and which have one."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class GpuSharers:
         self._single: dict[int, list[Entry]] = {}  # by demand; sorted by memory, then by submission
         self._entries: dict[JobView, Entry | None] = {}  # of those without a partner
         self._partner: dict[JobView, JobView] = {}
-        self._pairs: dict[JobView, tuple[JobView, JobView]] = {}  # by who came later
+        self._pairs: dict[JobView, tuple[JobView, JobView]] = {}  # by the job that came later
 
     def follow(self, pool: NodePool) -> None:
         """Catch up with the jobs that run."""
@@ -48,7 +48,7 @@ class GpuSharers:
         return self._single.get(gpus, [])
 
     def unstable_pairs(self) -> list[tuple[JobView, JobView]]:
-        """Return the pairs of which one needs other than it was held to: who came later, and to whom."""
+        """Return the pairs of which one's needs have changed: the job that came later, and its partner."""
         return [pair for pair in self._pairs.values() if pair[0].unstable or pair[1].unstable]
 
     def begin(self, job: JobView) -> None:

@@ -68,5 +68,5 @@ class PairGain:
 
 
 def _lost(mine: float, theirs: float) -> float:
-    """Nobody is taken to run faster beside another than alone."""
+    """No job is taken to run faster beside another than alone."""
     return max(0.0, 1.0 - mine) + max(0.0, 1.0 - theirs)

@@ -19,7 +19,7 @@ WRONG = -(10**9)
 
 @dataclass(frozen=True)
 class PartnerSettings(StageSettings):
-    """Who may share GPUs with whom.
+    """Which jobs may share GPUs.
 
     - `measured_after_s`: a running job is known after so long.
     - `templates`: jobs are known from the first second if a job of their template was measured before.
@@ -81,9 +81,9 @@ class PartnerSearch:
         self._new_kinds: dict[int, list[str]] = {}
         self._news: list[tuple[int, str]] = []
         self._look = 0  # counts looks with news
-        # Who was refused what was on offer at a look, and until when that stands.
+        # The jobs that were refused what was on offer at a look, and until when that stands.
         self._refused: dict[JobView, tuple[int, float]] = {}
-        self.due_s = inf  # when the first of those who put sharing off would share
+        self.due_s = inf  # when the first job that puts sharing off would share
 
     def started(self, job: JobView) -> None:
         """Enter a job that has GPUs for itself from now on."""

@@ -1,4 +1,4 @@
-"""Who runs when jobs may be preempted: two ways to choose, shared by the preemptive policies.
+"""Which jobs run when they may be preempted: two ways to choose, shared by the preemptive policies.
 
 Both answer with Preempt and Start actions.
 """
@@ -30,7 +30,7 @@ class PreemptionSettings:
     """How a preemptive policy chooses, and what preemption costs.
 
     `selection` is "fit" (preempt only what makes room for a job that then starts) or "quota" (hand out the
-    number of GPUs by priority, preempt whoever gets none, and only then look whether the others can be
+    number of GPUs by priority, preempt what gets none, and only then look whether the others can be
     placed: the Lucid artifact's way). `preemption_multi_node_s` is the cost for jobs larger than a node,
     `preemption_single_gpu_s` for those on one GPU; None: the same.
     """
@@ -61,8 +61,8 @@ class PreemptionSettings:
 def preempt_to_fit(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any]) -> list[Action]:
     """Start waiting jobs by priority, on free GPUs or on those of running jobs of strictly lower priority.
 
-    Nobody is preempted for a job that does not start for it. Victims go lowest priority first (on ties, who
-    started last), and a victim whose GPUs turn out not to be needed stays. A job that cannot start does not
+    No job is preempted for one that does not start for it. Victims go lowest priority first (on ties, the
+    last started), and a victim whose GPUs turn out not to be needed stays. A job that cannot start does not
     hold up later ones: it can preempt them as soon as that lets it start.
 
     `limit_of` turns a waiting job's priority into the running key (`Policy.running_key`) that stands for the
@@ -72,13 +72,13 @@ def preempt_to_fit(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any])
     order.at(now_s)
     newcomers = pool.queue.take_newcomers()
     if order.settled == pool.free.gains:
-        # Nothing became free since nobody could start, and what runs only gains in rank: who waited then
-        # still cannot.
+        # Nothing became free since no job could start, and what runs only gains in rank: jobs that waited
+        # then still cannot.
         actions = _start_newcomers(pool, newcomers, now_s, limit_of)
         if actions is not None:
             return actions
     actions = _fit(pool, pool.queue.walk(), now_s, limit_of)
-    # The policy's own preemptions are known to help nobody else.
+    # The policy's own preemptions are known to help no other job.
     order.settled = pool.free.gains + sum(isinstance(action, Preempt) for action in actions)
     return actions
 
@@ -86,7 +86,7 @@ def preempt_to_fit(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any])
 def _start_newcomers(
     pool: NodePool, newcomers: list[JobView], now_s: float, limit_of: Callable[[Any], Any]
 ) -> list[Action] | None:
-    """Start those who may; None when that could let somebody start who has waited before."""
+    """Start those that may; None when that could let a job start that has waited before."""
     # Some have left meanwhile, or come twice.
     entries = {job: job.queue_entry for job in newcomers if job.queue_entry and job.pool == pool.name}
     walk = QueueWalk((job.gpus, iter((entry,))) for job, entry in entries.items())
@@ -95,7 +95,7 @@ def _start_newcomers(
     if preempted:
         order = _order(pool)
         started = [action.job for action in actions if isinstance(action, Start)]
-        # One job that takes one other's GPUs on a node leaves nobody more than there was.
+        # One job that takes one other's GPUs on a node leaves no other more than there was.
         one_for_one = len(preempted) == len(started) == 1 and started[0].gpus <= pool.free.gpus_per_node
         if not one_for_one or preempted[0].gpus > started[0].gpus:
             return None
@@ -211,9 +211,9 @@ def quota_walk(
 
     A job over the quota is skipped if it waits and preempted if it runs; the walk goes on. The waiting jobs
     that got a share are then placed in order, past failures; one that cannot be placed keeps its share.
-    `waiting_first` says who goes first on ties; `limit_of` is as for `preempt_to_fit`.
+    `waiting_first`: waiting jobs go first on ties; `limit_of` is as for `preempt_to_fit`.
 
-    Most running jobs keep their share without being looked at: with `slack` GPUs that nobody holds or was
+    Most running jobs keep their share without being looked at: with `slack` GPUs that no job holds or was
     promised (below zero: promised twice), the quota left at a place in the order is `slack` and the GPUs of
     the running jobs from there on, so only the end of the order, where that is little, matters.
     """
@@ -268,7 +268,7 @@ def quota_walk(
 def _skip_running(
     running: Sequence[Entry], start: int, stop: int, ends: list[int], slack: int, preempted: list[JobView]
 ) -> int:
-    """Preempt those of running[start:stop] who are over the quota; return the slack afterwards."""
+    """Preempt those of running[start:stop] that are over the quota; return the slack afterwards."""
     count = len(running)
     while ends[-1] + slack < 0 or len(ends) <= count - stop:
         ends.append(ends[-1] + running[-len(ends)][2].gpus)

@@ -68,7 +68,7 @@ class UtilisationQueues:
         self._class_of: dict[JobView, UtilisationQueue] = {}
 
     def follow(self, pool: NodePool) -> list[JobView]:
-        """Catch up with the pool's queue; return who has come."""
+        """Catch up with the pool's queue; return the jobs that have come."""
         came = [
             job
             for job in pool.queue.take_newcomers()
@@ -101,7 +101,7 @@ class UtilisationQueues:
 
         Due is the largest product of three factors: its length and its median wait, each as a share of the
         longest (which is the same for all and left away), and how often it was passed over since it was last
-        served. The first two share the cluster in proportion to who waits, the third sees to it that no
+        served. The first two share the cluster in proportion to what waits, the third sees to it that no
         queue, however short, is passed over for ever.
         """
         due = None

@@ -51,7 +51,7 @@ class BySubmission:
     def __init__(self) -> None:
         self._at: dict[JobView, int] = {}
         self._jobs: list[JobView | None] = []
-        self._front = 0  # nobody waits before it
+        self._front = 0  # no job waits before it
         self._size = SMALLEST_TREE
         self._least = [GONE_S] * (2 * SMALLEST_TREE)  # node i: the least belief below it; leaves from _size
         self._last = (-GONE_S, -1)

@@ -1,4 +1,4 @@
-"""AFS-L: GPUs go, one at a time, to whoever gains most by them (NSDI '21; PCS, section 5.1)."""
+"""AFS-L: GPUs go, one at a time, to the job that gains most by them (NSDI '21; PCS, section 5.1)."""
 
 from simulator.elastic.allocation import AllocationRule
 from simulator.elastic.elastic_policy import ElasticPolicy

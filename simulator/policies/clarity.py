@@ -5,13 +5,13 @@ is left to decide is when two jobs share a set of GPUs, and there is one rule fo
 some speed and saves GPUs; a pair is made when the job-seconds that it loses per GPU-second that it saves
 (`simulator.mechanisms.pair_gain`) are at most the *price* of a GPU-second at this moment:
 
-- Nobody had to wait lately: the price is nought. Everybody runs alone, as under shortest service first.
+- No job had to wait lately: the price is nought. Every job runs alone, as under shortest service first.
 - GPUs are idle, but lately jobs had to wait: a low price. Large jobs, which save the most, go together where
   it hardly hurts, so that the next burst of small jobs finds GPUs.
 - There are no GPUs for the job: a high price. Whatever gains on the whole is packed.
 
 There is no profiling partition. A job is measured where it runs, at no loss; and what a program needs is
-known of all its later runs (`Job.template`). A job that nobody knows yet runs alone.
+known of all its later runs (`Job.template`). A job of an unknown kind runs alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ class ClaritySettings(PartnerSettings):
     - `price_short`: the price when a job finds no idle GPUs; 0: only what costs nothing is packed.
     - `price_idle`: the price while GPUs are idle, after a shortage; 0: no sharing while GPUs are idle.
     - `calm_s`: a shortage is remembered for so long. It is one if a job of at most a node finds no GPUs.
-    - `headroom`: with more than this share of a virtual cluster's GPUs idle, everybody runs alone.
+    - `headroom`: with more than this share of a virtual cluster's GPUs idle, every job runs alone.
     - `idle_service_min_gpu_s`: jobs that are expected to need less service never share while GPUs are idle:
       they are gone before the next burst.
     - `lookahead`: how many waiting jobs of each size are considered for sharing, in the order of the queue.
@@ -118,7 +118,7 @@ class Clarity(Policy):
         return None if search is None or search.due_s == inf else search.due_s
 
     def _serve(self, pool: NodePool, now_s: float) -> list[Action]:
-        """Start or pack the waiting jobs, in their order; go on past those for whom there is nothing."""
+        """Start or pack the waiting jobs, in their order; go on past those for which there is nothing."""
         settings = self.settings
         size = pool.free.gpus_per_node
         actions: list[Action] = []

@@ -1,4 +1,4 @@
-"""Fair share: who has used least of what is theirs goes first, as on Slurm sites.
+"""Fair share: the user that has used least of its share goes first, as on Slurm sites.
 
 Slurm's multifactor priority with its fair-share factor 2^(-usage / share): a user's usage are the GPU seconds
 of their jobs, running ones included, decayed with a half-life. A virtual cluster is an account with nodes of
@@ -83,7 +83,7 @@ class FairShare(Policy):
             book.stop(job, now_s)
 
     def decide(self, snapshot: Snapshot) -> list[Action]:
-        """Start the jobs of whoever used least, then backfill, in each changed pool."""
+        """Start the jobs of the user that used least, then backfill, in each changed pool."""
         actions: list[Action] = []
         now_s = snapshot.now_s
         for pool in snapshot.changed:
@@ -98,7 +98,7 @@ class FairShare(Policy):
         return actions
 
     def _rank(self, usage: DecayedUsage, now_s: float) -> Rank:
-        """Rank users by usage per share; those who never ran are equal, and first."""
+        """Rank users by usage per share; those that never ran are equal, and first."""
         shares = self.settings.shares
 
         def rank(users: Iterable[Hashable]) -> Mapping[Hashable, float]:

@@ -125,7 +125,7 @@ class Room:
 
     @property
     def holds(self) -> bool:
-        """Whether nodes are kept for somebody."""
+        """Whether nodes are kept for a job."""
         return bool(self._held)
 
     def hold(self, job: JobView) -> None:
@@ -161,7 +161,7 @@ class Horus(Policy):
         return cluster
 
     def history(self) -> tuple[Any, ...]:
-        """Return whose turn it is, who shares, and who ran out of memory."""
+        """Return the queue to serve next, the jobs that share, and those that ran out of memory."""
         return self._queues, self._sharers, self._gained, self._failed
 
     def resume(self, pools: Mapping[str, NodePool], history: tuple[Any, ...] | None) -> None:
@@ -181,7 +181,7 @@ class Horus(Policy):
             self._sharers[job.pool].end(job)
 
     def decide(self, snapshot: Snapshot) -> list[Action]:
-        """Stop who ran out of memory; then serve the queues of each changed pool in turn."""
+        """Stop jobs that ran out of memory; then serve the queues of each changed pool in turn."""
         return [action for pool in snapshot.changed for action in self._decide(pool, snapshot.now_s)]
 
     def _decide(self, pool: NodePool, now_s: float) -> list[Action]:
@@ -201,9 +201,9 @@ class Horus(Policy):
             return [Preempt(job, keeps_progress=False) for job in failed]
         if not len(pool.queue):
             return []
-        out_of_reach = self.settings.buffer + len(came)  # so many jobs, and those who came are not tried yet
+        out_of_reach = self.settings.buffer + len(came)  # so many jobs, and those that came are not tried yet
         if nothing_freed and came and all(len(queues[job]) >= out_of_reach for job in came):
-            return []  # and who was tried before finds no place now, either
+            return []  # and jobs that were tried before find no place now, either
         room = Room(pool, sharers, self._memory_mib, self.settings)
         actions = self._serve(room, queues, now_s)
         if actions and room.holds:
@@ -217,7 +217,7 @@ class Horus(Policy):
         return None if job.profile is None or job in self._failed else job.profile.gpu_mem_mib
 
     def _out_of_memory(self, sharers: GpuSharers) -> list[JobView]:
-        """Return who does not fit beside its partner after all: the one that outgrew its prediction."""
+        """Return the job of a pair that does not fit after all: the one that outgrew its prediction."""
         failed = []
         for later, earlier in sharers.unstable_pairs():
             needed = (self._memory_mib(later) or 0.0) + (self._memory_mib(earlier) or 0.0)

@@ -149,6 +149,6 @@ class Lucid(Policy):
             return self.artifact_packing.serve(pool, capacity, now_s)
         evictions = self.packing.evictions(pool, now_s)
         if evictions:
-            return evictions  # those who had to go queue again, and this is asked once more
+            return evictions  # evicted jobs queue again, and this is asked once more
         starts = self.orchestrator.start_what_fits(pool) if len(pool.queue) else []
         return [*starts, *self.packing.pack(pool, capacity, now_s, starts, snapshot.believed_pairs)]

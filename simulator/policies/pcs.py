@@ -57,7 +57,7 @@ class Turn(NamedTuple):
     """When a job's turn comes, lowest first: once its class holds less of its share than the others do.
 
     `ahead_gpus` are what the jobs of its class hold and those before it ask for; `load` is that divided by
-    the class' share of the cluster. Classes that hold nothing go by who was submitted first.
+    the class' share of the cluster. Classes that hold nothing go by the earliest submission.
     """
 
     load: float
@@ -82,7 +82,7 @@ class Pcs(ElasticPolicy):
         self._starts = FairStarts(config.weights, partial(bisect_left, config.thresholds_s), self._size_of)
 
     def decide(self, snapshot: Snapshot) -> list[Action]:
-        """Ask the rule; where nobody is stopped or resized, what it comes to is known more quickly."""
+        """Ask the rule; where no job is stopped or resized, the answer is found more quickly."""
         if self.settings.resizes:
             return super().decide(snapshot)
         return [action for pool in snapshot.changed for action in self._starts_in(pool, snapshot.now_s)]
@@ -94,7 +94,7 @@ class Pcs(ElasticPolicy):
         return self._starts.decide(pool, now_s) if first.job.gpus else start_from_front(pool)
 
     def history(self) -> Any:
-        """Return what no snapshot shows: where nobody is stopped or resized the jobs' classes and sizes."""
+        """Return what no snapshot shows: where no job is stopped or resized the jobs' classes and sizes."""
         return super().history() if self.settings.resizes else dict(self._starts.known)
 
     def resume(self, pools: Mapping[str, NodePool], history: Any) -> None:
@@ -106,7 +106,7 @@ class Pcs(ElasticPolicy):
         self._starts.known.update(history or {})
 
     def service_order(self, pool: NodePool) -> Mapping[JobView, Turn] | None:
-        """Serve the class next that holds least of its share, and within a class who came first."""
+        """Serve the class next that holds least of its share, and within a class the earliest submission."""
         if self.settings.resizes or not pool.queue:
             return None
         weights = self.settings.config().weights

@@ -69,7 +69,7 @@ class Tiresias(Policy):
         return actions
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
-        """Look again when a running job of the upper queue has used up its service, if anybody waits."""
+        """Look again when a running job of the upper queue has used up its service, if any job waits."""
         if not len(pool.queue) or pool.running_order is None:
             return None
         pool.running_order.at(now_s)

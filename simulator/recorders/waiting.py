@@ -29,7 +29,7 @@ class WaitCause(IntEnum):
     PLACEMENT = 1  # enough are free, but scattered over nodes: no consolidated gang placement
     TURN = 2  # a placement existed when the policy last decided, and others came first in its order
     ROUND = 3  # a placement exists, and the policy has not decided since it, or the job, came
-    POLICY = 4  # a placement existed, nobody was ahead in the queue, and the policy did not use it
+    POLICY = 4  # a placement existed, no job was ahead in the queue, and the policy did not use it
     PROFILER = 5  # it waits in a partition that the policy set aside, such as Lucid's profiler
 
 
@@ -90,7 +90,7 @@ class _Wait:
         self.for_round_s = 0.0  # accounted so far
         self.demand = demand  # None: in a partition
         self.base = demand.read(since_s) if demand is not None else []
-        self.held_s = 0.0  # of the time for TURN: nobody was ahead
+        self.held_s = 0.0  # of the time for TURN: no job was ahead
         self.undecided = True  # the policy has not decided since it began
         self.entry = entry
 
@@ -140,7 +140,7 @@ class _Pool:
         self.head_since_s = 0.0
 
     def catch_up(self, now_s: float, free: FreeGpus) -> None:
-        """Let the clocks know what has been free since the last change, if nobody decided then."""
+        """Let the clocks know what has been free since the last change, if no decision was made then."""
         if self.stale_s is not None and self.stale_s < now_s:
             self._classify(free, self.stale_s, decided=False)
             if self.head is not None and self.head.demand is not None and self.head.demand.cause != _TURN:
@@ -216,14 +216,14 @@ class WaitRecorder:
         if demand is None:
             demand = mine.demands[job.gpus] = _Demand()
         if not demand.waiting:
-            demand.cause, demand.since_s = _GPUS, now_s  # until somebody looks, at this very moment
+            demand.cause, demand.since_s = _GPUS, now_s  # until the next look, at this very moment
         demand.waiting += 1
         wait = self._open[job.index] = _Wait(now_s, demand, job.queue_entry)
         mine.fresh.append((record, wait))
         mine.stale_s = now_s
 
     def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
-        """Stop the clock, and say whose end made room."""
+        """Stop the clock, and say which job's end made room."""
         mine = self._pool(pool)
         if mine.stale_s is not None and mine.stale_s < now_s:
             before = pool.free
@@ -238,7 +238,7 @@ class WaitRecorder:
         mine.stale_s = now_s
 
     def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
-        """Remember who gave up GPUs."""
+        """Remember which job gave up GPUs."""
         mine = self._pool(pool)
         given, taken = exchanged(before, job.placement or ())
         if mine.stale_s is not None and mine.stale_s < now_s:
@@ -251,7 +251,7 @@ class WaitRecorder:
         mine.stale_s = now_s
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
-        """Remember whose GPUs came free; a job that was cancelled while it waited waits no more."""
+        """Remember the job whose GPUs came free; a job that was cancelled while it waited waits no more."""
         mine = self._pool(pool)
         mine.catch_up(now_s, pool.free)
         if job.index in self._open:
@@ -291,7 +291,7 @@ class WaitRecorder:
         now = wait.demand.read(now_s)
         spans = [after - before for after, before in zip(now, wait.base, strict=True)]
         if wait.undecided:
-            # Nobody came first in a decision that has not been made.
+            # No job came first in a decision that has not been made.
             spans[_ROUND] += spans[_TURN]
             spans[_TURN] = 0.0
         wait.for_round_s += spans[_ROUND]
@@ -373,7 +373,7 @@ def _released_by(
     job: JobView, stops: Iterable[tuple[str, _Freed, frozenset[int]]]
 ) -> tuple[str | None, _Freed | None]:
     """Choose, of the runs that ended since the last decision, the last that freed a node of the job's own;
-    failing that the last of all: it let somebody ahead start.
+    failing that the last of all: it let a job ahead start.
     """
     nodes = {node for node, _ in job.placement or ()}
     found: tuple[str | None, _Freed | None] = (None, None)

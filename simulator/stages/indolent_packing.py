@@ -1,9 +1,9 @@
 """Indolent packing (Lucid section 3.3): pairs that are unlikely to hurt each other share a set of GPUs.
 
 What a pair needs: sharing scores that sum to at most G_SS, GPU memory below the limit, equal GPU demand, one
-node, nobody else on these GPUs, stable utilisation, metrics that were measured, and a partner that has run
+node, no third job on these GPUs, stable utilisation, metrics that were measured, and a partner that has run
 time left. Of the partners that are left, a job takes the one that is believed to end closest to its own end:
-what runs alone beside a partner that has gone is capacity that nobody uses (section 3.1, dependence 3).
+what runs alone beside a partner that has gone is capacity that is not used (section 3.1, dependence 3).
 
 What is remembered of a pool is made of the snapshot, and made again when a live scheduler hands over another
 one. A job that waits anew is tried on all partners, a new partner on all jobs that wait; pairs that were
@@ -57,14 +57,14 @@ class IndolentPacking:
         self._measured_after_s = measured_after_s
         self._naive = settings.packing == "naive"
         self._by_pairs = settings.packing_rule == "pairs" and not self._naive
-        # Whoever may be packed at all is alike but for the pair that would be made.
+        # Jobs that may be packed at all are alike but for the pair that would be made.
         self._scoreless = self._naive or self._by_pairs
         self._rule: PairRule | None = None
         self._timed = knows_run_times and settings.partners_by == "end" and not self._naive
         self.memories: dict[str, PoolMemory] = {}  # by pool
 
     def ended(self, job: JobView) -> None:
-        """Note that a running job has completed. Saves a search; who is not told finds out all the same."""
+        """Note that a running job has completed. Saves a search; without it the next look finds out."""
         memory = self.memories.get(job.pool)
         if memory is not None:
             memory.running -= 1
@@ -73,9 +73,9 @@ class IndolentPacking:
                 memory.parted.append(later)
 
     def evictions(self, pool: NodePool, now_s: float) -> list[Preempt]:
-        """Bring the memory up to date, and return whom unstable utilisation drives out (rule 4).
+        """Bring the memory up to date, and return the jobs that unstable utilisation drives out (rule 4).
 
-        All pairs are looked at when somebody has left the pool who had not completed, when nothing else
+        All pairs are looked at when a job has left the pool that had not completed, when nothing else
         explains why there is a decision to make, and when the last time was LOOK_EVERY_S ago.
         """
         memory = self._memory_of(pool)
@@ -120,7 +120,7 @@ class IndolentPacking:
     ) -> list[Colocate]:
         """Return pairs of waiting and running jobs; `starts` are the jobs that get GPUs of their own now.
 
-        To be called after `evictions`, for each decision. `capacity` is G_SS; None: nobody shares.
+        To be called after `evictions`, for each decision. `capacity` is G_SS; None: no jobs share.
         `believed` are the predicted speeds that the packing rule "pairs" goes by.
         """
         if self._by_pairs and (self._rule is None or self._rule.believed is not believed):
@@ -129,7 +129,7 @@ class IndolentPacking:
         new = self._take_newcomers(memory, starts)
         actions: list[Colocate] = []
         if capacity is None:
-            memory.capacity = -1  # try everybody once there is sharing again
+            memory.capacity = -1  # try all jobs once there is sharing again
         else:
             if self._naive:
                 capacity = ANY
@@ -147,13 +147,13 @@ class IndolentPacking:
         return actions
 
     def next_measured_s(self, pool: NodePool) -> float | None:
-        """Return when the next running job's metrics are known, if somebody waits for a partner."""
+        """Return when the next running job's metrics are known, if any job waits for a partner."""
         memory = self.memories.get(pool.name)
         if memory is None or not memory.unmeasured or not len(pool.queue):
             return None
         return memory.unmeasured[0][0]
 
-    # -- who runs --------------------------------------------------------------------------------------------
+    # -- running jobs ---------------------------------------------------------------------------------------
 
     def _memory_of(self, pool: NodePool) -> PoolMemory:
         memory = self.memories.get(pool.name)
@@ -168,7 +168,7 @@ class IndolentPacking:
         for job in (earlier, later):
             if job.state is RunState.RUNNING and job.partner is None and job.pool == memory.pool.name:
                 self._offer(memory, job, job.start_time_s, job.placement)
-        if later.state is RunState.PENDING:  # whoever applies actions did not apply this one
+        if later.state is RunState.PENDING:  # the action was not applied
             memory.newcomers.append(later)
 
     def _see_new(self, memory: PoolMemory, now_s: float) -> None:
@@ -221,7 +221,7 @@ class IndolentPacking:
         insort(equal.alone[self._partner_score(job)], (end_s, start_s, job.index, job))
         equal.fresh.add(job)
 
-    # -- who waits -------------------------------------------------------------------------------------------
+    # -- waiting jobs ---------------------------------------------------------------------------------------
 
     def _take_newcomers(self, memory: PoolMemory, starts: Collection[Start]) -> dict[int, list[JobView]]:
         """Take note of the jobs that wait anew and may be packed, and return them by GPU demand."""

@@ -1,4 +1,4 @@
-"""The resource orchestrator (Lucid section 3.4): whose turn it is, and exclusive consolidated placement."""
+"""The resource orchestrator (Lucid section 3.4): order of service, and exclusive consolidated placement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ ORDERS = ("service", "gpus", "submission")
 
 @dataclass(frozen=True)
 class OrchestratorSettings(StageSettings):
-    """Whose turn it is.
+    """The order of service.
 
-    - `order`: who is served first. "service" is GPUs x estimated duration (Algorithm 2). "gpus" and
+    - `order`: what is served first. "service" is GPUs x estimated duration (Algorithm 2). "gpus" and
       "submission" know no duration: the ablation without estimator (section 4.5), which packs without regard
       to run times as well.
     - `ageing_s`: with the order "service", waiting so long counts as being smaller by the factor e; 0: the
-      paper's order, which large jobs may wait under for as long as small ones come. Nobody is overtaken by
+      paper's order, which large jobs may wait under for as long as small ones come. No job is overtaken by
       one that came more than `ageing_s` x ln(ratio of their services) later.
     """
 
@@ -91,7 +91,7 @@ class ResourceOrchestrator:
         """Start queued jobs in the queue's order, passing over those that do not fit.
 
         Looks at each GPU demand in the queue once more than jobs of it start: what does not fit now fits for
-        nobody of equal demand.
+        no job of equal demand.
         """
         free = pool.free
         left = free.total

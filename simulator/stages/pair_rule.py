@@ -1,7 +1,7 @@
 """Which pairs may share by the speeds that are predicted for them: an alternative to summed sharing scores.
 
 Not in the paper, whose binder knows of each job only how heavy it is (section 3.3). A model of pairs also
-knows who the partner is.
+knows the partner.
 """
 
 from dataclasses import dataclass

@@ -8,10 +8,10 @@ anyway, and time-aware scaling goes by that:
   like a large one. When the profiler's queue would fill it more than once, N_prof shrinks likewise.
 - T_prof: divided by the number of times that the queue, with what is forecast to arrive meanwhile, would fill
   the profiler; never under a least time.
-- C_prof: while jobs wait for the profiler, it borrows idle nodes of virtual clusters in which nobody waits.
-  They go home when the queue has gone, or as soon as somebody there needs them and their runs are over.
+- C_prof: while jobs wait for the profiler, it borrows idle nodes of virtual clusters in which no job waits.
+  They go home when the queue has gone, or as soon as a job there needs them and their runs are over.
 
-And a profiling run is cut short when idle GPUs turn up in the job's virtual cluster that nobody there can
+And a profiling run is cut short when idle GPUs turn up in the job's virtual cluster that no job there can
 use, unless the job is believed to end on the profiler.
 """
 
@@ -174,7 +174,7 @@ class SpaceAwareProfiler:
         return actions
 
     def _has_room(self, job: JobView) -> bool:
-        """Say whether a job finds GPUs in its virtual cluster that nobody there could use so far."""
+        """Say whether a job finds GPUs in its virtual cluster that no job there could use so far."""
         name = job.job.virtual_cluster
         pool = self._pools[name]
         free = pool.free
@@ -223,7 +223,7 @@ class SpaceAwareProfiler:
         return max(longest_s / max(1.0, times_full), min(longest_s, self.settings.profiling_limit_min_s))
 
     def _borrow(self, pool: NodePool, snapshot: Snapshot, gpus: int) -> list[Action]:
-        """Borrow idle nodes for jobs of so many GPUs, from whoever has the most and nobody waiting."""
+        """Borrow idle nodes for jobs of so many GPUs, from the pool with the most and no job waiting."""
         size = pool.free.gpus_per_node
         wanted = min(-(-gpus // size), self.settings.borrowed_nodes_max - len(pool.guests))
         if wanted <= 0:
@@ -242,7 +242,7 @@ class SpaceAwareProfiler:
         return loans
 
     def _give_back(self, pool: NodePool, served: Mapping[str, int]) -> list[Action]:
-        """Give idle guest nodes back that nobody here needs or somebody at home does."""
+        """Give idle guest nodes back that no job here needs or a job at home does."""
         size = pool.free.gpus_per_node
         return [
             Reclaim(pool, node)

@@ -47,7 +47,7 @@ class SharingStrategy:
         self._known: tuple[ThroughputForecast, float, Throughput] | None = None  # forecast, its bin, the load
 
     def capacity(self, snapshot: Snapshot) -> int | None:
-        """Return the greatest sum of two sharing scores that may share now; None: nobody shares."""
+        """Return the greatest sum of two sharing scores that may share now; None: no jobs share."""
         most = self._most
         if most is None or snapshot.forecast is None or not self.settings.dynamic_sharing:
             return most

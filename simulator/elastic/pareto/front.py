@@ -1,4 +1,4 @@
-"""Pareto fronts: who is dominated, and how much of the space a front covers. Everything is minimised."""
+"""Pareto fronts: which points are dominated, and how much space a front covers. All is minimised."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def covers(front: Sequence[Point], other: Point, tolerance: float = 0.0) -> bool
 
 
 def front_positions(points: Sequence[Point]) -> list[int]:
-    """Return who is dominated by nobody, by the first value; of equal points the first."""
+    """Return the points that no other dominates, by the first value; of equal points the first."""
     found: list[int] = []
     for position in sorted(range(len(points)), key=lambda i: (*points[i], i)):
         # With two objectives the last one found is the best in the second of all before.

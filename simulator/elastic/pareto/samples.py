@@ -4,7 +4,7 @@ A sample is as many arrivals as asked for, each a job of the log: its size, dema
 Samples are drawn in three ways in turn, because what a configuration is worth depends on how work comes:
 
 - `resampled`: arrivals of the log, with replacement, at the times when they came. The log's busy and quiet
-  weeks stay, who comes in them changes.
+  weeks stay, the jobs in them change.
 - `runs`: runs of consecutive jobs with the gaps between them, put together anew: bursts of hours stay.
 - `shuffled`: jobs and gaps one by one, as the paper has it.
 

@@ -1,6 +1,6 @@
 """One queue of weighted fair queuing, played forward with nothing more being submitted.
 
-As long as somebody waits in a queue, its demand does not matter to anybody's share; and as long as its share
+As long as a job waits in a queue, its demand does not matter to any share; and as long as its share
 does not change, an end in it concerns two jobs: the one at the edge, which holds what is left, and the first
 that waits. So a queue is played on its own, an end at a time.
 
@@ -96,7 +96,7 @@ class Drain:
         return True
 
     def head(self) -> tuple[float, int]:
-        """Return the next end (s) and whose it is."""
+        """Return the next end (s) and the job that ends."""
         top = self.ends[0][:2] if self.ends else (inf, -1)
         return top if self.part is None else min(top, (self.part_end_s, self.part.index))
 
@@ -109,7 +109,7 @@ class Drain:
     def run(self, until_s: float, until_index: int, goal: int) -> Stop:
         """Let jobs end, up to that of (until_s, until_index) in their order; `goal` is the one asked for.
 
-        What is left over at the start is served to those who wait. Somebody must wait, unless nobody is to
+        What is left over at the start is served to those that wait. A job must wait, unless none is to
         end.
         """
         # One loop without calls: predictions spend most of their time here.
@@ -238,7 +238,7 @@ class Drain:
         self.run(-inf, -1, -1)
 
     def _serve_anew(self, share: float) -> None:
-        """Serve everybody from the front: their caps may be relaxed further, or not as far."""
+        """Serve all jobs from the front: their caps may be relaxed further, or not as far."""
         now, level = self.now_s, self.level
         served = [
             (index, gpus, job.cap_rates[level] if gpus else 0.0, since, remaining, end, job)
@@ -260,9 +260,9 @@ class Drain:
         served.sort(key=lambda entry: entry[0])
         waiting = self.jobs[self.at :]
         self.share = left = share
-        everybody = [entry[-1] for entry in served] + waiting
-        self.level = level = lowest_level(everybody, share)
-        self.load = sum([job.caps[level] for job in everybody])
+        jobs_here = [entry[-1] for entry in served] + waiting
+        self.level = level = lowest_level(jobs_here, share)
+        self.load = sum([job.caps[level] for job in jobs_here])
         self.ends = []
         again = []
         for index, before, rate, since, remaining, end, job in served:

@@ -62,7 +62,7 @@ class QueuePlans:
                 if keep and drain is own:
                     self._kept[at] = {i: other.copy() for i, other in drains.items()}
                     keep = False
-            # Nobody waits in it any more: how much it demands matters to everybody.
+            # No job waits in it any more: how much it demands matters to all queues.
             if index == goal:
                 return end_s
             drain.end_next()

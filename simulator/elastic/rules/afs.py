@@ -1,4 +1,4 @@
-"""AFS-L: one GPU at a time to whoever gains most (Elastic Resource Sharing, NSDI '21, as PCS' authors do)."""
+"""AFS-L: one GPU at a time to the job that gains most (NSDI '21, as PCS' authors have it)."""
 
 from collections.abc import Sequence
 

@@ -2,7 +2,7 @@
 
 While there are at least as many jobs as GPUs, the shortest ones have one GPU each. Waiting jobs keep their
 length and running ones shrink, so that no waiting job but one that has just come ever gets ahead of a running
-one. With fewer jobs than GPUs everybody has one, and only those that can use more contest the others.
+one. With fewer jobs than GPUs each has one, and only those that can use more contest the others.
 """
 
 from bisect import bisect_left, insort
@@ -88,7 +88,7 @@ class Shares(PlainAllocator):
         return changes
 
     def _contested(self, now_s: float) -> Changes:
-        """Let everybody have one GPU, and hold tournaments for the others."""
+        """Let each job have one GPU, and hold tournaments for the others."""
         jobs = list(self.active.values())
         players = [
             Player(at, job.demand, job.speed_up, max(0.0, job.remaining_at(now_s)))

@@ -2,7 +2,7 @@
 
 Two jobs are compared by their speed, in jobs a second, and by what one GPU more would make of it: the shorter
 one wins, unless what it gains, as a share of what it has, is not more than what the longer one gains, as a
-share of what it would have. Whoever is left after a tournament of all, in the order of submission, gets the
+share of what it would have. The winner of a tournament of all, in the order of submission, gets the
 GPU.
 """
 
@@ -65,8 +65,8 @@ def start_speed(remaining_s: float, speed_up: SpeedUp, gpus: int = 1) -> float:
 def play(players: Sequence[Player], gpus: int) -> None:
     """Hand out GPUs one after the other: the same as `play_plainly`, sooner.
 
-    Whoever has nothing wins against whoever has something, unless one GPU more would more than double the
-    speed of the latter; of those who have nothing the fastest wins, the last one of equals. So the first GPUs
+    A job without GPUs wins against one with some, unless one GPU more would more than double the
+    speed of the latter; of those without GPUs the fastest wins, the last one of equals. So the first GPUs
     need no tournament.
     """
     if any(player.speed_up.steep for player in players):
@@ -87,7 +87,7 @@ def contest(players: list[Player], gpus: int) -> None:
 
     Takes players out of the list once they have what they can use.
     """
-    leaders: list[Player] = []  # who leads once a player has had his turn
+    leaders: list[Player] = []  # the leader once a player has had its turn
     since = 0
     while gpus and players:
         leader = leaders[since - 1] if since else players[0]
@@ -108,7 +108,7 @@ def contest(players: list[Player], gpus: int) -> None:
 
 
 def start_and_contest(players: list[Player], gpus: int) -> None:
-    """Give each player, all of whom can use more, a first GPU, and let them contest so many others."""
+    """Give each player (all can use more) a first GPU, and let them contest so many others."""
     for player in players:
         player.take()
     contest(players.copy(), gpus)

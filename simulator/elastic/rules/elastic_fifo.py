@@ -20,12 +20,12 @@ class ElasticFifo(AllocationRule):
         return in_turn(jobs, pool.gpus) if pool.whole else serve(jobs, pool)
 
     def allocator(self, pool: Pool) -> Allocator:
-        """Keep who waits."""
+        """Keep the jobs that wait."""
         return Line(self, pool)
 
 
 class Line(PlainAllocator):
-    """Elastic FIFO at work: those who have less than they can use, in the order of submission.
+    """Elastic FIFO at work: the jobs that hold less than they can use, in the order of submission.
 
     Only the first of them holds any GPUs. Where jobs ran before the simulation began, that may be otherwise.
     """

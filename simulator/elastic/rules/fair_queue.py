@@ -8,7 +8,7 @@ from simulator.elastic.rules.water_filling import NO_GPUS
 
 
 class FairQueue:
-    """Jobs are served from the front, so that those who hold GPUs are always the first `served` ones."""
+    """Jobs are served from the front, so that those that hold GPUs are always the first `served` ones."""
 
     __slots__ = ("arrived", "demand", "dropped", "gone", "jobs", "level", "served", "share")
 
@@ -23,9 +23,9 @@ class FairQueue:
         self.gone = 0  # jobs that have ended
 
     def append(self, job: ActiveJob) -> bool:
-        """Add a job; returns whether that makes no difference to anybody but those after it.
+        """Add a job; returns whether that makes no difference to any job but those after it.
 
-        If somebody waits in front of it, the queue's demand exceeds its share anyway; and caps that are not
+        If a job waits in front of it, the queue's demand exceeds its share anyway; and caps that are not
         relaxed stay so.
         """
         self.jobs.append(job)

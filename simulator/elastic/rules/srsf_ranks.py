@@ -225,7 +225,7 @@ class Drain:
         return _Runner(self.waiting[self.next - 1][2])
 
     def _is_safe(self, runner: "_Runner", end_s: float) -> bool:
-        """Tell whether nobody behind a job that has all of its GPUs could end, and so get past it, before it.
+        """Tell whether no job behind one that has all of its GPUs could end, and so get past it, before it.
 
         Those ahead of it leave it its GPUs, whatever they do.
         """

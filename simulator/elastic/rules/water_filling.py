@@ -8,7 +8,7 @@ NO_GPUS = 1e-9  # what rounding leaves over is no share
 
 
 def water_fill(weights: Sequence[float], demands: Sequence[int], gpus: int) -> tuple[float, ...]:
-    """Split GPUs in proportion to weights, to nobody more than it demands.
+    """Split GPUs in proportion to weights, to no class more than it demands.
 
     A class gets exactly its demand, or a share that does not depend on how much more than that it demands.
     """

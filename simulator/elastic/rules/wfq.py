@@ -22,7 +22,7 @@ class WfqConfig:
     """A configuration of PCS: what the Pareto search looks for and an operator picks.
 
     A job belongs to the first class whose threshold is not less than its size (s on one GPU). Each class owns
-    `weights` of the pool, and nobody in it is given GPUs that he uses with less than `efficiency_min` (zeta)
+    `weights` of the pool, and no job in it is given GPUs that it uses with less than `efficiency_min` (zeta)
     until all others in it have theirs; then zeta is lowered by `efficiency_step` (delta).
     """
 

@@ -1,7 +1,7 @@
 """The queues of weighted fair queuing from event to event: only what an event can have changed is looked at.
 
 An event changes the demand of one queue. Another gets another share only when the water-filling of demands
-says so; and within a queue jobs are served from the front, so that only those who are served are touched,
+says so; and within a queue jobs are served from the front, so that only those that are served are touched,
 about as many as the pool has GPUs, however many wait.
 """
 

@@ -3,23 +3,23 @@
 In fractions every share can be met to the letter. Whole GPUs, and jobs that run on all of theirs or not at
 all, leave choices. These are ours, and why:
 
-1. **What runs keeps its minimum.** FIFO and PCS preempt nobody: a rigid job (its minimum is its demand) runs
+1. **What runs keeps its minimum.** FIFO and PCS preempt no job: a rigid job (its minimum is its demand) runs
    to its end, an elastic one shrinks to its minimum at most. Rules that preempt by nature (SRSF, Themis, AFS)
    serve all jobs from zero at each event and do not come here.
 2. **Shares of classes are rounded by largest remainder**, so that they sum to the pool. Where rule 1 has a
    class hold more than that, the classes that are least below their share give way.
 3. **A class that runs nothing is furthest below its share**, however small that is: its first job starts
    before others grow, as soon as its minimum is there once all that runs has shrunk. Several such classes
-   go by who was submitted first. So a class whose share is less than the minimum of its jobs runs one of them
+   go by the earliest submission. So a class whose share is less than the minimum of its jobs runs one of them
    at a time: more than its share while that job runs, never nothing for good. Without a record of the past no
    rule can do better: what a class has had before shows in no job that is still there.
-4. **Within a class jobs start in the order of submission**, and nobody in it overtakes the first that waits:
+4. **Within a class jobs start in the order of submission**, and none in it overtakes the first that waits:
    what runs ends in time, and makes room.
 5. **What is left over is used** (work conservation): by waiting jobs whose minimum fits, the class first that
    holds least of its share, then by jobs that can grow.
-6. **Nobody starves of rule 5.** A first job that rule 3 would start, and that does not fit because others run
+6. **No job starves of rule 5.** A first job that rule 3 would start, and that does not fit because others run
    on their minimum, is overtaken for no longer than its class' share would take to do its work, as far as it
-   can use it. From then on nobody starts that was submitted after it.
+   can use it. From then on no job starts that was submitted after it.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def least_gpus(job: Claimant) -> int:
 
 
 def in_turn(jobs: Sequence[ActiveJob], gpus: int) -> list[float]:
-    """Serve jobs in their order, strictly: nobody starts before the first that waits has its minimum.
+    """Serve jobs in their order, strictly: none starts before the first that waits has its minimum.
 
     So a later job never delays an earlier one. What runs keeps its minimum all the same: a job that lost its
     node may wait while later ones run.
@@ -97,7 +97,7 @@ def rounded(shares: Sequence[float], gpus: int) -> list[int]:
 
 
 def idle_heads(held: Sequence[int], heads: Sequence[Claimant | None]) -> tuple[tuple[int, int], ...]:
-    """Return the classes that run nothing and have somebody wait, by their first: (class, minimum)."""
+    """Return the classes that run nothing and have a job wait, by their first: (class, minimum)."""
     idle = [(head.index, at, least_gpus(head)) for at, head in enumerate(heads) if head and not held[at]]
     idle.sort()
     return tuple((at, least) for _, at, least in idle)
@@ -125,7 +125,7 @@ def class_budgets(
         givers = [at for at in range(len(budgets)) if budgets[at] > floors[at]]
         over_share = sorted(((budgets[at] - shares[at], -at) for at in givers), reverse=True)
         at = -over_share[0][1]
-        # One after the other, all at once as long as nobody else is further above his share.
+        # One after the other, all at once as long as no other is further above its share.
         alone = int(over_share[0][0] - over_share[1][0]) if len(givers) > 1 else over
         given = min(over, budgets[at] - floors[at], max(1, alone))
         budgets[at] -= given
@@ -159,7 +159,7 @@ def _serve(
             running -= 1
         else:
             blocked = blocked or left < least or job.index > barrier
-            if blocked and not running:  # nobody after it gets anything
+            if blocked and not running:  # no job after it gets anything
                 given += [0.0] * (len(jobs) - len(given))
                 break
             if blocked:
