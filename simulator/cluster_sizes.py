@@ -26,11 +26,11 @@ def changing_cluster(
     of time. Where the table begins after `origin`, what it says first holds before. A virtual cluster that
     only comes later has no nodes until then.
     """
-    known = sizes.sort_values("from_time", kind="stable", na_position="first")
-    begins = known["from_time"]
-    at_start = known[begins.isna() | (begins <= origin)]
+    by_time = sizes.sort_values("from_time", kind="stable", na_position="first")
+    begins = by_time["from_time"]
+    at_start = by_time[begins.isna() | (begins <= origin)]
     if at_start.empty:
-        at_start = known[begins == begins.min()]
+        at_start = by_time[begins == begins.min()]
     names = list(dict.fromkeys(sizes["virtual_cluster"].astype(str)))
     if gpus_per_node is None:
         per_node = sorted({int(size) for size in sizes["gpus_per_node"]})
@@ -44,7 +44,7 @@ def changing_cluster(
         nodes[name] = int(count)
     spec = ClusterSpec(dict(nodes), gpus_per_node, partitions or {}, cpu_cores_per_node)
     changes = []
-    later = known.drop(at_start.index)
+    later = by_time.drop(at_start.index)
     for name, since, count in zip(
         later["virtual_cluster"].astype(str), later["from_time"], later["nodes"], strict=True
     ):
@@ -65,9 +65,9 @@ def with_room_for(
     """
     largest: dict[str, list[tuple[float, int]]] = {}
     for job in jobs:
-        found = largest.setdefault(job.virtual_cluster, [])
-        if not found or job.gpus > found[-1][1]:
-            found.append((job.submit_time_s, job.gpus))
+        records = largest.setdefault(job.virtual_cluster, [])
+        if not records or job.gpus > records[-1][1]:
+            records.append((job.submit_time_s, job.gpus))
     nodes = dict(cluster.virtual_clusters)
     kept: list[ClusterChange] = []
     for change in sorted(changes, key=lambda change: change.at_s):

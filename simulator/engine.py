@@ -354,8 +354,8 @@ class Simulation:
         held = set(unplaceable)
         for view in unplaceable:
             view.state = RunState.PENDING  # as the jobs table calls it
-        left = [view for view in self.jobs if view.state is not RunState.COMPLETED]
-        lost = [view for view in left if view.state is not RunState.CANCELLED and view not in held]
+        incomplete = [view for view in self.jobs if view.state is not RunState.COMPLETED]
+        lost = [view for view in incomplete if view.state is not RunState.CANCELLED and view not in held]
         if lost:
             raise PolicyError(
                 f"{self.name} left {len(lost)} of {len(self.jobs)} jobs incomplete, the first: {lost[0]!r}."

@@ -69,9 +69,9 @@ def strings_or_none(frame: "pd.DataFrame", column: str) -> list[str | None]:
     if column not in frame.columns:
         return [None] * len(frame)
     values = frame[column].astype(object)
-    known = values.where(values.notna(), None).tolist()
+    texts = values.where(values.notna(), None).tolist()
     # Users, names and types recur: each text is kept once.
-    return [None if value is None else intern(str(value)) for value in known]
+    return [None if value is None else intern(str(value)) for value in texts]
 
 
 def floats(frame: "pd.DataFrame", column: str) -> np.ndarray:

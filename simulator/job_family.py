@@ -27,15 +27,15 @@ def job_templates(
     Names are one user's own: `train` of two users is two programs.
     """
     families: dict[str, str] = {}
-    found: list[str | None] = []
+    templates: list[str | None] = []
     for job_type, user, name in zip(job_types, users, names, strict=True):
         if job_type is not None:
-            found.append(job_type)
+            templates.append(job_type)
         elif name is None:
-            found.append(None)
+            templates.append(None)
         else:
             family = families.get(name)
             if family is None:
                 family = families[name] = name_family(name)
-            found.append(f"{user or ''}/{family}")
-    return found
+            templates.append(f"{user or ''}/{family}")
+    return templates

@@ -149,7 +149,7 @@ class NodeInventory:
 
     def _places(self, home: NodePool, node: int) -> list[tuple[NodePool, int]]:
         """Return the pools in which a node has an index: its home, and the borrower if it is lent."""
-        found = [(home, node)]
+        places = [(home, node)]
         for pool in self._pools.values():
-            found += [(pool, guest) for guest, origin in pool.guests.items() if origin == (home, node)]
-        return found
+            places += [(pool, guest) for guest, origin in pool.guests.items() if origin == (home, node)]
+        return places

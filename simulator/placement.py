@@ -71,12 +71,12 @@ class FreeGpus:
     def idle_nodes(self) -> list[int]:
         """Return the nodes that are present and wholly idle, lowest index first."""
         bucket = self._buckets[self.gpus_per_node]
-        found = []
+        idle = []
         while bucket:
             lowest = bucket & -bucket
-            found.append(lowest.bit_length() - 1)
+            idle.append(lowest.bit_length() - 1)
             bucket ^= lowest
-        return found
+        return idle
 
     # -- nodes that leave and come back ----------------------------------------------------------------------
     # A withdrawn node's count is kept below zero: -1 is idle, -1 - n has n GPUs in use.

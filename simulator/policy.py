@@ -168,21 +168,21 @@ def start_from_front(pool: NodePool) -> list[Start]:
     if placement is None:
         return []
     actions = [Start(job, placement)]
-    left = free.total - job.gpus
-    if not left or len(queue) == 1:
+    free_gpus = free.total - job.gpus
+    if not free_gpus or len(queue) == 1:
         return actions
     plan: FreeGpus | None = None  # the first placement needs none, and often there is no second
     for job in islice(queue, 1, None):
-        if job.gpus > left:
+        if job.gpus > free_gpus:
             break
         if plan is None:
             plan = pool.plan()
             plan.take(placement)
-        found = plan.place(job.gpus)
-        if found is None:
+        next_placement = plan.place(job.gpus)
+        if next_placement is None:
             break
-        actions.append(Start(job, found))
-        left -= job.gpus
+        actions.append(Start(job, next_placement))
+        free_gpus -= job.gpus
     return actions
 
 

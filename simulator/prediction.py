@@ -95,25 +95,25 @@ class PredictingSimulation(Simulation):
             return
         scenario = replace(self._ahead, initial=_for_one_play(self.state(), by=self._by))
         ahead = Simulation(scenario, self._ahead_policy, name=self.name)
-        left = {view: waited_for[view.index] for view in ahead.jobs if view.index in waited_for}
-        while left and ahead.step():
-            for copy in [copy for copy in left if copy.end_time_s is not None]:
-                left.pop(copy).predicted_end_time_s = copy.end_time_s
+        to_end = {view: waited_for[view.index] for view in ahead.jobs if view.index in waited_for}
+        while to_end and ahead.step():
+            for copy in [copy for copy in to_end if copy.end_time_s is not None]:
+                to_end.pop(copy).predicted_end_time_s = copy.end_time_s
 
     def result(self) -> SimulationResult:
         """Return the schedule with what was predicted, and how far that was from what came."""
-        found = super().result()
+        schedule = super().result()
         if self._is_the_play:
             for view in self._asked_for(self.jobs):
                 view.predicted_end_time_s = view.end_time_s
         predicted = [view.predicted_end_time_s for view in self.jobs]
         size = self.cluster.gpus_per_node
         gpus = {name: nodes * size for name, nodes in self.cluster.virtual_clusters.items()}
-        jobs = found.jobs.assign(
+        jobs = schedule.jobs.assign(
             predicted_end_time_s=np.array(predicted, dtype=np.float64),
             fair_time_s=fair_times_s(self.jobs, gpus),
         )
-        return replace(found, jobs=jobs, summary={**found.summary, **prediction_summary(jobs)})
+        return replace(schedule, jobs=jobs, summary={**schedule.summary, **prediction_summary(jobs)})
 
 
 class _OneTimeState(InitialState):

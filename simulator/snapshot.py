@@ -46,8 +46,8 @@ class NodePool:
 
     def gpus_when_whole(self) -> int:
         """Return the GPUs of its own nodes, lent and failed ones included; those that left are not."""
-        left = sum(GONE in self._closed.get(node, ()) for node in self.own_nodes())
-        return (len(self.own_nodes()) - left) * self.free.gpus_per_node
+        gone = sum(GONE in self._closed.get(node, ()) for node in self.own_nodes())
+        return (len(self.own_nodes()) - gone) * self.free.gpus_per_node
 
     def closed_nodes(self) -> dict[int, frozenset[str]]:
         """Return the nodes that are off the offer, and why."""

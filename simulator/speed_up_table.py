@@ -54,13 +54,13 @@ def read_speed_ups(path: Path) -> dict[str, SpeedUp]:
                 raise BadInputError(f"{path}, row {number} is no speed-up: {error}") from error
     if not times:
         raise BadInputError(f"{path} holds no speed-up curve.", remedy="Check how it was exported.")
-    found = {}
+    speed_ups = {}
     for model, time_by_gpus in times.items():
         try:
-            found[model] = SpeedUp.tabulated(time_by_gpus)
+            speed_ups[model] = SpeedUp.tabulated(time_by_gpus)
         except BadInputError as error:
             raise BadInputError(f"{path}, model {model!r}: {error}") from error
-    return found
+    return speed_ups
 
 
 def _measurements(
@@ -95,20 +95,20 @@ def elasticities(
 
     `speed_ups` None: the measured ones. Raises UnknownNameError for a model without a curve.
     """
-    known = np.isfinite(single_gpu_s)
-    if not known.any():
-        return [None] * len(known)
+    is_elastic = np.isfinite(single_gpu_s)
+    if not is_elastic.any():
+        return [None] * len(is_elastic)
     curves = measured_speed_ups() if speed_ups is None else speed_ups
-    found: list[Elasticity | None] = []
-    for model, service_s, elastic in zip(models, single_gpu_s.tolist(), known.tolist(), strict=True):
+    per_job: list[Elasticity | None] = []
+    for model, service_s, elastic in zip(models, single_gpu_s.tolist(), is_elastic.tolist(), strict=True):
         if not elastic:
-            found.append(None)
+            per_job.append(None)
             continue
         curve = curves.get(model or "")
         if curve is None:
             raise UnknownNameError("model without a speed-up curve (--speed-ups FILE):", str(model), curves)
-        found.append(Elasticity(service_s, curve))
-    return found
+        per_job.append(Elasticity(service_s, curve))
+    return per_job
 
 
 def run_times_s(

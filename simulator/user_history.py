@@ -86,11 +86,11 @@ def user_history_estimates(
 
     past = UserHistory()
     estimates = np.empty(len(workload))
-    known = 0
+    learned = 0
     for i, job in enumerate(workload.jobs):
-        while known < len(ended) and ended[known][0] <= job.submit_time_s:
-            past._learn(*ended[known][3:])
-            known += 1
+        while learned < len(ended) and ended[learned][0] <= job.submit_time_s:
+            past._learn(*ended[learned][3:])
+            learned += 1
         estimates[i] = past.estimate_s(job.user, job.virtual_cluster, job.gpus)
     return estimates
 

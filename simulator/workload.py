@@ -365,23 +365,23 @@ def _profiles(
 ) -> list[JobProfile | None]:
     """One profile a kept row: as given by row, by job type, or from the table's own columns."""
     types = strings_or_none(frame, "job_type")
-    found: list[JobProfile | None]
+    of_rows: list[JobProfile | None]
     if profiles is not None and not isinstance(profiles, Mapping):
         if len(profiles) != len(frame):
             raise BadInputError(f"{len(profiles)} profiles for {len(frame)} rows.")
-        found = [profiles[row] for row in rows]
+        of_rows = [profiles[row] for row in rows]
     elif profiles is not None:
-        found = [profiles.get(types[row] or "") for row in rows]
+        of_rows = [profiles.get(types[row] or "") for row in rows]
     else:
         util, mem_util, mem = (
             floats(frame, name) for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
         )
-        known = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
-        found = [
+        measured_rows = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
+        of_rows = [
             JobProfile(row_util, row_mem_util, row_mem, _amp(types[row]), types[row]) if measured else None
             for row, measured, row_util, row_mem_util, row_mem in zip(
                 rows.tolist(),
-                known[rows].tolist(),
+                measured_rows[rows].tolist(),
                 util[rows].tolist(),
                 mem_util[rows].tolist(),
                 mem[rows].tolist(),
@@ -389,13 +389,13 @@ def _profiles(
             )
         ]
     if sharing_scores is not None:
-        found = [
+        of_rows = [
             replace(profile, sharing_score=int(sharing_scores[row]))
             if profile is not None and not np.isnan(float(sharing_scores[row]))
             else profile
-            for profile, row in zip(found, rows, strict=True)
+            for profile, row in zip(of_rows, rows, strict=True)
         ]
-    return found
+    return of_rows
 
 
 def _amp(job_type: str | None) -> bool:

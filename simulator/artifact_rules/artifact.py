@@ -90,16 +90,16 @@ class Artifact:
 
     def rules(self, without: Collection[str] = ()) -> ArtifactRules:
         """Return the rule set with all faults but those named; raises UnknownNameError for an unknown one."""
-        known = [fault.name for fault in self.faults]
+        names = [fault.name for fault in self.faults]
         for name in without:
-            if name not in (*known, ALL):
-                raise UnknownNameError(f"fault of {self.name}", name, (*known, ALL))
-        left_out = set(known) if ALL in without else set(without)
+            if name not in (*names, ALL):
+                raise UnknownNameError(f"fault of {self.name}", name, (*names, ALL))
+        left_out = set(names) if ALL in without else set(without)
         rules = self.sound
         for fault in self.faults:
             if fault.name not in left_out:
                 rules = fault.added_to(rules)
         if left_out:
-            said = ALL if len(left_out) == len(known) else ",".join(n for n in known if n in left_out)
-            rules = replace(rules, name=f"{self.name}{WITHOUT}{said}")
+            omitted = ALL if len(left_out) == len(names) else ",".join(n for n in names if n in left_out)
+            rules = replace(rules, name=f"{self.name}{WITHOUT}{omitted}")
         return rules

@@ -27,7 +27,7 @@ class AffineJobpairBinder:
         Partners have equal GPU demand, so a job that was too large for the profiler never meets a measured
         one: only profiled jobs are candidates.
         """
-        found: dict[int, list[JobView]] = {}
+        candidates: dict[int, list[JobView]] = {}
         for job in pool.running:
             profile = job.profile
             if (
@@ -41,8 +41,8 @@ class AffineJobpairBinder:
                 and self.is_measured(job)
                 and job.estimate_s - job.attained_at(now_s) >= self.settings.partner_min_remaining_s
             ):
-                found.setdefault(job.gpus, []).append(job)
-        return found
+                candidates.setdefault(job.gpus, []).append(job)
+        return candidates
 
     def best(self, job: JobView, candidates: Sequence[JobView], capacity: int) -> JobView | None:
         """Return the partner with the lowest sharing score that no packing rule forbids, if there is one."""

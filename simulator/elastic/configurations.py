@@ -83,12 +83,12 @@ def numbers(value: Any, name: str) -> tuple[float, ...]:
     """Read one or more numbers: a number, a list of them, or text such as `1176,44690,inf`."""
     parts = value.split(",") if isinstance(value, str) else value
     try:
-        found = tuple(map(float, parts)) if isinstance(parts, list | tuple) else (float(parts),)
+        values = tuple(map(float, parts)) if isinstance(parts, list | tuple) else (float(parts),)
     except (TypeError, ValueError):
-        found = ()
-    if not found:
+        values = ()
+    if not values:
         raise BadInputError(f"{name} is {value!r}.", remedy="Give numbers, as in 1176,44690,inf.")
-    return found
+    return values
 
 
 def _plain(bound: float) -> float | str:

@@ -171,13 +171,13 @@ class ElasticPolicy(Policy):
                     if gpus != job.gpus
                 }
             )
-            found = placing.kept_out
-            if not found or strict or found <= kept_out or not placing.left:
+            scattered = placing.kept_out
+            if not scattered or strict or scattered <= kept_out or not placing.left:
                 return placing.actions
             # GPUs are free, but scattered: the rule says which others can use them, for a time.
-            if any(now_s - view.submit_time_s > _patience_s(jobs[view]) for view in found):
+            if any(now_s - view.submit_time_s > _patience_s(jobs[view]) for view in scattered):
                 return placing.actions
-            kept_out |= found
+            kept_out |= scattered
 
     def _is_put_off(self, pool: NodePool, views: Sequence[JobView], now_s: float) -> bool:
         """Whether nothing has happened, and when the rule is to be asked was put off meanwhile."""

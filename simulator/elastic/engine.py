@@ -156,8 +156,8 @@ class ElasticSimulation:
 
     def predict_end_s(self, job: ActiveJob) -> float:
         """Return when an active job will have ended if nothing more is submitted."""
-        found = self._allocator.predict_end_s(job, self.now_s)
-        return play_forward(self, job) if found is None else found
+        end_s = self._allocator.predict_end_s(job, self.now_s)
+        return play_forward(self, job) if end_s is None else end_s
 
     def _end(self, job: ActiveJob) -> None:
         job.end(self.now_s, self.pool.gpus)
@@ -194,11 +194,11 @@ def play_forward(simulation: ElasticSimulation, job: ActiveJob) -> float:
     Copies the pool and plays it: what every quicker predictor must equal.
     """
     ahead = simulation.state()
-    found = next(copy for copy in ahead.active if copy.index == job.index)
-    while found.end_time_s is None:
+    played = next(copy for copy in ahead.active if copy.index == job.index)
+    while played.end_time_s is None:
         if not ahead.step():
             raise PolicyError(f"{simulation.name} would never end {job!r}.")
-    return found.end_time_s
+    return played.end_time_s
 
 
 def _refuse_endless(job: Job, pool: Pool) -> None:

@@ -24,8 +24,8 @@ def prediction_error_pct(predicted_jct_s: Floats, jct_s: Floats) -> Floats:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         error = 100.0 * np.abs(jct_s - predicted_jct_s) / predicted_jct_s
-    found: Floats = np.where(jct_s == predicted_jct_s, 0.0, error)
-    return found
+    error_pct: Floats = np.where(jct_s == predicted_jct_s, 0.0, error)
+    return error_pct
 
 
 def unfairness(jct_s: Floats, fair_time_s: Floats) -> Floats:
@@ -35,8 +35,8 @@ def unfairness(jct_s: Floats, fair_time_s: Floats) -> Floats:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(jct_s == fair_time_s, 1.0, jct_s / fair_time_s)
-    found: Floats = np.maximum(0.0, ratio - 1.0)
-    return found
+    excess: Floats = np.maximum(0.0, ratio - 1.0)
+    return excess
 
 
 def finite_errors_pct(jobs: "pd.DataFrame") -> Floats:

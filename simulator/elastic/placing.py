@@ -80,12 +80,12 @@ class Placing:
 
     def _found(self, view: JobView, gpus: int, plan: FreeGpus) -> Placement | None:
         """Find GPUs to start on: on as few nodes as possible; an elastic job takes what there is."""
-        found = plan.find(gpus)
-        if found is None and view.elastic is not None:
-            found = _scattered((), min(gpus, plan.total), plan)
-            if sum(gpus for _, gpus in found) < view.min_gpus:
+        placement = plan.find(gpus)
+        if placement is None and view.elastic is not None:
+            placement = _scattered((), min(gpus, plan.total), plan)
+            if sum(gpus for _, gpus in placement) < view.min_gpus:
                 return None
-        return found
+        return placement
 
     def _grow(self, view: JobView, before: Placement, after: Placement, plan: FreeGpus) -> None:
         plan.take(_without(after, before))

@@ -266,13 +266,13 @@ def _weighted_quantile(
             walked = np.cumsum(weights[rows][:, ordered_block[:depth]], axis=1)
             goal = needed[rows][:, None]
             reached = walked > goal if from_top else walked >= goal
-            found = reached.any(axis=1)
-            out[rows[found]] = ordered[np.argmax(reached[found], axis=1)]
+            is_reached = reached.any(axis=1)
+            out[rows[is_reached]] = ordered[np.argmax(reached[is_reached], axis=1)]
             if depth == values.size:
                 # Rounding can leave the last job a hair short of the goal: it is the quantile then.
-                out[rows[~found]] = ordered[-1]
+                out[rows[~is_reached]] = ordered[-1]
             else:
-                still_open.append(rows[~found])
+                still_open.append(rows[~is_reached])
         open_rows = np.concatenate(still_open) if still_open else np.empty(0, dtype=np.int64)
         depth = min(values.size, depth * 4)
     return out

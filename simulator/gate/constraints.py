@@ -187,7 +187,7 @@ def fairness(
         ("fairness_between_users", "user", shared.user),
         ("fairness_between_virtual_clusters", "virtual cluster", shared.virtual_cluster),
     )
-    found = []
+    constraints = []
     for name, kind, group in groups:
         named = np.array([value is not None for value in group], dtype=bool)
         worst_new = worst_group(new, group, rules.fairness_min_jobs)
@@ -201,13 +201,13 @@ def fairness(
             why_not = f"only one {kind} submitted {rules.fairness_min_jobs} jobs or more in the window"
         if why_not or worst_new is None or worst_old is None:
             sentence = f"Not measurable: {why_not}."
-            found.append(Constraint(name, "slowdown", None, None, None, None, sentence))
+            constraints.append(Constraint(name, "slowdown", None, None, None, None, sentence))
             continue
         what = (
             f"Mean slowdown of the worst-off {kind} of {worst_new.groups} "
             f"({worst_new.name!r}; under the reference {worst_old.name!r})"
         )
-        found.append(
+        constraints.append(
             _at_most(
                 name,
                 "slowdown",
@@ -218,7 +218,7 @@ def fairness(
                 what,
             )
         )
-    return found
+    return constraints
 
 
 def utilisation(

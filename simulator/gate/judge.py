@@ -209,16 +209,16 @@ def _own_assumptions(
     verdict_rows: Sequence[Row],
     proven: bool,
 ) -> list[str]:
-    said = []
+    assumptions = []
     if champion is None:
-        said.append("There is no champion yet: the reference is FIFO.")
+        assumptions.append("There is no champion yet: the reference is FIFO.")
     if rules.judges_predictions and reference == ANCHOR:
-        said.append(
+        assumptions.append(
             "Nobody is more predictable than FIFO: against it mean JCT counts, not "
             f"{_spoken(rules.objective)}."
         )
     if objective.get("interval_note"):
-        said.append(
+        assumptions.append(
             f"The objective's interval is {objective['interval_note']} (reliable from {RELIABLE_BLOCKS})."
         )
     waits = next((row for row in verdict_rows if row["policy"] == reference), None)
@@ -227,11 +227,11 @@ def _own_assumptions(
         and waits is not None
         and float(waits["mean_queuing_delay_s"] or 0) < IDLE_SHARE * float(waits["mean_jct_s"] or 0)
     ):
-        said.append(
+        assumptions.append(
             f"Hardly any job waits under {reference} on this window: no order of the queue could gain much, "
             "so the verdict says that the release does no harm, not that it helps."
         )
-    return said
+    return assumptions
 
 
 _SPOKEN = {

@@ -137,8 +137,8 @@ class Runs:
             if end_s != at_s:
                 if missing <= 0:
                     later = _with_free(plan, free)
-                    if (found := later.find(gpus)) is not None:
-                        return _reservation(at_s, found, later)
+                    if (placement := later.find(gpus)) is not None:
+                        return _reservation(at_s, placement, later)
                 at_s = end_s
             for node, held in run.placement:
                 had = free[node]
@@ -146,8 +146,8 @@ class Runs:
                 if has >= enough > had:
                     missing -= 1
         later = _with_free(plan, free)
-        found = later.find(gpus)
-        return Reservation(float("inf"), ()) if found is None else _reservation(at_s, found, later)
+        placement = later.find(gpus)
+        return Reservation(float("inf"), ()) if placement is None else _reservation(at_s, placement, later)
 
 
 def _with_free(plan: FreeGpus, free: list[int]) -> FreeGpus:
@@ -250,13 +250,13 @@ class Backfill:
 
     def beliefs(self) -> Beliefs:
         """Return how long each job that runs or waits is believed to run."""
-        found: Beliefs = {}
+        beliefs_by_job: Beliefs = {}
         for book in self._books.values():
-            found |= {job.job.job_id: (belief_s, 0) for job, belief_s in book.waiting.beliefs()}
+            beliefs_by_job |= {job.job.job_id: (belief_s, 0) for job, belief_s in book.waiting.beliefs()}
             for run in (*book.runs, *book.begun):
                 if _lasts(run):
-                    found[run.job.job.job_id] = (run.belief_s, run.outlived)
-        return found
+                    beliefs_by_job[run.job.job.job_id] = (run.belief_s, run.outlived)
+        return beliefs_by_job
 
     def resume(self, pools: Mapping[str, NodePool], beliefs: Beliefs) -> None:
         """Take note of what runs and waits from the start; others than in `beliefs` are estimated anew."""

@@ -39,11 +39,11 @@ class PairGain:
         if mine is None or theirs is None:
             return self._predict(job, other)
         row = self._known.setdefault(mine, {})
-        found = row.get(theirs)
-        if found is None:
-            found = row[theirs] = self._predict(job, other)
-            self._known.setdefault(theirs, {})[mine] = found
-        return found
+        loss = row.get(theirs)
+        if loss is None:
+            loss = row[theirs] = self._predict(job, other)
+            self._known.setdefault(theirs, {})[mine] = loss
+        return loss
 
     def _predict(self, job: JobView, other: JobView) -> float:
         return _lost(*self._speeds.speeds(job.profile, other.profile))

@@ -110,13 +110,13 @@ def _fit(pool: NodePool, walk: QueueWalk, now_s: float, limit_of: Callable[[Any]
     victims: list[Entry] | None = None  # lower in priority than the first job that found no GPUs
     for priority, _, job in walk:
         gpus = job.gpus
-        found = plan.find(gpus)
-        if found is None:
+        placement = plan.find(gpus)
+        if placement is None:
             limit = limit_of(priority)
             if victims is None:
                 victims = order.after(limit, now_s)
-            chosen, found = _make_room(plan, gpus, limit, victims)
-            if found is None:
+            chosen, placement = _make_room(plan, gpus, limit, victims)
+            if placement is None:
                 # Later jobs have no higher priority, hence no more victims: as large a demand cannot fit.
                 walk.below = gpus
                 continue
@@ -130,8 +130,8 @@ def _fit(pool: NodePool, walk: QueueWalk, now_s: float, limit_of: Callable[[Any]
                 del victims[i]
         elif plan is pool.free:
             plan = pool.plan()
-        plan.take(found)
-        actions.append(Start(job, found))
+        plan.take(placement)
+        actions.append(Start(job, placement))
     return actions
 
 
@@ -192,15 +192,15 @@ def _make_room_on_many(
                 trial.give(_placement(victim))
         else:
             trial.give(_placement(job))
-        found = trial.find(gpus)
-        if found is not None:
-            nodes = {node for node, _ in found}
+        placement = trial.find(gpus)
+        if placement is not None:
+            nodes = {node for node, _ in placement}
             needed = [
                 at
                 for at in range(len(victims) - 1, i - 1, -1)
                 if not nodes.isdisjoint([node for node, _ in _placement(victims[at][2])])
             ]
-            return needed, found
+            return needed, placement
     return [], None
 
 

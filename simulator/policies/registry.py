@@ -64,16 +64,16 @@ def rigid_policy_names() -> list[str]:
 def policy_class(name: str) -> type[Policy]:
     """Return the class of a policy; raises UnknownNameError with the alternatives."""
     if name in BUILT_IN:
-        found = getattr(import_module(f"simulator.policies.{name}"), BUILT_IN[name])
+        policy = getattr(import_module(f"simulator.policies.{name}"), BUILT_IN[name])
     elif name in _offered():
-        found = _offered()[name].load()
+        policy = _offered()[name].load()
     else:
         raise UnknownNameError("policy", name, policy_names())
-    if not (isinstance(found, type) and issubclass(found, Policy)):
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
         raise BadInputError(
-            f"Policy {name!r} is {found!r}.", remedy="It must be a subclass of simulator.policy.Policy."
+            f"Policy {name!r} is {policy!r}.", remedy="It must be a subclass of simulator.policy.Policy."
         )
-    return found
+    return policy
 
 
 def load_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
@@ -81,14 +81,14 @@ def load_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
 
     Raises UnknownNameError for a name or a setting that does not exist, BadInputError for a bad value.
     """
-    found: Callable[..., Policy] = policy_class(name)
-    settings_class = getattr(found, "Settings", None)
+    policy: Callable[..., Policy] = policy_class(name)
+    settings_class = getattr(policy, "Settings", None)
     if settings_class is None:
         if settings:
             raise BadInputError(f"Policy {name!r} has no settings, but got {', '.join(sorted(settings))}.")
-        return found()
+        return policy()
     known = [field.name for field in fields(settings_class)]
     for key in settings or {}:
         if key not in known:
             raise UnknownNameError(f"setting of policy {name!r}:", key, known)
-    return found(settings_class(**(settings or {})))
+    return policy(settings_class(**(settings or {})))

@@ -376,13 +376,13 @@ def _released_by(
     failing that the last of all: it let a job ahead start.
     """
     nodes = {node for node, _ in job.placement or ()}
-    found: tuple[str | None, _Freed | None] = (None, None)
+    last: tuple[str | None, _Freed | None] = (None, None)
     own = False
     for job_id, reason, freed in stops:
         on_own = not nodes.isdisjoint(freed)
         if on_own or not own:
-            found, own = (job_id, reason), on_own
-    return found
+            last, own = (job_id, reason), on_own
+    return last
 
 
 def _overtaken(jobs: pd.DataFrame, records: list[_Record]) -> list[int]:

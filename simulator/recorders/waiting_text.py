@@ -95,8 +95,8 @@ def _jobs(count: int) -> str:
 
 def rows_of_job(waits: Any, job_id: str) -> list[dict[str, Any]]:
     """Return the rows of a job in a table of waits; raises UnknownNameError when it was not replayed."""
-    found = waits[waits["job_id"] == job_id]
-    if found.empty:
+    rows = waits[waits["job_id"] == job_id]
+    if rows.empty:
         some = [str(name) for name in waits["job_id"].head(3)]
         raise UnknownNameError("job, among the replayed", job_id, some or ["none"])
-    return [dict(row) for row in found.to_dict("records")]
+    return [dict(row) for row in rows.to_dict("records")]

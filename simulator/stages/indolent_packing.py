@@ -86,7 +86,7 @@ class IndolentPacking:
             if later in memory.pairs:
                 self._part(memory, later)
         memory.parted.clear()
-        found: list[Preempt] = []
+        evicted: list[Preempt] = []
         if not explained or len(pool.running) != memory.running or now_s - memory.scanned_s >= LOOK_EVERY_S:
             memory.scanned_s = now_s
             for later in [
@@ -97,7 +97,7 @@ class IndolentPacking:
                 if later.partner is not memory.pairs[later]:
                     self._part(memory, later)
                 elif self.settings.evict_unstable and not self._naive:
-                    found.append(Preempt(later, keeps_progress=False))
+                    evicted.append(Preempt(later, keeps_progress=False))
         memory.running = memory.expected = len(pool.running)
         self._see_new(memory, now_s)
         while memory.unmeasured and memory.unmeasured[0][0] <= now_s:
@@ -106,9 +106,9 @@ class IndolentPacking:
                 self._insert(memory, job, start_s)
             elif memory.offered.get(job) == start_s:
                 del memory.offered[job]
-        if found:
+        if evicted:
             memory.running = -1  # look at all pairs again
-        return found
+        return evicted
 
     def pack(
         self,

@@ -81,10 +81,10 @@ class PoolMemory:
 
     def of(self, gpus: int) -> EqualDemand:
         """Return what is remembered of the jobs of a GPU demand."""
-        found = self.by_gpus.get(gpus)
-        if found is None:
-            found = self.by_gpus[gpus] = EqualDemand()
-        return found
+        equal = self.by_gpus.get(gpus)
+        if equal is None:
+            equal = self.by_gpus[gpus] = EqualDemand()
+        return equal
 
     def pair(self, later: JobView, earlier: JobView) -> None:
         """Note that two jobs share their GPUs."""

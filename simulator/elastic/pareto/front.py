@@ -24,15 +24,15 @@ def covers(front: Sequence[Point], other: Point, tolerance: float = 0.0) -> bool
 
 def front_positions(points: Sequence[Point]) -> list[int]:
     """Return the points that no other dominates, by the first value; of equal points the first."""
-    found: list[int] = []
+    positions: list[int] = []
     for position in sorted(range(len(points)), key=lambda i: (*points[i], i)):
         # With two objectives the last one found is the best in the second of all before.
-        rivals = found[-1:] if len(points[position]) == 2 else found
+        rivals = positions[-1:] if len(points[position]) == 2 else positions
         if not any(
             all(a <= b for a, b in zip(points[kept], points[position], strict=True)) for kept in rivals
         ):
-            found.append(position)
-    return found
+            positions.append(position)
+    return positions
 
 
 def hypervolume(points: Sequence[Point], reference: Point) -> float:

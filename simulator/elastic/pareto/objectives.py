@@ -68,20 +68,20 @@ def preference_of(stated: Sequence[Objective | str | tuple[str, str]]) -> tuple[
     A metric may come with several measures. Raises UnknownNameError, and BadInputError for one objective or
     the same twice.
     """
-    found = []
+    objectives = []
     for item in stated:
         if isinstance(item, Objective):
-            found.append(item)
+            objectives.append(item)
         elif isinstance(item, str):
-            found.append(Objective.parse(item))
+            objectives.append(Objective.parse(item))
         else:
-            found.append(Objective(*item))
-    if len(found) < 2 or len(set(found)) < len(found):
+            objectives.append(Objective(*item))
+    if len(objectives) < 2 or len(set(objectives)) < len(objectives):
         raise BadInputError(
-            f"The preference is {', '.join(map(str, found)) or 'empty'}.",
+            f"The preference is {', '.join(map(str, objectives)) or 'empty'}.",
             remedy="State two or more different objectives, as in JCT:avg Pred_err:p99.",
         )
-    return tuple(found)
+    return tuple(objectives)
 
 
 def metric_values(ended: Sequence[ActiveJob]) -> dict[str, Floats]:

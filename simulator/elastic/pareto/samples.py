@@ -85,13 +85,13 @@ def _arrivals(
         chosen = np.sort(rng.integers(0, jobs, count))
         return chosen, submit[chosen].copy()
     gaps = np.diff(submit, prepend=submit[0])
-    found: Any
+    arrivals: Any
     if way == "shuffled":
-        found = rng.integers(0, jobs, count)
+        arrivals = rng.integers(0, jobs, count)
         between = gaps[rng.integers(1, jobs, count)]
     else:
         run = min(RUN_JOBS, jobs // LEAST_RUNS)
         starts = rng.integers(1, jobs - run + 1, -(-count // run))
-        found = (starts[:, None] + np.arange(run)).ravel()[:count]
-        between = gaps[found]
-    return found, np.cumsum(between)
+        arrivals = (starts[:, None] + np.arange(run)).ravel()[:count]
+        between = gaps[arrivals]
+    return arrivals, np.cumsum(between)

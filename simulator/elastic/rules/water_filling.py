@@ -57,12 +57,12 @@ class Shares:
         """Return each class' share of the pool; equal demands get the same tuple."""
         most = self.most
         key = tuple([demand if demand < most else most for demand in demands])
-        found = self._known.get(key)
-        if found is None:
+        shares = self._known.get(key)
+        if shares is None:
             if len(self._known) >= self.KNOWN:
                 self._known.clear()
-            found = self._known[key] = water_fill(self.weights, key, self.gpus)
-        return found
+            shares = self._known[key] = water_fill(self.weights, key, self.gpus)
+        return shares
 
     def stays_met(self, at: int, demands: Sequence[int], shares: Sequence[float]) -> bool:
         """Whether a class that gets its whole demand will do so as long as no demand grows.
