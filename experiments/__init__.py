@@ -1,4 +1,5 @@
-"""Research beside the product.
+"""Research beside the product: papers reproduced, models beside their rivals, studies, generated pages.
 
-Papers reproduced, studies, generators of documentation pages. Nothing of the product imports it.
+Nothing of the product imports it, and nothing of it is kept for importers: what is kept is the commands that
+it adds (`commands/`, entry points of the group `lucid.commands`) and the pages that it writes.
 """

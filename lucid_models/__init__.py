@@ -1,1 +1,36 @@
-"""The three Lucid models: features, fitting, explanation, data-only saving, releases."""
+"""The models: features, fitting, reasons, data-only saving, NumPy scorers, releases and the registry.
+
+Three are in a release: `WorkloadEstimateModel` (run times), `ThroughputPredictModel` (arrivals) and
+`PackingAnalyzeModel` (sharing); `UtilisationModel` stands beside it. All have `fit`, `predict`,
+`explain_global`, `explain_local`, `to_data` and `from_data`. `load_scorer` scores a saved model with NumPy
+alone. `build_release`, `publish_release` and `rollback_release` move a cluster's releases in MLflow; a
+`ReleaseManifest` says what one holds.
+"""
+
+from typing import TYPE_CHECKING
+
+from foundation.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from lucid_models.duration.model import WorkloadEstimateModel as WorkloadEstimateModel
+    from lucid_models.packing.model import PackingAnalyzeModel as PackingAnalyzeModel
+    from lucid_models.releases.lifecycle import build_release as build_release
+    from lucid_models.releases.lifecycle import publish_release as publish_release
+    from lucid_models.releases.lifecycle import rollback_release as rollback_release
+    from lucid_models.releases.manifest import ReleaseManifest as ReleaseManifest
+    from lucid_models.scoring import load_scorer as load_scorer
+    from lucid_models.throughput.model import ThroughputPredictModel as ThroughputPredictModel
+    from lucid_models.utilisation.model import UtilisationModel as UtilisationModel
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "duration.model": ["WorkloadEstimateModel"],
+        "packing.model": ["PackingAnalyzeModel"],
+        "releases.lifecycle": ["build_release", "publish_release", "rollback_release"],
+        "releases.manifest": ["ReleaseManifest"],
+        "scoring": ["load_scorer"],
+        "throughput.model": ["ThroughputPredictModel"],
+        "utilisation.model": ["UtilisationModel"],
+    },
+)

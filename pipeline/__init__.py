@@ -1,4 +1,29 @@
-"""The steps of the model factory, one folder a step.
+"""The steps of the model factory, one folder a step, in the order of their names below.
 
-Ingest, profiling, training, validation, release, monitoring, search, replay.
+`ingest/` (`ingest_cluster`), `profiling/`, `training/` (`train_model`), `validation/` (`validate_release`),
+`release/`, `monitoring/` (`monitor_release`), `search/` (tuning, Pareto fronts, sweeps) and `replay/`
+(`simulate_log`). Each joins the packages below it; the command line and Airflow's operators call the same
+functions. `settings` says where state, lake and registry are.
 """
+
+from typing import TYPE_CHECKING
+
+from foundation.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pipeline.ingest.ingestion import ingest_cluster as ingest_cluster
+    from pipeline.monitoring.monitor import monitor_release as monitor_release
+    from pipeline.replay.simulation import simulate_log as simulate_log
+    from pipeline.training.model_training import train_model as train_model
+    from pipeline.validation.release_validation import validate_release as validate_release
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "ingest.ingestion": ["ingest_cluster"],
+        "monitoring.monitor": ["monitor_release"],
+        "replay.simulation": ["simulate_log"],
+        "training.model_training": ["train_model"],
+        "validation.release_validation": ["validate_release"],
+    },
+)

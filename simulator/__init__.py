@@ -1,1 +1,44 @@
-"""The trace-driven simulator, its policies, and the gate that judges a release."""
+"""The trace-driven simulator, its policies, and the gate that judges a release.
+
+    result = simulate(Workload(jobs, {}), ClusterSpec({"vc": nodes}), "qssf")
+
+A policy is a subclass of `Policy`: it reads a `Snapshot`, with a `JobView` a job, and returns actions
+(`actions.py`); `policy_names` has ours and those that other packages offer, `load_policy` makes one by its
+name (CONTRIBUTING.md, "Add a policy"). `judge` compares a challenger's results with the others' and returns
+a `Verdict`. Estimates, scores and forecasts come in as values: no model is known here.
+"""
+
+from typing import TYPE_CHECKING
+
+from foundation.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from simulator.cluster import ClusterSpec as ClusterSpec
+    from simulator.gate.judge import judge as judge
+    from simulator.gate.verdict import Verdict as Verdict
+    from simulator.job_view import JobView as JobView
+    from simulator.policies.registry import load_policy as load_policy
+    from simulator.policies.registry import policy_names as policy_names
+    from simulator.policy import Policy as Policy
+    from simulator.policy import start_from_front as start_from_front
+    from simulator.replay import simulate as simulate
+    from simulator.result import SimulationResult as SimulationResult
+    from simulator.snapshot import Snapshot as Snapshot
+    from simulator.workload import Job as Job
+    from simulator.workload import Workload as Workload
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "cluster": ["ClusterSpec"],
+        "gate.judge": ["judge"],
+        "gate.verdict": ["Verdict"],
+        "job_view": ["JobView"],
+        "policies.registry": ["load_policy", "policy_names"],
+        "policy": ["Policy", "start_from_front"],
+        "replay": ["simulate"],
+        "result": ["SimulationResult"],
+        "snapshot": ["Snapshot"],
+        "workload": ["Job", "Workload"],
+    },
+)
