@@ -87,7 +87,7 @@ class Figures:
     run_time_s: float  # mean
 
 
-class Study:
+class IdeaReplays:
     """The slices, replayed with the measured speeds of pairs."""
 
     def __init__(self, data: Path) -> None:
@@ -123,7 +123,7 @@ def _exact(workload: Workload) -> Workload:
     return workload.with_estimates(np.array([job.duration_s for job in workload.jobs]))
 
 
-def ideas_table(study: Study) -> str:
+def ideas_table(study: IdeaReplays) -> str:
     """One row a variant: the reference slice, and the mean JCT elsewhere relative to Clarity as it is."""
     rows = []
     base: dict[str, list[float]] = {}
@@ -157,7 +157,7 @@ def _shown(found: Figures) -> tuple[str, ...]:
     )
 
 
-def slices_table(study: Study) -> str:
+def slices_table(study: IdeaReplays) -> str:
     """One row a slice: mean JCT (s) of each policy."""
     named = [("week1vc48", study.reference)]
     named += [(str(spec), part) for spec, part in zip(TUNED_ON, study.tuned, strict=True)]
@@ -176,7 +176,7 @@ def slices_table(study: Study) -> str:
 
 def tables(data: Path) -> dict[str, str]:
     """Return the tables by the names of their markers."""
-    study = Study(data)
+    study = IdeaReplays(data)
     return {"clarity-ideas": ideas_table(study), "clarity-slices": slices_table(study)}
 
 

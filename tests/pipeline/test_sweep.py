@@ -20,7 +20,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.replay.cluster_events import one_pool
 from pipeline.search.sweeps.inputs import SweepInputs, load_inputs, store_inputs
-from pipeline.search.sweeps.run import Replayer, execute_run, noisy_estimates_s, scaled_sizes
+from pipeline.search.sweeps.run import RunReplayer, execute_run, noisy_estimates_s, scaled_sizes
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.search.sweeps.spec import SweepSpec
 from pipeline.search.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
@@ -214,7 +214,7 @@ def test_a_worker_that_is_killed_costs_its_run_only(inputs, tmp_path, monkeypatc
 
 
 def test_seeds_draw_what_is_random_and_nothing_else(inputs):
-    replayer = Replayer(inputs)
+    replayer = RunReplayer(inputs)
     drawn = [replayer.workload(SweepRun("lucid", seed=seed)) for seed in (0, 1, 0)]
     types = [[job.profile.job_type for job in workload.jobs] for workload in drawn]
     assert types[0] == types[2] != types[1]
@@ -239,12 +239,12 @@ def test_noise_is_lognormal_and_grows_from_the_same_numbers(inputs):
 def test_noise_stays_with_its_row_whichever_jobs_are_replayed(inputs):
     """A job without a usable run time is not replayed; the other jobs' noise is what it was."""
     run = SweepRun("qssf", seed=2, estimate_noise=1.0)
-    whole = {job.job_id: job.estimated_duration_s for job in Replayer(inputs).workload(run).jobs}
+    whole = {job.job_id: job.estimated_duration_s for job in RunReplayer(inputs).workload(run).jobs}
     jobs = inputs.jobs.copy()
     jobs.loc[::3, "duration_s"] = np.nan
     part = {
         job.job_id: job.estimated_duration_s
-        for job in Replayer(SweepInputs(jobs, inputs.sizes)).workload(run).jobs
+        for job in RunReplayer(SweepInputs(jobs, inputs.sizes)).workload(run).jobs
     }
     assert len(part) == 266
     assert part == {job: whole[job] for job in part}
@@ -254,14 +254,14 @@ def test_scaled_clusters(inputs):
     assert [scaled_sizes(inputs.sizes, factor)["nodes"].item() for factor in (0.5, 0.25, 0.01)] == [3, 2, 1]
     assert scaled_sizes(inputs.sizes.assign(nodes=0), 2.0)["nodes"].item() == 0
     assert scaled_sizes(one_pool(8), 4.0, one_pool=True)["gpus_per_node"].item() == 32
-    assert Replayer(inputs).record(SweepRun("fifo", node_scale=2.0))["figures"]["total_gpus"] == 96
+    assert RunReplayer(inputs).record(SweepRun("fifo", node_scale=2.0))["figures"]["total_gpus"] == 96
     pool = SweepInputs(inputs.jobs, one_pool(8))
-    record = Replayer(pool).record(SweepRun("fifo", node_scale=4.0))
+    record = RunReplayer(pool).record(SweepRun("fifo", node_scale=4.0))
     assert (record["figures"]["total_gpus"], record["figures"]["jobs"]) == (32, 400)
 
 
 def test_failures_are_drawn_with_the_seed(inputs):
-    replayer = Replayer(SweepInputs(inputs.jobs, inputs.sizes, failure_mtbf_hours=24.0))
+    replayer = RunReplayer(SweepInputs(inputs.jobs, inputs.sizes, failure_mtbf_hours=24.0))
     suffered = [
         replayer.record(SweepRun("fifo", seed=seed))["figures"]["node_failures_suffered"]
         for seed in (0, 1, 0)
@@ -275,7 +275,7 @@ def test_inputs_come_back_as_they_were_stored(inputs, tmp_path):
     again = load_inputs(uri)
     assert again.sha256 == inputs.sha256
     run = SweepRun("lucid", seed=1)
-    here, there = Replayer(inputs).record(run), execute_run(uri, run)
+    here, there = RunReplayer(inputs).record(run), execute_run(uri, run)
     assert here["run_id"] == there["run_id"]
     assert here["figures"]["mean_jct_s"] == there["figures"]["mean_jct_s"]
     before = {file: file.stat().st_mtime_ns for file in Path(uri).iterdir()}
@@ -367,7 +367,7 @@ def test_a_cluster_of_the_lake(lucid, inputs, tmp_path):
     said = lucid(*words, "--workers", 1, "--json")
     assert said.code == 0, said.err
     assert "simulated GPU" in said.err  # nobody stored profiles
-    alone = Replayer(SweepInputs(inputs.jobs, inputs.sizes)).record(SweepRun("fifo"))
+    alone = RunReplayer(SweepInputs(inputs.jobs, inputs.sizes)).record(SweepRun("fifo"))
     assert said.json["rows"][0]["mean_jct_s"] == alone["figures"]["mean_jct_s"]
     both = lucid(*words, "--gpus", 8)
     assert both.code == 1

@@ -26,7 +26,7 @@ BEYOND = 1.1  # the hypervolume's reference point lies so far beyond the worst o
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FrontComparison:
     """What two fronts did on samples that chose neither.
 
     `theirs` has a row for each point of the other front: its figures, `covered` (one of ours is nowhere
@@ -96,7 +96,7 @@ def compare_fronts(
     samples: int = 6,
     workers: int = 1,
     progress: Progress = silent,
-) -> Comparison:
+) -> FrontComparison:
     """Simulate both fronts on fresh samples of the study's workload, with the study's pool and preference."""
     names = [f"comparison-{number}" for number in range(samples)]
     configs = list(dict.fromkeys([*ours.values(), *theirs.values()]))
@@ -123,7 +123,7 @@ def judge(
     theirs: Mapping[str, WfqConfig],
     points: Mapping[WfqConfig, Sequence[float]],
     samples: int,
-) -> Comparison:
+) -> FrontComparison:
     """Compare fronts whose objectives are known."""
     our_points = [points[config] for config in ours.values()]
     their_points = [points[config] for config in theirs.values()]
@@ -156,7 +156,7 @@ def judge(
         }
         for name, config in ours.items()
     ]
-    return Comparison(
+    return FrontComparison(
         tuple(ours_rows),
         tuple(theirs_rows),
         samples,

@@ -12,7 +12,7 @@ from typing import Any
 from foundation.errors import NotFoundError, UnknownNameError
 from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.pareto.rounds import (
-    Candidate,
+    TriedConfiguration,
     candidates_of,
     held_out_samples,
     search_samples,
@@ -136,7 +136,7 @@ def present(study: ParetoSearch) -> Front:
     return front
 
 
-def _point(study: ParetoSearch, candidate: Candidate, front_id: str) -> FrontPoint:
+def _point(study: ParetoSearch, candidate: TriedConfiguration, front_id: str) -> FrontPoint:
     fresh = held_out_samples(study)
     names = candidate.measures[fresh[0]]
     figures = {name: _mean([candidate.measures[sample][name] for sample in fresh]) for name in names}

@@ -37,7 +37,7 @@ Evaluation = tuple[str, str]  # a candidate's identity, a sample's name
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TriedConfiguration:
     """A configuration that the search tries, with what is known of it: measures by sample.
 
     `error` says why it could not be simulated.
@@ -92,19 +92,19 @@ def ask_held_out(study: ParetoSearch) -> list[Evaluation]:
     return _left(study, _lacking(within_1pct(study, candidates_of(study)), held_out_samples(study)))
 
 
-def within_3pct(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
+def within_3pct(study: ParetoSearch, candidates: Sequence[TriedConfiguration]) -> list[TriedConfiguration]:
     """Return the candidates that no other beats clearly on the first sample."""
     return _unbeaten(study, candidates, search_samples(study)[:1], NEAR)
 
 
-def within_1pct(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
+def within_1pct(study: ParetoSearch, candidates: Sequence[TriedConfiguration]) -> list[TriedConfiguration]:
     """Return those on the front by all samples of the search, and those that chance may have kept from it."""
     return _unbeaten(study, candidates, search_samples(study), CLOSE)
 
 
 def _unbeaten(
-    study: ParetoSearch, candidates: Sequence[Candidate], samples: Sequence[str], margin: float
-) -> list[Candidate]:
+    study: ParetoSearch, candidates: Sequence[TriedConfiguration], samples: Sequence[str], margin: float
+) -> list[TriedConfiguration]:
     """Return who is on the front by these samples, or is beaten by no more than the margin.
 
     Of candidates with equal figures only the first: they differ in what no job ever meets.
@@ -124,7 +124,9 @@ def _unbeaten(
     ]
 
 
-def front_on_all_samples(study: ParetoSearch, candidates: Sequence[Candidate]) -> list[Candidate]:
+def front_on_all_samples(
+    study: ParetoSearch, candidates: Sequence[TriedConfiguration]
+) -> list[TriedConfiguration]:
     """Return who is on the front by all samples of the search."""
     samples = search_samples(study)
     known = [candidate for candidate in candidates if candidate.knows(samples)]
@@ -150,7 +152,7 @@ def _choose(study: ParetoSearch, number: int) -> dict[str, Any]:
 
 
 def _new_configurations(
-    study: ParetoSearch, number: int, candidates: Sequence[Candidate]
+    study: ParetoSearch, number: int, candidates: Sequence[TriedConfiguration]
 ) -> list[tuple[WfqParameters, WfqConfig]]:
     sizes_s = collected_of(study.uri).sizes_s
     seen = {candidate.identity for candidate in candidates}
@@ -198,8 +200,8 @@ def _new_configurations(
 
 
 def estimates(
-    study: ParetoSearch, candidates: Sequence[Candidate]
-) -> list[tuple[Candidate, tuple[float, ...]]]:
+    study: ParetoSearch, candidates: Sequence[TriedConfiguration]
+) -> list[tuple[TriedConfiguration, tuple[float, ...]]]:
     """Return each candidate's objectives over all samples, as far as they are known.
 
     Who was tried on the first sample alone is scaled by what the others' first sample says of all of theirs;
@@ -249,7 +251,7 @@ def evaluate_batch(study_uri: str, evaluations: Sequence[Sequence[str]], progres
     return len(records)
 
 
-def _run(study: ParetoSearch, candidate: Candidate, sample: str) -> dict[str, Any]:
+def _run(study: ParetoSearch, candidate: TriedConfiguration, sample: str) -> dict[str, Any]:
     collected = collected_of(study.uri)
     try:
         measures = evaluate(
@@ -284,7 +286,7 @@ def identity_of(study: ParetoSearch, config: WfqConfig) -> str:
     return digest(document)[:IDENTITY_DIGITS]
 
 
-def candidates_of(study: ParetoSearch) -> list[Candidate]:
+def candidates_of(study: ParetoSearch) -> list[TriedConfiguration]:
     """Return the candidates of all rounds in the order in which they were asked for, with their records."""
     samples = [*search_samples(study), *held_out_samples(study)]
     found = []
@@ -303,8 +305,8 @@ def candidates_of(study: ParetoSearch) -> list[Candidate]:
     return found
 
 
-def _asked(study: ParetoSearch) -> list[Candidate]:
-    found: list[Candidate] = []
+def _asked(study: ParetoSearch) -> list[TriedConfiguration]:
+    found: list[TriedConfiguration] = []
     for number in range(study.rounds):
         try:
             found += _asked_in_round(study.uri, study.sha256, number)
@@ -314,7 +316,7 @@ def _asked(study: ParetoSearch) -> list[Candidate]:
 
 
 @lru_cache(maxsize=1024)
-def _asked_in_round(study_uri: str, study_sha256: str, number: int) -> tuple[Candidate, ...]:
+def _asked_in_round(study_uri: str, study_sha256: str, number: int) -> tuple[TriedConfiguration, ...]:
     """Return a round's candidates, which never change; raises NotFoundError while nobody has asked for it."""
     document = read_json(f"{study_uri}/rounds/{number}.json")
     if document is None:
@@ -324,7 +326,7 @@ def _asked_in_round(study_uri: str, study_sha256: str, number: int) -> tuple[Can
     for asked in document["candidates"]:
         config = configuration_from_json(asked["configuration"])
         parameters = WfqParameters.from_data(asked["parameters"])
-        found.append(Candidate(identity_of(study, config), number, parameters, config))
+        found.append(TriedConfiguration(identity_of(study, config), number, parameters, config))
     return tuple(found)
 
 
@@ -337,7 +339,7 @@ def _record(uri: str) -> dict[str, Any]:
     return record
 
 
-def _lacking(candidates: Sequence[Candidate], samples: Sequence[str]) -> list[Evaluation]:
+def _lacking(candidates: Sequence[TriedConfiguration], samples: Sequence[str]) -> list[Evaluation]:
     return [
         (candidate.identity, sample)
         for candidate in candidates

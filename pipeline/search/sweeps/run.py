@@ -38,7 +38,7 @@ _NOISE = 1  # names the stream of random numbers that estimates are drawn from; 
 _KEPT_WORKLOADS = 2
 
 
-class Replayer:
+class RunReplayer:
     """Makes workload and cluster of each run from a sweep's inputs, and simulates it."""
 
     def __init__(self, inputs: SweepInputs) -> None:
@@ -205,9 +205,9 @@ def noisy_estimates_s(workload: Workload, rows: int, sigma: float, seed: int) ->
 
 
 @lru_cache(maxsize=1)
-def replayer_of(inputs_uri: str) -> Replayer:
+def replayer_of(inputs_uri: str) -> RunReplayer:
     """Return the replayer of a stored sweep's inputs; the last one is kept for this process's next run."""
-    return Replayer(load_inputs(inputs_uri))
+    return RunReplayer(load_inputs(inputs_uri))
 
 
 def execute_run(inputs_uri: str, run: SweepRun, progress: Progress = silent) -> dict[str, Any]:

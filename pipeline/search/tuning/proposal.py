@@ -21,7 +21,7 @@ from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.tuning.rounds import Trial, best_trial, replayer_of, trials_of
 from pipeline.search.tuning.space import SYMBOLS, THRESHOLDS, Value, shown
 from pipeline.search.tuning.study import TuningStudy
-from pipeline.search.tuning.trials import Replay
+from pipeline.search.tuning.trials import WindowReplay
 from pipeline.search.tuning.windows import VALIDATION
 from simulator.gate.constraints import number
 from simulator.gate.judge import judge
@@ -146,7 +146,7 @@ def _validate(study: TuningStudy, current: Trial, best: Trial, rules: GateRules)
     }
 
 
-def _measured(replay: Replay) -> MeasuredWindow:
+def _measured(replay: WindowReplay) -> MeasuredWindow:
     inputs = replay.inputs
     return MeasuredWindow(inputs.start_s, inputs.end_s, round(inputs.mean_gpus))
 

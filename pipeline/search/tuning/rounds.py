@@ -10,7 +10,7 @@ from pipeline.search.experiment_store.experiment import OK, Record
 from pipeline.search.tuning.search import next_trials
 from pipeline.search.tuning.space import Value
 from pipeline.search.tuning.study import TuningStudy, load_study
-from pipeline.search.tuning.trials import Replayer
+from pipeline.search.tuning.trials import TrialReplayer
 
 SHORTEST_S = 1.0  # an objective below a second counts as one: per cent of nothing mean nothing
 SCORE_DIGITS = 6  # of per cent; what differs by less is the same
@@ -86,10 +86,10 @@ def evaluate_trials(study_uri: str, identities: Sequence[str], progress: Progres
 
 
 @lru_cache(maxsize=1)
-def replayer_of(study_uri: str) -> Replayer:
+def replayer_of(study_uri: str) -> TrialReplayer:
     """The replayer of a stored study; the last one is kept for this process's next trial."""
     study = load_study(study_uri)
-    return Replayer(
+    return TrialReplayer(
         inputs_uri=study.inputs_uri,
         cluster=study.cluster,
         windows=study.windows,

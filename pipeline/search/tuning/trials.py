@@ -59,7 +59,7 @@ class ProfilingQueue:
 
 
 @dataclass(frozen=True)
-class Replay:
+class WindowReplay:
     """One replayed window: the schedule, the waits for the profiler, and what was replayed."""
 
     result: SimulationResult
@@ -90,7 +90,7 @@ def trial_id(values: Values, inputs_sha256: str) -> str:
     return digest(identity)[:20]
 
 
-class Replayer:
+class TrialReplayer:
     """Replays trials on a study's frozen inputs; what trials share is read once."""
 
     def __init__(
@@ -112,7 +112,7 @@ class Replayer:
         self._scores: dict[tuple[str, float, float], Floats] = {}
         self._models: dict[Thresholds, PackingAnalyzeModel] = {}
 
-    def replay(self, values: Values, block: str) -> Replay:
+    def replay(self, values: Values, block: str) -> WindowReplay:
         """Replay a block (or the validation window) under a trial's values, as the gate replays a release."""
         inputs = self._block(block)
         model = self._packing_model(thresholds_of(values))
@@ -126,7 +126,7 @@ class Replayer:
             believed_pairs=believed_pairs(model),
         )
         result = replay_contender(contender, inputs, recorder=queue)
-        return Replay(result, tuple(queue.waits_s), inputs)
+        return WindowReplay(result, tuple(queue.waits_s), inputs)
 
     def run(self, identity: str, values: Values) -> dict[str, Any]:
         """Replay every search block and return the record; an error becomes a record that says so.
