@@ -11,7 +11,7 @@ again only computes what is missing.
 id. Further left means shorter completion times, further down means predictions that hold better. Most fronts
 have a bend where a little of the one buys a lot of the other: a good place to begin. Then answer *Required
 Actions* on `request_choice` with the point that you want, or with none of them. Or give the id as *Pick* in
-the form of another run, which asks nobody.
+the form of another run, which then asks no one.
 
 **What happens then.** A release is built that runs this configuration with the models of the cluster's
 present release: the challenger. `validate_release` replays the held-out days with it, with the champion and

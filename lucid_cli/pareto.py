@@ -219,7 +219,7 @@ def compare(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     as_json: JsonFlag = False,
 ) -> None:
-    """Simulate a search's front and another on the same fresh samples, and say who covers whom."""
+    """Simulate a search's front and another on the same fresh samples, and say which points each covers."""
     from pipeline.search.pareto.compare import compare_fronts, read_configurations
     from pipeline.search.pareto.presented import read_front
     from pipeline.search.pareto.study import load_study

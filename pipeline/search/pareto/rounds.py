@@ -1,4 +1,4 @@
-"""Rounds of candidates: chosen by the optimiser, simulated by anybody, told by their records.
+"""Rounds of candidates: chosen by the optimiser, simulated by any worker, read back from their records.
 
 Each candidate is tried on the first sample of the workload; only those that come near the front there are
 tried on all. Candidates with equal configurations are one. A record is known by the configuration and the
@@ -30,7 +30,7 @@ from simulator.elastic.rules.wfq import WfqConfig
 from simulator.workload import Workload
 
 NEAR = 0.03  # a candidate is near the front unless another is better by as much in every objective
-CLOSE = 0.01  # likewise, for who is tried on fresh samples
+CLOSE = 0.01  # likewise, for those that are tried on fresh samples
 IDENTITY_DIGITS = 16
 
 Evaluation = tuple[str, str]  # a candidate's identity, a sample's name
@@ -105,7 +105,7 @@ def within_1pct(study: ParetoSearch, candidates: Sequence[TriedConfiguration]) -
 def _unbeaten(
     study: ParetoSearch, candidates: Sequence[TriedConfiguration], samples: Sequence[str], margin: float
 ) -> list[TriedConfiguration]:
-    """Return who is on the front by these samples, or is beaten by no more than the margin.
+    """Return those on the front by these samples, and those beaten by no more than the margin.
 
     Of candidates with equal figures only the first: they differ in what no job ever meets.
     """
@@ -127,7 +127,7 @@ def _unbeaten(
 def front_on_all_samples(
     study: ParetoSearch, candidates: Sequence[TriedConfiguration]
 ) -> list[TriedConfiguration]:
-    """Return who is on the front by all samples of the search."""
+    """Return those on the front by all samples of the search."""
     samples = search_samples(study)
     known = [candidate for candidate in candidates if candidate.knows(samples)]
     return [known[i] for i in front_positions([candidate.values(study, samples) for candidate in known])]
@@ -181,7 +181,7 @@ def _new_configurations(
         if not found:
             raise LucidError(f"No candidate of {study.uri} could be simulated: {candidates[0].error}")
         known = [(candidate.parameters, values) for candidate, values in found]
-        # Only who was tried on all samples is looked at for gaps: an estimate may close one in appearance.
+        # Gaps are looked for among those tried on all samples: an estimate may close one in appearance.
         samples = search_samples(study)
         sure = [(candidate.parameters, values) for candidate, values in found if candidate.knows(samples)]
         parameters_between(
@@ -204,8 +204,8 @@ def estimates(
 ) -> list[tuple[TriedConfiguration, tuple[float, ...]]]:
     """Return each candidate's objectives over all samples, as far as they are known.
 
-    Who was tried on the first sample alone is scaled by what the others' first sample says of all of theirs;
-    who did there exactly as another is taken to do so on all.
+    One that was tried on the first sample alone is scaled by what the others' first sample says of all of
+    theirs; one that did there exactly as another is taken to do so on all.
     """
     samples = search_samples(study)
     whole = [candidate for candidate in candidates if candidate.knows(samples)]
@@ -219,15 +219,15 @@ def estimates(
     on_all_of = {
         candidate.values(study, samples[:1]): candidate.values(study, samples) for candidate in whole
     }
-    found = []
+    estimated = []
     for candidate in candidates:
         if candidate.knows(samples):
-            found.append((candidate, candidate.values(study, samples)))
+            estimated.append((candidate, candidate.values(study, samples)))
         elif candidate.knows(samples[:1]):
             values = candidate.values(study, samples[:1])
             scaled = tuple(v * s for v, s in zip(values, scale, strict=True))
-            found.append((candidate, on_all_of.get(values, scaled)))
-    return found
+            estimated.append((candidate, on_all_of.get(values, scaled)))
+    return estimated
 
 
 def evaluate_batch(study_uri: str, evaluations: Sequence[Sequence[str]], progress: Progress = silent) -> int:
@@ -289,45 +289,45 @@ def identity_of(study: ParetoSearch, config: WfqConfig) -> str:
 def candidates_of(study: ParetoSearch) -> list[TriedConfiguration]:
     """Return the candidates of all rounds in the order in which they were asked for, with their records."""
     samples = [*search_samples(study), *held_out_samples(study)]
-    found = []
+    candidates = []
     for candidate in _asked(study):
-        known = {}
+        records = {}
         for sample in samples:
             with suppress(NotFoundError):
-                known[sample] = _record(study.record_uri(_record_id((candidate.identity, sample))))
-        found.append(
+                records[sample] = _record(study.record_uri(_record_id((candidate.identity, sample))))
+        candidates.append(
             replace(
                 candidate,
-                measures={s: record["measures"] for s, record in known.items() if "measures" in record},
-                error=next((record["error"] for record in known.values() if "error" in record), None),
+                measures={s: record["measures"] for s, record in records.items() if "measures" in record},
+                error=next((record["error"] for record in records.values() if "error" in record), None),
             )
         )
-    return found
+    return candidates
 
 
 def _asked(study: ParetoSearch) -> list[TriedConfiguration]:
-    found: list[TriedConfiguration] = []
+    candidates: list[TriedConfiguration] = []
     for number in range(study.rounds):
         try:
-            found += _asked_in_round(study.uri, study.sha256, number)
+            candidates += _asked_in_round(study.uri, study.sha256, number)
         except NotFoundError:
             break
-    return found
+    return candidates
 
 
 @lru_cache(maxsize=1024)
 def _asked_in_round(study_uri: str, study_sha256: str, number: int) -> tuple[TriedConfiguration, ...]:
-    """Return a round's candidates, which never change; raises NotFoundError while nobody has asked for it."""
+    """Return a round's candidates, which never change; raises NotFoundError before it was asked for."""
     document = read_json(f"{study_uri}/rounds/{number}.json")
     if document is None:
-        raise NotFoundError(f"Nobody has asked for round {number} of {study_uri}.")
+        raise NotFoundError(f"Round {number} of {study_uri} was not asked for yet.")
     study = load_study(study_uri)
-    found = []
+    candidates = []
     for asked in document["candidates"]:
         config = configuration_from_json(asked["configuration"])
         parameters = WfqParameters.from_data(asked["parameters"])
-        found.append(TriedConfiguration(identity_of(study, config), number, parameters, config))
-    return tuple(found)
+        candidates.append(TriedConfiguration(identity_of(study, config), number, parameters, config))
+    return tuple(candidates)
 
 
 @lru_cache(maxsize=2**16)

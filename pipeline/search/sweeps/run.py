@@ -70,7 +70,7 @@ class RunReplayer:
         except LucidError as error:
             record |= {"status": FAILED, "error": str(error)}
         except Exception as error:
-            # A policy of somebody else may raise anything; the other runs go on.
+            # A policy from elsewhere may raise anything; the other runs go on.
             place = traceback.extract_tb(error.__traceback__)[-1]
             said = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
             record |= {"status": FAILED, "error": said}

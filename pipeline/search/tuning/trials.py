@@ -49,10 +49,10 @@ class ProfilingQueue:
             self.waits_s.append(now_s - job.queued_since_s)
 
     def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
-        """Nobody waits less for it."""
+        """No wait ends with it."""
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
-        """Whoever leaves the queue without a run is not counted."""
+        """A job that leaves the queue without a run is not counted."""
 
     def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
         """Nothing to add up."""

@@ -107,7 +107,7 @@ class CollectFrontOperator(LucidOperator, multiple_outputs=True):
     cluster: Any
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Collect; returns the front's rows, the run in MLflow, and Markdown for who picks."""
+        """Collect; returns the front's rows, the run in MLflow, and Markdown for the person that picks."""
         from pipeline.search.pareto.front_choice import front_markdown, keep_page
         from pipeline.search.pareto.presented import read_front
         from pipeline.search.pareto.steps import finish_search
