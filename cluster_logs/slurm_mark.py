@@ -27,7 +27,7 @@ _MARK = re.compile(
 _SECRET_BYTES = 32
 
 
-class Stage(StrEnum):
+class MarkStage(StrEnum):
     """Where a marked job is."""
 
     PROFILING = "profiling"  # it waits for, or makes, its short run on the profiling partition
@@ -40,7 +40,7 @@ class SlurmMark:
 
     home: str
     submitted_s: int
-    stage: Stage
+    stage: MarkStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class MarkKey:
         """Return the mark in a comment of this job; None without one that this key has sealed for it."""
         for found in _MARK.finditer(comment or ""):
             try:
-                mark = SlurmMark(found["home"], int(found["submitted"]), Stage(found["stage"]))
+                mark = SlurmMark(found["home"], int(found["submitted"]), MarkStage(found["stage"]))
             except ValueError:
                 continue
             if found["seal"] and hmac.compare_digest(found["seal"], self._seal(mark, job_id)):

@@ -14,9 +14,9 @@ from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.forecast.advice import Advisor
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.promiser import Promiser
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
-from live_scheduler.hindsight.looking_back import LookingBack
+from live_scheduler.hindsight.regret_job import RegretJob
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.safety.safety_net import SafetyNet
@@ -57,7 +57,7 @@ def assemble(
         profiling=cluster.profiling,
         estimator_of=estimator_of,
     )
-    daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), LookingBack(folder)]
+    daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), RegretJob(folder)]
     return daemon
 
 
@@ -79,15 +79,15 @@ def run_until_told(daemon: Daemon) -> None:
         safety.take()
     manager = ServiceManager()
     forecaster = Forecaster(daemon)
-    promiser = Promiser(forecaster)
-    advisor = Advisor(daemon.settings, forecaster, promiser.book.of)
+    submission_predictor = SubmissionPredictor(forecaster)
+    advisor = Advisor(daemon.settings, forecaster, submission_predictor.predictions.of)
     daemon.stages.append(advisor)
-    source = DaemonSource(daemon, ExpectedTimes(forecaster, promiser))
+    source = DaemonSource(daemon, ExpectedTimes(forecaster, submission_predictor))
     try:
         with LiveService(source, daemon.settings, daemon.state_dir) as service:
-            daemon.watchers += [service.metrics, manager, advisor, promiser]
+            daemon.watchers += [service.metrics, manager, advisor, submission_predictor]
             forecaster.start(stop)
-            promiser.start(stop)
+            submission_predictor.start(stop)
             daemon.run(stop)
     finally:
         manager.ending()

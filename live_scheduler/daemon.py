@@ -27,7 +27,7 @@ from live_scheduler.deciding.priority_plan import plan_priorities
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
-from live_scheduler.memory.journal import KEEP_S, Happening, JobEvent, Journal
+from live_scheduler.memory.journal import KEEP_S, JobEvent, JobEventKind, Journal
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.memory.tracking import JobTracker, end_event
 from live_scheduler.refused_changes import RefusedChanges
@@ -72,10 +72,10 @@ class Watcher(Protocol):
 class Safety(Protocol):
     """What stands between decisions and the cluster (`live_scheduler.safety.safety_net.SafetyNet`)."""
 
-    def doubts(self, cluster: ClusterState) -> str | None:
+    def reading_problem(self, cluster: ClusterState) -> str | None:
         """Say why a reading is not to be used, if so: neither to learn from nor to decide on."""
 
-    def objections(self, decision: Decision, cluster: ClusterState) -> str | None:
+    def decision_problem(self, decision: Decision, cluster: ClusterState) -> str | None:
         """Say why a decision is not to be followed, if so."""
 
     def allow(self, changes: Sequence[Change], view: LiveView) -> Sequence[Change]:
@@ -200,16 +200,16 @@ class Daemon:
         cluster = self.adapter.read()
         read = time.perf_counter()
         view = LiveView(cluster.at_s, self._started_s, self._in_force, self.releases.status(), cluster)
-        if self.safety is not None and (doubts := self.safety.doubts(cluster)) is not None:
+        if self.safety is not None and (reading_problem := self.safety.reading_problem(cluster)) is not None:
             self._count("readings_doubted")
-            return replace(view, problem=doubts)
+            return replace(view, problem=reading_problem)
         view = replace(view, ended=tuple(self._happened(cluster)))
         with self.lock:
             decision, problem = self._decide(cluster)
             learnt, self._learnt = self._learnt, []
         decided = time.perf_counter()
         if decision is not None and self.safety is not None:
-            problem = problem or self.safety.objections(decision, cluster)
+            problem = problem or self.safety.decision_problem(decision, cluster)
         view = replace(view, settings=self._in_force, decision=decision, problem=problem)
         view = replace(view, ended=(*view.ended, *learnt))
         if decision is not None and problem is None:
@@ -417,7 +417,7 @@ class Daemon:
 def _life(end: EndedJob) -> Iterable[JobEvent]:
     """Return the events of a job of which only accounting tells."""
     job, facts = end.job, end.job.facts()
-    yield JobEvent(job.submit_time_s, Happening.SUBMITTED, job.job_id, facts)
+    yield JobEvent(job.submit_time_s, JobEventKind.SUBMITTED, job.job_id, facts)
     if end.start_time_s is not None:
-        yield JobEvent(max(end.start_time_s, job.submit_time_s), Happening.STARTED, job.job_id, facts)
+        yield JobEvent(max(end.start_time_s, job.submit_time_s), JobEventKind.STARTED, job.job_id, facts)
     yield end_event(end)

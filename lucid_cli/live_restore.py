@@ -45,11 +45,11 @@ def restore(
     its cycles have ended. Exit code 0: all is back; 3: some jobs are not (they are named), or were undone
     again and again; 1: the cluster did not answer.
     """
-    from live_scheduler.safety.way_back import go_back
+    from live_scheduler.safety.restore_command import restore_cluster
 
     folder, chosen = _found(cluster, settings_file)
     watched = (lambda _: None) if as_json else (lambda text: say(f"{chosen.cluster}: {text}."))
-    done = go_back(folder, chosen, limit_s=limit_s, everything=everything, wait=wait, say=watched)
+    done = restore_cluster(folder, chosen, limit_s=limit_s, everything=everything, wait=wait, say=watched)
     result = done.restoration
     document = {
         "cluster": chosen.cluster,

@@ -114,12 +114,12 @@ def _live_facts(live: "LiveHealth | None") -> dict[str, object]:
     if live is None:
         return {}
     past, errors = live.hindsight, live.errors
-    promises = live.promises
-    told = None if promises is None else promises.watched
-    expected = (promises.expected or {}).get("mean_pred_err_pct") if promises else None
+    predictions = live.predictions
+    watched = None if predictions is None else predictions.watched
+    expected = (predictions.expected or {}).get("mean_pred_err_pct") if predictions else None
     return {
-        "live_prediction_error_pct": told.mean_pct if told else None,
-        "live_prediction_error_p99_pct": told.p99_pct if told else None,
+        "live_prediction_error_pct": watched.mean_pct if watched else None,
+        "live_prediction_error_p99_pct": watched.p99_pct if watched else None,
         "promised_by_the_gate_pct": expected,
         "live_error_of_log10": errors.mae_log10 if errors else None,
         "live_regret_against_fifo_s": past.against_backfill.point_s if past else None,

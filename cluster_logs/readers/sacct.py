@@ -40,7 +40,7 @@ from cluster_logs.readers.sieve import RawChunk, Sieve
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
-from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, SlurmMark, Stage
+from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, MarkStage, SlurmMark
 from cluster_logs.slurm_words import (
     DEFAULT_FIELDS,
     UNIT_SEPARATOR,
@@ -162,7 +162,7 @@ def _as_marked(
     homes: list[str | None] = [None] * len(sieve)
     for at, mark in marks.items():
         said[at], homes[at] = mark.submitted_s * 1_000_000, mark.home
-        profiled[at] = mark.stage is Stage.PROFILING
+        profiled[at] = mark.stage is MarkStage.PROFILING
     cut = as_mask(pc.is_in(sieve.mapped("state", _bare_state, pa.string()), pa.array(sorted(_CUT))))
     sieve.skip(profiled & cut & (submit == said), q.PROFILING_RUN)
     marked_homes = pa.array(homes, pa.string())

@@ -18,7 +18,7 @@ from live_scheduler.adapter import Profiling
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.deciding.live_pools import LivePools, ProfileSource, with_profile_facts
-from live_scheduler.deciding.waiting_jobs import WaitingJobs
+from live_scheduler.deciding.waiting_jobs import WaitingJobColumns
 from live_scheduler.live_settings import LiveSettings
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import BelievedPairs
@@ -76,7 +76,7 @@ class DecisionMaker:
         )
         self._cluster: ClusterState | None = None
         self._estimated: dict[str, JobView] = {}
-        self._waiting = WaitingJobs(self.pools, {})
+        self._waiting = WaitingJobColumns(self.pools, {})
 
     def follow(self, cluster: ClusterState) -> None:
         """Take in a reading of the cluster."""
@@ -103,7 +103,7 @@ class DecisionMaker:
         )
         self._estimated = waiting
         at = {job_id: position for position, job_id in enumerate(self.estimator.waiting)}
-        self._waiting = WaitingJobs(self.pools, at)
+        self._waiting = WaitingJobColumns(self.pools, at)
         self._cluster = cluster
         # Jobs that ran before they were ever seen to wait.
         unknown = {

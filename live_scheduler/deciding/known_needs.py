@@ -29,7 +29,7 @@ Figures = tuple[float, float, float]  # GPU utilisation (%), memory utilisation 
 
 
 @dataclass(frozen=True)
-class Measurements:
+class MeasuredNeeds:
     """What was measured: the figures of job types, and of templates."""
 
     by_job_type: Mapping[str, Figures] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class KnownNeeds:
 
     def __init__(
         self,
-        read: Callable[[], Measurements],
+        read: Callable[[], MeasuredNeeds],
         packing: Callable[[], PackingScorer | None],
         *,
         monotonic: Callable[[], float] = time.monotonic,
@@ -55,7 +55,7 @@ class KnownNeeds:
         self._scored_by: PackingScorer | None = None
         self._reader: threading.Thread | None = None
         self._read_at = monotonic()
-        self._measurements = Measurements()
+        self._measurements = MeasuredNeeds()
         self._read_again()
 
     def __call__(self, job: LiveJob) -> JobProfile | None:

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 
-class WaitingJobs:
+class WaitingJobColumns:
     """The jobs that wait, pool by pool, and behind all of them those that ask for no GPU, likewise.
 
     In each pool those that its queue holds come first, in its order. A *place* counts through all jobs.

@@ -3,9 +3,9 @@
     told 2026-11-21 12:00:05: ends 2026-11-21 16:10:31; starts about 14:05 (by 15:30), ends about 16:10
     told 2026-11-20 16:11:42: ends 2026-11-23 08:40:00; ends about Tue 09:00 (by Tue 17:00)
 
-What it was told never changes (`promises.py`). Times of now are the daemon's local ones, as Slurm shows them,
-rounded by how far away they are; they are written anew only when they have become wrong by more than that, so
-a cluster is not asked to change what nobody would notice.
+What it was told never changes (`submission_predictions.py`). Times of now are the daemon's local ones, as
+Slurm shows them, rounded by how far away they are; they are written anew only when they have become wrong by
+more than that, so that a cluster is not asked for a change too small to notice.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from live_scheduler.adapter import Advise
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast
-from live_scheduler.forecast.promises import Promise
+from live_scheduler.forecast.submission_predictions import SubmissionPrediction
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
 
@@ -36,11 +36,11 @@ WRONG_BY = 0.25
 TEXTS_PER_PASS = 200
 
 
-PromisesTo = Callable[[LiveJob], Promise | None]
+PredictionAtSubmission = Callable[[LiveJob], SubmissionPrediction | None]
 
 
 class ForecastSource(Protocol):
-    """Who has forecasts (`live_scheduler.forecast.forecaster.Forecaster`)."""
+    """Where forecasts come from (`live_scheduler.forecast.forecaster.Forecaster`)."""
 
     @property
     def latest(self) -> CompletionForecast | None:
@@ -63,13 +63,16 @@ class Advisor:
     """
 
     def __init__(
-        self, settings: LiveSettings, forecasts: ForecastSource, promise_to: PromisesTo = lambda _: None
+        self,
+        settings: LiveSettings,
+        forecasts: ForecastSource,
+        prediction_of: PredictionAtSubmission = lambda _: None,
     ) -> None:
-        """`promise_to` says what a job was told at its submission."""
+        """`prediction_of` says what a job was told at its submission."""
         self._settings = settings
         self._forecasts = forecasts
-        self._promise_to = promise_to
-        self._promised: set[str] = set()  # whose promise was asked to be shown
+        self._prediction_of = prediction_of
+        self._shown: set[str] = set()  # jobs whose prediction was asked to be shown
         self._seen: CompletionForecast | None = None
         self._said: dict[str, Said] = {}
         self._wanted: dict[str, Said] = {}  # job -> what it is to show
@@ -87,7 +90,7 @@ class Advisor:
         if forecast is not None and forecast is not self._seen:
             self._seen = forecast
             self._take_in(forecast, cluster)
-        self._show_promises(cluster)
+        self._show_predictions(cluster)
         places = {} if decision is None else decision.places
         order = sorted(self._wanted, key=lambda job_id: places.get(job_id, 0))
         return [Advise(job_id, self._wanted[job_id].text) for job_id in order[:TEXTS_PER_PASS]]
@@ -98,30 +101,30 @@ class Advisor:
             if isinstance(refusal.change, Advise):
                 self._wanted.pop(refusal.change.job_id, None)
 
-    def _show_promises(self, cluster: ClusterState) -> None:
-        """Have each promise shown as soon as it is made, without waiting for the next forecast."""
+    def _show_predictions(self, cluster: ClusterState) -> None:
+        """Have each prediction shown as soon as it is made, without waiting for the next forecast."""
         jobs = cluster.by_id
-        self._promised &= jobs.keys()
+        self._shown &= jobs.keys()
         for job in cluster.jobs:
-            if job.job_id in self._promised or (promise := self._promise_to(job)) is None:
+            if job.job_id in self._shown or (prediction := self._prediction_of(job)) is None:
                 continue
-            self._promised.add(job.job_id)
-            if self._is_ours(job) and not job.advice.startswith(promise.text):
+            self._shown.add(job.job_id)
+            if self._is_ours(job) and not job.advice.startswith(prediction.text):
                 shown = self._said.get(job.job_id, Said("", ()))
                 wanted = self._wanted.get(job.job_id, shown)
-                self._wanted[job.job_id] = Said(_joined(promise, wanted.text), wanted.times)
+                self._wanted[job.job_id] = Said(_joined(prediction, wanted.text), wanted.times)
 
     def _take_in(self, forecast: CompletionForecast, cluster: ClusterState) -> None:
         """Find out whose text has become wrong."""
         self._wanted = {}
-        self._promised.clear()
+        self._shown.clear()
         self._said = {job_id: said for job_id, said in self._said.items() if job_id in cluster.by_id}
         for job in cluster.jobs:
             found = forecast.jobs.get(job.job_id)
             if found is None or found.runs is job.waiting or not self._is_ours(job):
                 continue  # it has changed since: the next forecast knows it
-            promise = self._promise_to(job)
-            text = _joined(promise, advice(found, forecast.at_s))
+            prediction = self._prediction_of(job)
+            text = _joined(prediction, advice(found, forecast.at_s))
             if text == job.advice:
                 continue
             times = _times(found)
@@ -141,11 +144,11 @@ class Advisor:
         return not ordered or not names.isdisjoint((*ordered, self._settings.profiling_partition))
 
 
-def _joined(promise: Promise | None, text: str) -> str:
+def _joined(prediction: SubmissionPrediction | None, text: str) -> str:
     """Put what a job was told before what is expected now."""
-    if promise is None or text.startswith(promise.text):
+    if prediction is None or text.startswith(prediction.text):
         return text
-    return f"{promise.text}; {text}" if text else promise.text
+    return f"{prediction.text}; {text}" if text else prediction.text
 
 
 def advice(found: JobForecast, now_s: float) -> str:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from live_scheduler.hindsight.cluster_sizes import count_nodes
 from live_scheduler.hindsight.decision_log import FirstSight
-from live_scheduler.memory.journal import Happening, JobEvent
+from live_scheduler.memory.journal import JobEvent, JobEventKind
 from simulator.cluster import ClusterSpec
 from simulator.gate.bootstrap import paired_mean_change
 from simulator.policy import Policy
@@ -61,7 +61,7 @@ class LivedJob:
 
 
 @dataclass(frozen=True)
-class Figures:
+class MeanTimes:
     """Means over the judged jobs, in seconds; None: not known."""
 
     mean_jct_s: float
@@ -97,10 +97,10 @@ class Hindsight:
     jobs: int
     unranked: int
     left_out: Mapping[str, int]
-    measured: Figures
-    backfill: Figures
-    live: Figures
-    true_durations: Figures
+    measured: MeanTimes
+    backfill: MeanTimes
+    live: MeanTimes
+    true_durations: MeanTimes
     against_backfill: Regret
     against_true_durations: Regret
     log10_error: float | None
@@ -117,20 +117,20 @@ def lived_jobs(events: Iterable[JobEvent], sights: Mapping[tuple[str, float], Fi
     found: dict[tuple[str, float], LivedJob] = {}
     for event in events:
         key = (event.job_id, float(event.facts.get("submit_time_s") or 0.0))
-        if event.happening is Happening.STARTED:
+        if event.kind is JobEventKind.STARTED:
             started[event.job_id] = event.at_s
             found[key] = _lived(event, key, event.at_s, None, sights)
-        elif event.happening is Happening.ENDED and event.duration_s is not None:
+        elif event.kind is JobEventKind.ENDED and event.duration_s is not None:
             started.pop(event.job_id, None)
             found[key] = _lived(event, key, event.at_s - event.duration_s, event.at_s, sights)
-        elif event.happening in (Happening.REQUEUED, Happening.WITHDRAWN):
+        elif event.kind in (JobEventKind.REQUEUED, JobEventKind.WITHDRAWN):
             started.pop(event.job_id, None)
             if key in found and found[key].end_time_s is None:
                 del found[key]
     return sorted(found.values(), key=lambda job: (job.submit_time_s, len(job.job_id), job.job_id))
 
 
-def look_back(
+def judge_window(
     jobs: Sequence[LivedJob],
     *,
     start_s: float,
@@ -221,7 +221,7 @@ def hindsight_from(document: str) -> Hindsight:
     """Read what `json.dumps(hindsight.to_dict())` wrote; raises ValueError, KeyError or TypeError."""
     fields: dict[str, Any] = json.loads(document)
     for name in ("measured", "backfill", "live", "true_durations"):
-        fields[name] = Figures(**fields[name])
+        fields[name] = MeanTimes(**fields[name])
     for name in ("against_backfill", "against_true_durations"):
         fields[name] = Regret(**fields[name])
     return Hindsight(**{**fields, "remarks": tuple(fields["remarks"])})
@@ -311,8 +311,8 @@ def _regret(live: Floats, other: Floats, blocks: NDArray[np.int64], resamples: i
     )
 
 
-def _figures(jct_s: Floats, waited_s: Floats) -> Figures:
-    return Figures(float(jct_s.mean()), float(waited_s.mean()))
+def _figures(jct_s: Floats, waited_s: Floats) -> MeanTimes:
+    return MeanTimes(float(jct_s.mean()), float(waited_s.mean()))
 
 
 def _log10_error(jobs: Sequence[LivedJob]) -> float | None:

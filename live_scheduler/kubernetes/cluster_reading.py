@@ -18,7 +18,7 @@ from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNo
 from live_scheduler.kubernetes.gpu_places import places_of_pods
 from live_scheduler.kubernetes.quantities import parse_quantity, whole
 from live_scheduler.kubernetes.quota import cohort_of, gpus_left
-from live_scheduler.kubernetes.workload import ADVICE, UNUSABLE, PriorityClass, Workload, named, said
+from live_scheduler.kubernetes.workload import ADVICE, UNUSABLE, KueueWorkload, PriorityClass, named, said
 
 Json = Mapping[str, Any]
 # Kueue keeps priorities as 32-bit numbers, Kubernetes reserves those from 1,000,000,000 on.
@@ -62,7 +62,7 @@ class KueueReading:
     state: ClusterState
     ended: Mapping[str, EndedJob]
     unread: Mapping[str, str]
-    workloads: Mapping[str, Workload] = field(default_factory=dict)
+    workloads: Mapping[str, KueueWorkload] = field(default_factory=dict)
 
 
 def priority_range(rules: ReadingRules, classes: Mapping[PriorityClass, int]) -> PriorityRange:
@@ -80,9 +80,9 @@ def read_cluster(objects: KueueObjects, rules: ReadingRules, at_s: float) -> Kue
     """Return the reading of the objects as they were at `at_s`."""
     queues = _Queues(objects, rules)
     unread: dict[str, str] = {}
-    workloads: dict[str, Workload] = {}
+    workloads: dict[str, KueueWorkload] = {}
     for position, raw in enumerate(objects.workloads):
-        workload = Workload(raw)
+        workload = KueueWorkload(raw)
         try:
             workloads[workload.key] = workload
         except UNUSABLE as error:
@@ -122,7 +122,7 @@ def read_cluster(objects: KueueObjects, rules: ReadingRules, at_s: float) -> Kue
     return KueueReading(state, ended, unread, workloads)
 
 
-def ended_job(workload: Workload, job: LiveJob) -> EndedJob:
+def ended_job(workload: KueueWorkload, job: LiveJob) -> EndedJob:
     """Return what became of a finished workload; its last run counts."""
     start_s = workload.start_time_s
     end_s = workload.end_time_s if start_s is None else max(workload.end_time_s, start_s)
@@ -132,7 +132,7 @@ def ended_job(workload: Workload, job: LiveJob) -> EndedJob:
 
 
 def _job(
-    workload: Workload,
+    workload: KueueWorkload,
     queues: "_Queues",
     rules: ReadingRules,
     classes: Mapping[PriorityClass, int],
@@ -162,7 +162,9 @@ def _job(
     )
 
 
-def own_order(workload: Workload, rules: ReadingRules, classes: Mapping[PriorityClass, int]) -> Iterator[str]:
+def own_order(
+    workload: KueueWorkload, rules: ReadingRules, classes: Mapping[PriorityClass, int]
+) -> Iterator[str]:
     """Yield whose priority it is, if not ours to set."""
     named = workload.priority_class
     if named is not None and named not in classes:
@@ -199,7 +201,7 @@ class _Queues:
         self._preempting = self._who_preempts()
         self.closed = frozenset(name for name, queue in self._by_name.items() if _stopped(queue))
 
-    def place_of(self, workload: Workload) -> list[str]:
+    def place_of(self, workload: KueueWorkload) -> list[str]:
         """Return the ClusterQueue, then what about the queues keeps a workload from being ordered."""
         local = self._local.get((workload.namespace, workload.queue))
         if local is None:

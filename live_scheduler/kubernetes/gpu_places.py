@@ -13,7 +13,7 @@ from typing import Any
 
 from live_scheduler.cluster_state import LiveJob, LiveNode
 from live_scheduler.kubernetes.quantities import whole
-from live_scheduler.kubernetes.workload import UNUSABLE, Workload, named, pod_request, said
+from live_scheduler.kubernetes.workload import UNUSABLE, KueueWorkload, named, pod_request, said
 
 Json = Mapping[str, Any]
 _POD_WORKLOAD = "kueue.x-k8s.io/workload"
@@ -51,7 +51,7 @@ class GpuPlaces:
 
 
 def places_of_pods(
-    pods: Sequence[Json], workloads: Iterable[Workload], resources: Collection[str]
+    pods: Sequence[Json], workloads: Iterable[KueueWorkload], resources: Collection[str]
 ) -> GpuPlaces:
     """Return what pods on nodes hold; those that are over hold nothing."""
     places = GpuPlaces()

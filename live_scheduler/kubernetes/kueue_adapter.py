@@ -41,8 +41,8 @@ from live_scheduler.kubernetes.workload import (
     ADVICE,
     DEFAULT_PRIORITY,
     GIVEN_PRIORITY,
+    KueueWorkload,
     PriorityClass,
-    Workload,
 )
 
 logger = logging.getLogger("lucid.live")
@@ -71,7 +71,7 @@ class KueueAdapter:
         self._version: str | None = None
         self._classes: Mapping[PriorityClass, int] = {}
         self._reading: KueueReading | None = None
-        self._workloads: dict[str, Workload] = {}  # as last seen, with the version to change
+        self._workloads: dict[str, KueueWorkload] = {}  # as last seen, with the version to change
         self._gone: dict[str, EndedJob] = {}  # those that were deleted
 
     @property
@@ -197,7 +197,7 @@ class KueueAdapter:
         except ApiRefusalError as error:
             return str(error)
 
-    def _body(self, change: Change, workload: Workload) -> Json | None:
+    def _body(self, change: Change, workload: KueueWorkload) -> Json | None:
         """Return the fields to change; None when they are as they should be already."""
         known = change.priority if isinstance(change, ReturnToDefault) else None
         default = workload.default_priority(self._classes, known)
@@ -218,7 +218,7 @@ class KueueAdapter:
             "spec": {"priority": priority},
         }
 
-    def _untouchable(self, change: Change, workload: Workload) -> str | None:
+    def _untouchable(self, change: Change, workload: KueueWorkload) -> str | None:
         """Return why the priority of a workload is not for us to set, None when it is."""
         if workload.finished:
             return "it has finished"
@@ -232,11 +232,11 @@ class KueueAdapter:
             return f"it keeps {owner}"
         return None
 
-    def _look(self, key: str) -> Workload:
+    def _look(self, key: str) -> KueueWorkload:
         return self._keep(self._api.get(self._path(key)))
 
-    def _keep(self, raw: Json) -> Workload:
-        workload = Workload(raw)
+    def _keep(self, raw: Json) -> KueueWorkload:
+        workload = KueueWorkload(raw)
         self._workloads[workload.key] = workload
         return workload
 

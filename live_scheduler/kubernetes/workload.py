@@ -38,7 +38,7 @@ class PriorityClass(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workload:
+class KueueWorkload:
     """One object; every property raises BadInputError (or KeyError, ...) where it is not as it should be."""
 
     raw: Mapping[str, Any]

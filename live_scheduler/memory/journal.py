@@ -25,8 +25,8 @@ KEEP_S = 35 * 86_400.0
 COMPACT_BYTES = 64 * 1024 * 1024
 
 
-class Happening(StrEnum):
-    """What can happen to a job."""
+class JobEventKind(StrEnum):
+    """What an event does to a job."""
 
     SUBMITTED = "submitted"
     STARTED = "started"
@@ -43,14 +43,14 @@ class JobEvent:
     """
 
     at_s: float
-    happening: Happening
+    kind: JobEventKind
     job_id: str
     facts: Mapping[str, Any]
     duration_s: float | None = None
 
     def to_line(self) -> str:
         """One line of JSON."""
-        fields = {"at_s": self.at_s, "happening": self.happening, "job_id": self.job_id, "facts": self.facts}
+        fields = {"at_s": self.at_s, "happening": self.kind, "job_id": self.job_id, "facts": self.facts}
         if self.duration_s is not None:
             fields["duration_s"] = self.duration_s
         return json.dumps(fields, separators=(",", ":"), allow_nan=False)
@@ -61,7 +61,7 @@ class JobEvent:
         fields = json.loads(line)
         event = cls(
             float(fields["at_s"]),
-            Happening(fields["happening"]),
+            JobEventKind(fields["happening"]),
             str(fields["job_id"]),
             dict(fields["facts"]),
             None if fields.get("duration_s") is None else float(fields["duration_s"]),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob
-from live_scheduler.memory.journal import Happening, JobEvent
+from live_scheduler.memory.journal import JobEvent, JobEventKind
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 
@@ -47,15 +47,15 @@ class OnlineState:
         """Take in what happened; return False when it was known already."""
         state = self.scorer.state
         job_id, facts = event.job_id, event.facts
-        if event.happening is Happening.SUBMITTED:
+        if event.kind is JobEventKind.SUBMITTED:
             if job_id in state.flights:
                 return False
             state.observe_submit(facts)
-        elif event.happening is Happening.STARTED:
+        elif event.kind is JobEventKind.STARTED:
             if job_id not in state.flights:
                 state.observe_submit(facts)
             state.observe_start(job_id, event.at_s)
-        elif event.happening is Happening.REQUEUED:
+        elif event.kind is JobEventKind.REQUEUED:
             state.observe_submit(facts)
         else:
             if event.at_s <= self._ended.get(job_id, -math.inf):
@@ -64,7 +64,7 @@ class OnlineState:
             self._ended[job_id] = event.at_s
             if len(self._ended) > _ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
-            if event.happening is Happening.WITHDRAWN:
+            if event.kind is JobEventKind.WITHDRAWN:
                 state.observe_withdrawal(job_id)
             else:
                 state.observe_end({**facts, "end_time_s": event.at_s, "duration_s": event.duration_s})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
-from live_scheduler.memory.journal import Happening, JobEvent
+from live_scheduler.memory.journal import JobEvent, JobEventKind
 
 # A job that is in no queue and of which accounting knows nothing is given up after so long.
 GIVE_UP_S = 3_600.0
@@ -48,16 +48,16 @@ def end_event(end: EndedJob) -> JobEvent:
     """Return the event of a job's end: after a run, or without one."""
     if end.duration_s is None or end.start_time_s is None:
         return withdrawn(end.job, end.end_time_s)
-    return JobEvent(end.end_time_s, Happening.ENDED, end.job.job_id, end.job.facts(), end.duration_s)
+    return JobEvent(end.end_time_s, JobEventKind.ENDED, end.job.job_id, end.job.facts(), end.duration_s)
 
 
 def withdrawn(job: LiveJob, at_s: float) -> JobEvent:
     """Return the event of a job that will not run (again)."""
-    return JobEvent(at_s, Happening.WITHDRAWN, job.job_id, job.facts())
+    return JobEvent(at_s, JobEventKind.WITHDRAWN, job.job_id, job.facts())
 
 
 def _submitted(job: LiveJob) -> list[JobEvent]:
-    events = [JobEvent(job.submit_time_s, Happening.SUBMITTED, job.job_id, job.facts())]
+    events = [JobEvent(job.submit_time_s, JobEventKind.SUBMITTED, job.job_id, job.facts())]
     if job.start_time_s is not None:
         events.append(_started(job))
     return events
@@ -66,7 +66,7 @@ def _submitted(job: LiveJob) -> list[JobEvent]:
 def _started(job: LiveJob) -> JobEvent:
     start_s = job.submit_time_s if job.start_time_s is None else job.start_time_s
     # Clocks that disagree must not let a job start before its submission.
-    return JobEvent(max(start_s, job.submit_time_s), Happening.STARTED, job.job_id, job.facts())
+    return JobEvent(max(start_s, job.submit_time_s), JobEventKind.STARTED, job.job_id, job.facts())
 
 
 def _changed(before: LiveJob, job: LiveJob, now_s: float) -> list[JobEvent]:
@@ -74,8 +74,8 @@ def _changed(before: LiveJob, job: LiveJob, now_s: float) -> list[JobEvent]:
         return []
     if before.waiting:
         return [_started(job)]
-    again = JobEvent(now_s, Happening.REQUEUED, job.job_id, job.facts())
+    again = JobEvent(now_s, JobEventKind.REQUEUED, job.job_id, job.facts())
     if job.waiting:
         return [again]
     started = _started(job)
-    return [JobEvent(min(now_s, started.at_s), Happening.REQUEUED, job.job_id, job.facts()), started]
+    return [JobEvent(min(now_s, started.at_s), JobEventKind.REQUEUED, job.job_id, job.facts()), started]

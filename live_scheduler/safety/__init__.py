@@ -1,1 +1,1 @@
-"""Why it cannot hurt: doubts, limits, the record of what was touched, heartbeat, the way back."""
+"""Why it cannot hurt: checks of readings and decisions, limits, a record of changes, heartbeat, restore."""

@@ -28,9 +28,9 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_SETTINGS, start_switch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
+from live_scheduler.safety.restore_command import restore_all
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
-from live_scheduler.safety.way_back import restore_all
 
 logger = logging.getLogger("lucid.live")
 

@@ -1,4 +1,4 @@
-"""What stands between decisions and the cluster: doubts, rate limits, a record, a heartbeat.
+"""What stands between decisions and the cluster: checks, rate limits, a record of changes, a heartbeat.
 
 One object a daemon (`live_scheduler.daemon.Safety`). None of it knows a policy or a scheduler.
 """
@@ -42,26 +42,26 @@ class SafetyNet:
         """Become this folder's daemon; raises BadInputError where another lives or nothing can be kept."""
         self._lease.take()
 
-    def doubts(self, cluster: ClusterState) -> str | None:
-        """Say why a reading is not to be used, if so: neither to learn from nor to decide on."""
+    def reading_problem(self, cluster: ClusterState) -> str | None:
+        """Return why a reading must not be used, neither to learn from nor to decide on; None: it may."""
         before, self._last = self._last, self._clock()
         return clock_problem(before, self._last, cluster.at_s) or self._reading.problem(cluster)
 
-    def objections(self, decision: Decision, cluster: ClusterState) -> str | None:
-        """Say why a decision is not to be followed, if so."""
+    def decision_problem(self, decision: Decision, cluster: ClusterState) -> str | None:
+        """Return why a decision must not be followed; None: it may."""
         return decision_problem(decision, cluster) or self._oscillation.problem(decision, time.monotonic())
 
     def allow(self, changes: Sequence[Change], view: LiveView) -> Sequence[Change]:
-        """Return what may be asked for now, after writing down whom it touches.
+        """Return the changes allowed now, after recording the jobs that they touch.
 
         Raises ServiceUnavailableError when that cannot be written: nothing may be asked for then.
         """
         if view.cluster is None:
             return []
         places = view.decision.places if view.decision else {}
-        chosen, _ = self._limit.choose(changes, places)
-        self._lease.before(chosen, view.cluster, self._adapter.priorities)
-        return chosen
+        allowed, _ = self._limit.choose(changes, places)
+        self._lease.before(allowed, view.cluster, self._adapter.priorities)
+        return allowed
 
     def beat(self, view: LiveView) -> None:
         """Say that the pass went well; raises ServiceUnavailableError when that cannot be written."""

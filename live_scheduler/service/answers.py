@@ -10,8 +10,12 @@ from datetime import UTC, datetime
 from foundation.errors import NotFoundError, ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
-from live_scheduler.forecast.promise_quality import KeptPromise, PromiseErrors, by_policy_and_release
-from live_scheduler.hindsight.looking_back import LookBack
+from live_scheduler.forecast.prediction_quality import (
+    JudgedPrediction,
+    PredictionErrorSummary,
+    by_policy_and_release,
+)
+from live_scheduler.hindsight.regret_job import RegretReport
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.schema import (
@@ -100,8 +104,8 @@ def status_of(
     view: LiveView,
     now_s: float,
     heartbeat_age_s: float | None,
-    look_back: LookBack | None = None,
-    kept: Sequence[KeptPromise] = (),
+    regret_report: RegretReport | None = None,
+    kept: Sequence[JudgedPrediction] = (),
 ) -> Status:
     """Return how the daemon is at `now_s` (Unix time)."""
     decision, settings = view.decision, view.settings
@@ -129,17 +133,17 @@ def status_of(
         deferred=view.deferred,
         counts=dict(view.counts),
         seconds=dict(view.seconds),
-        hindsight=hindsight_of(look_back),
-        starts=look_back.agreement.started if look_back else 0,
-        agreed_starts=look_back.agreement.agreed if look_back else 0,
+        hindsight=hindsight_of(regret_report),
+        starts=regret_report.agreement.started if regret_report else 0,
+        agreed_starts=regret_report.agreement.agreed if regret_report else 0,
         predictions=tuple(prediction_errors(kept)),
         problem=problem_in(view),
     )
 
 
-def hindsight_of(look_back: LookBack | None) -> Hindsight | None:
+def hindsight_of(regret_report: RegretReport | None) -> Hindsight | None:
     """Return what a look back found, if it found anything."""
-    found = look_back.hindsight if look_back else None
+    found = regret_report.hindsight if regret_report else None
     if found is None:
         return None
     return Hindsight(
@@ -159,17 +163,17 @@ def hindsight_of(look_back: LookBack | None) -> Hindsight | None:
     )
 
 
-def prediction_errors(kept: Sequence[KeptPromise]) -> Iterable[PredictionErrors]:
-    """Yield how promises held, by whose order and release, over all and in each virtual cluster."""
+def prediction_errors(kept: Sequence[JudgedPrediction]) -> Iterable[PredictionErrors]:
+    """Yield how predictions held, by whose order and release, over all and in each virtual cluster."""
     for each in (False, True):
         for group, errors in by_policy_and_release(kept, virtual_clusters=each):
             yield errors_message(errors, *group)
 
 
 def errors_message(
-    found: PromiseErrors, policy: str, release_version: int | None, virtual_cluster: str
+    found: PredictionErrorSummary, policy: str, release_version: int | None, virtual_cluster: str
 ) -> PredictionErrors:
-    """Return how promises held as a message."""
+    """Return how predictions held as a message."""
     return PredictionErrors(
         policy=policy,
         virtual_cluster=virtual_cluster,

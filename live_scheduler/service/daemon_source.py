@@ -9,10 +9,10 @@ from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.live_pools import with_profile_facts
-from live_scheduler.forecast.promise_quality import KeptPromise
-from live_scheduler.forecast.promiser import Promiser
+from live_scheduler.forecast.prediction_quality import JudgedPrediction
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DecisionLog, FirstSight
-from live_scheduler.hindsight.looking_back import LookBack, read_look_back
+from live_scheduler.hindsight.regret_job import RegretReport, read_regret_report
 from live_scheduler.live_view import LiveView
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Moment, read_heartbeat
 from live_scheduler.service.problems import NotServedHereError
@@ -66,13 +66,13 @@ class DaemonSource:
         logs = (watcher for watcher in self.daemon.watchers if isinstance(watcher, DecisionLog))
         return next((log.first_sight(job_id) for log in logs), None)
 
-    def look_back(self) -> LookBack | None:
+    def regret_report(self) -> RegretReport | None:
         """Return the last look back."""
-        return read_look_back(self.daemon.state_dir)
+        return read_regret_report(self.daemon.state_dir)
 
-    def kept_promises(self) -> Sequence[KeptPromise]:
+    def judged_predictions(self) -> Sequence[JudgedPrediction]:
         """Return the jobs that ended lately and had been told when they would."""
-        makers = (watcher for watcher in self.daemon.watchers if isinstance(watcher, Promiser))
+        makers = (watcher for watcher in self.daemon.watchers if isinstance(watcher, SubmissionPredictor))
         return next((tuple(maker.recent) for maker in makers), ())
 
     def estimate_reason(self, job: LiveJob) -> tuple[float, str] | None:

@@ -6,9 +6,9 @@ from live_scheduler.cluster_state import LiveJob
 from live_scheduler.forecast.advice import clock_time
 from live_scheduler.forecast.completion_forecast import JobForecast
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.promise_quality import promise_errors
-from live_scheduler.forecast.promiser import Promiser
-from live_scheduler.forecast.promises import CLUSTER
+from live_scheduler.forecast.prediction_quality import summarise_errors
+from live_scheduler.forecast.submission_predictions import CLUSTER
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.answers import cluster_of, errors_message, find_job, moment
@@ -19,16 +19,18 @@ from lucid_models.amounts import counted, human_duration
 class ExpectedTimes:
     """Answers from a forecast that is fresh, or made now (`daemon_source.Forecast`)."""
 
-    def __init__(self, forecaster: Forecaster, promiser: Promiser | None = None) -> None:
+    def __init__(
+        self, forecaster: Forecaster, submission_predictor: SubmissionPredictor | None = None
+    ) -> None:
         self.forecaster = forecaster
-        self.promiser = promiser
+        self.submission_predictor = submission_predictor
 
     def __call__(self, view: LiveView, job_id: str) -> Expectation:
         """Return when a job of the view starts and ends; raises NotFoundError, ServiceUnavailableError."""
         job = find_job(cluster_of(view), job_id)
         forecast = self.forecaster.fresh(view, job.job_id)
         found = forecast.of(job.job_id)
-        told = None if self.promiser is None else self.promiser.book.of(job)
+        told = None if self.submission_predictor is None else self.submission_predictor.predictions.of(job)
         answer = Expectation(
             job_id=job.job_id,
             at_s=forecast.at_s,
@@ -50,13 +52,13 @@ class ExpectedTimes:
 
     def _held(self, view: LiveView, job: LiveJob) -> PredictionErrors | None:
         """Say how such predictions held lately: in the job's virtual cluster, else anywhere."""
-        if self.promiser is None:
+        if self.submission_predictor is None:
             return None
         policy = view.settings.policy if view.settings.mode is Mode.CONTROL else CLUSTER
-        kept = [each for each in tuple(self.promiser.recent) if each.promise.policy == policy]
-        here = [each for each in kept if each.promise.virtual_cluster == job.virtual_cluster]
+        kept = [each for each in tuple(self.submission_predictor.recent) if each.prediction.policy == policy]
+        here = [each for each in kept if each.prediction.virtual_cluster == job.virtual_cluster]
         for name, group in ((job.virtual_cluster, here), ("", kept)):
-            found = promise_errors(group)
+            found = summarise_errors(group)
             if found is not None:
                 return errors_message(found, policy, None, name)
         return None

@@ -114,7 +114,7 @@ class _Gauges(Collector):
         view, now_s = self._source.view, self._clock()
         source = self._source
         status = answers.status_of(
-            view, now_s, source.heartbeat_age_s(), source.look_back(), source.kept_promises()
+            view, now_s, source.heartbeat_age_s(), source.regret_report(), source.judged_predictions()
         )
         release = status.release
         yield _gauge("start_time_seconds", "When the daemon started (Unix time).", status.started_s)

@@ -23,8 +23,8 @@ class Operations:
             source.view,
             self._clock(),
             source.heartbeat_age_s(),
-            source.look_back(),
-            source.kept_promises(),
+            source.regret_report(),
+            source.judged_predictions(),
         )
 
     def queue(self, query: schema.QueueQuery) -> schema.QueueAnswer:

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.deciding.decision import Decision
-from live_scheduler.forecast.promise_quality import KeptPromise
+from live_scheduler.forecast.prediction_quality import JudgedPrediction
 from live_scheduler.hindsight.decision_log import FirstSight
-from live_scheduler.hindsight.looking_back import LookBack
+from live_scheduler.hindsight.regret_job import RegretReport
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.schema import Expectation
 
@@ -37,11 +37,11 @@ class LiveSource(Protocol):
         """Return what was believed of a job when it was first ranked; None: it never was."""
         ...
 
-    def look_back(self) -> LookBack | None:
+    def regret_report(self) -> RegretReport | None:
         """Return the last look back; None: there was none yet."""
         ...
 
-    def kept_promises(self) -> Sequence[KeptPromise]:
+    def judged_predictions(self) -> Sequence[JudgedPrediction]:
         """Return the jobs that ended lately and had been told when they would; without predictions none."""
         ...
 

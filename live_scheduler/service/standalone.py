@@ -13,9 +13,9 @@ from foundation.process_lock import ProcessLock
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.promiser import Promiser
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
-from live_scheduler.hindsight.looking_back import LookingBack
+from live_scheduler.hindsight.regret_job import RegretJob
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK
 from live_scheduler.service.expectation import ExpectedTimes
@@ -45,18 +45,18 @@ def serve_pushed(
         cluster = PushedCluster(settings.cluster)
         daemon = Daemon(cluster, client, settings, folder)
         forecaster = Forecaster(daemon)
-        promiser = Promiser(forecaster)
-        source = PushedSource(daemon, cluster, ExpectedTimes(forecaster, promiser))
-        looking_back = LookingBack(folder)
+        submission_predictor = SubmissionPredictor(forecaster)
+        source = PushedSource(daemon, cluster, ExpectedTimes(forecaster, submission_predictor))
+        looking_back = RegretJob(folder)
         try:
             with LiveService(source, settings, folder) as service:
                 daemon.watchers += [
                     service.metrics,
                     DecisionLog(folder / DECISIONS_FILE),
                     looking_back,
-                    promiser,
+                    submission_predictor,
                 ]
-                promiser.start(stop)
+                submission_predictor.start(stop)
                 _follow(client)
                 ready(service)
                 while not stop.wait(settings.release_interval_s):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from cluster_logs.slurm_mark import SlurmMark, Stage, texts_like_marks
+from cluster_logs.slurm_mark import MarkStage, SlurmMark, texts_like_marks
 from foundation.errors import BadInputError
 from live_scheduler.adapter import (
     Advise,
@@ -126,7 +126,9 @@ class Control:
                 if not partition or not fits_a_line(partition):
                     return f"{partition!r} is no partition."
                 at_home = partition == home and partition != self._profiling_partition
-                why = self._mark(job, home, Stage.HOME if at_home else Stage.PROFILING, needed=not at_home)
+                why = self._mark(
+                    job, home, MarkStage.HOME if at_home else MarkStage.PROFILING, needed=not at_home
+                )
                 return why or job.update(f"Partition={partition}")
             case SendHome(home=home, priority=priority):
                 return self._send_home(job, home, priority)
@@ -153,7 +155,7 @@ class Control:
         with suppress(OSError):
             overwritten.note(noted)
 
-    def _mark(self, job: "_Job", home: str, stage: Stage, *, needed: bool) -> str:
+    def _mark(self, job: "_Job", home: str, stage: MarkStage, *, needed: bool) -> str:
         """Mark the job; the way home is open also for one that cannot be marked (not `needed`)."""
         if not home or not fits_a_line(home):
             return f"{home!r} is no partition."
@@ -170,10 +172,12 @@ class Control:
         return why if needed else ""
 
     def _send_home(self, job: "_Job", home: str, priority: int | None) -> str:
-        why = self._mark(job, home, Stage.PROFILING, needed=False) or job.tell(f"requeue {job.row.target}")
+        why = self._mark(job, home, MarkStage.PROFILING, needed=False) or job.tell(
+            f"requeue {job.row.target}"
+        )
         # At once is too soon: a node refuses a job's credential of the second in which it revoked the last.
         why = why or job.update(f"Partition={home} StartTime=now+{START_DELAY_S}")
-        why = why or self._mark(job, home, Stage.HOME, needed=False)
+        why = why or self._mark(job, home, MarkStage.HOME, needed=False)
         if why or priority is None:
             return why
         if not _is_ours(priority):

@@ -18,17 +18,17 @@ from cluster_logs.lake import Lake
 from foundation.errors import LucidError, NotFoundError
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
-from live_scheduler.forecast.promise_quality import PromiseErrors
+from live_scheduler.forecast.prediction_quality import PredictionErrorSummary
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission, read_lines
-from live_scheduler.hindsight.looking_back import WARM_UP_S
-from live_scheduler.hindsight.observation import Agreement, agreement
+from live_scheduler.hindsight.observation import StartAgreement, start_agreement
+from live_scheduler.hindsight.regret_job import WARM_UP_S
 from live_scheduler.hindsight.replayed_window import (
-    Figures,
     Hindsight,
     LivedJob,
+    MeanTimes,
     Regret,
+    judge_window,
     lived_jobs,
-    look_back,
 )
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.memory.journal import Journal
@@ -36,7 +36,7 @@ from lucid_models.evaluation.baselines import duration_baselines
 from lucid_models.evaluation.measures import duration_metrics
 from pipeline.monitoring.data import DAY_S, MonitoredWindow
 from pipeline.monitoring.errors import NAIVE_DURATION, Change, change_over_days, log_error
-from pipeline.monitoring.live_promises import PromiseHealth, PromisesOf, promise_health
+from pipeline.monitoring.live_predictions import GroupErrors, PredictionHealth, prediction_health
 from pipeline.monitoring.rules import Finding, Level, MonitorSettings
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class LiveHealth:
     against_validation: Change | None = None
     against_naive: Change | None = None
     hindsight: Hindsight | None = None
-    agreement: Agreement | None = None
-    promises: PromiseHealth | None = None
+    agreement: StartAgreement | None = None
+    predictions: PredictionHealth | None = None
     note: str = ""
 
 
@@ -170,14 +170,14 @@ def _as_recorded(
     health = LiveHealth(
         str(folder),
         expected=release.validation["duration"].get("mae_log10"),
-        agreement=agreement(log, start_s),
-        promises=promise_health(folder, release.version, release.promised, start_s, end_s, settings),
+        agreement=start_agreement(log, start_s),
+        predictions=prediction_health(folder, release.version, release.gate_errors, start_s, end_s, settings),
     )
     health = _with_errors(health, judged, release, settings)
     policy = next((line.policy for line in reversed(list(read_lines(log))) if line.policy), "")
     live = settings_in_force(LiveSettings(cluster, policy=policy), release.models.manifest)
     try:
-        found = look_back(
+        found = judge_window(
             jobs,
             start_s=start_s,
             end_s=end_s,
@@ -243,7 +243,7 @@ def _as_told(url: str, token_file: Path | None) -> LiveHealth:
     past = told.hindsight
     if past is None:
         note = "not measured: the live scheduler has not looked back yet"
-        return LiveHealth(url, promises=_promises_told(told), note=note)
+        return LiveHealth(url, predictions=_told_predictions(told), note=note)
 
     def regret(
         point_s: float, other_jct_s: float, low_s: float | None = None, high_s: float | None = None
@@ -260,10 +260,10 @@ def _as_told(url: str, token_file: Path | None) -> LiveHealth:
             past.jobs,
             0,
             {},
-            Figures(past.measured_jct_s),
-            Figures(past.backfill_jct_s),
-            Figures(past.live_jct_s),
-            Figures(past.true_durations_jct_s),
+            MeanTimes(past.measured_jct_s),
+            MeanTimes(past.backfill_jct_s),
+            MeanTimes(past.live_jct_s),
+            MeanTimes(past.true_durations_jct_s),
             regret(
                 past.regret_against_backfill_s,
                 past.backfill_jct_s,
@@ -274,19 +274,19 @@ def _as_told(url: str, token_file: Path | None) -> LiveHealth:
             past.log10_error,
             (),
         ),
-        agreement=Agreement(told.starts, told.agreed_starts, None, 0),
-        promises=_promises_told(told),
+        agreement=StartAgreement(told.starts, told.agreed_starts, None, 0),
+        predictions=_told_predictions(told),
         note="errors: only the state folder of the live scheduler tells",
     )
 
 
-def _promises_told(told: "Status") -> PromiseHealth | None:
+def _told_predictions(told: "Status") -> PredictionHealth | None:
     groups = [
-        PromisesOf(
+        GroupErrors(
             each.policy,
             each.release_version,
             each.virtual_cluster,
-            PromiseErrors(
+            PredictionErrorSummary(
                 each.jobs,
                 each.mean_error_pct,
                 each.median_error_pct,
@@ -298,7 +298,7 @@ def _promises_told(told: "Status") -> PromiseHealth | None:
         )
         for each in told.predictions
     ]
-    return PromiseHealth(tuple(groups), ()) if groups else None
+    return PredictionHealth(tuple(groups), ()) if groups else None
 
 
 def _frame(jobs: list[LivedJob]) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from pipeline.monitoring.errors import (
 )
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
 from pipeline.monitoring.live import live_findings, live_health, live_source
-from pipeline.monitoring.live_promises import gate_promises, promise_findings
+from pipeline.monitoring.live_predictions import gate_prediction_errors, prediction_findings
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
 
@@ -36,7 +36,7 @@ from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
 class WatchedRelease:
     """A release with what its models scored at validation (metrics by name) and what packing learned from.
 
-    `promised` are the prediction errors that the gate saw (`live_promises.gate_promises`).
+    `gate_errors` are the prediction errors that the gate saw (`live_predictions.gate_prediction_errors`).
     """
 
     version: int
@@ -46,7 +46,7 @@ class WatchedRelease:
     trained_until: datetime
     validation: Mapping[str, Mapping[str, float]]
     packing_digest: str
-    promised: Mapping[str, float] | None = None
+    gate_errors: Mapping[str, float] | None = None
 
 
 def load_watched_release(
@@ -82,7 +82,7 @@ def load_watched_release(
         datetime.fromisoformat(until),
         {kind: registry.run_metrics(pinned.run_id) for kind, pinned in versions.items()},
         versions["packing"].tags.get("dataset_digest", ""),
-        gate_promises(found.verdict),
+        gate_prediction_errors(found.verdict),
     )
 
 
@@ -153,7 +153,7 @@ def monitor_release(
             *throughput_findings(throughput, chosen),
             *packing_findings(packing, chosen),
             *live_findings(lived, chosen),
-            *promise_findings(None if lived is None else lived.promises, chosen),
+            *prediction_findings(None if lived is None else lived.predictions, chosen),
         ]
     )
     progress(4, 4, "decided")

@@ -13,7 +13,7 @@ from pipeline.monitoring import charts
 from pipeline.monitoring.drift import largest_move
 from pipeline.monitoring.errors import Change, DurationHealth, PackingHealth, SeriesHealth
 from pipeline.monitoring.live import LiveHealth, window_of
-from pipeline.monitoring.live_promises import PromiseHealth
+from pipeline.monitoring.live_predictions import PredictionHealth
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Level
 
@@ -195,7 +195,7 @@ def _live(health: LiveHealth) -> dict[str, Any]:
             for name, figures in replays
         ],
         "replayed_window": "" if past is None else window_of(past),
-        **_predictions(health.promises),
+        **_predictions(health.predictions),
         "agreement": None
         if agreement is None or agreement.share is None
         else f"Of {agreement.started:,} jobs that started, the policy would have started "
@@ -203,7 +203,7 @@ def _live(health: LiveHealth) -> dict[str, Any]:
     }
 
 
-def _predictions(health: PromiseHealth | None) -> dict[str, Any]:
+def _predictions(health: PredictionHealth | None) -> dict[str, Any]:
     if health is None:
         return {"predictions": (), "prediction_chart": ""}
     rows = [

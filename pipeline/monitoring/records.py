@@ -161,7 +161,7 @@ def _live_metrics(live: LiveHealth | None) -> Iterator[tuple[str, float]]:
         yield "live/mean_jct_s", past.measured.mean_jct_s
         yield "live/regret_against_backfill_s", past.against_backfill.point_s
         yield "live/regret_against_true_durations_s", past.against_true_durations.point_s
-    for told in live.promises.groups if live.promises is not None else ():
+    for told in live.predictions.groups if live.predictions is not None else ():
         whose = f"live/predictions/{metric_part(told.policy)}/release_{told.release_version or 0}"
         if told.virtual_cluster:
             whose += f"/virtual_cluster/{metric_part(told.virtual_cluster)}"

@@ -51,14 +51,14 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Stage:
+class PlannedStage:
     """A planned stage: what each mapped task is given, and what to say of it."""
 
     batches: tuple[dict[str, Any], ...]
     remarks: tuple[str, ...]
 
 
-def plan_solo_stage(request: Request) -> Stage:
+def plan_solo_stage(request: Request) -> PlannedStage:
     """Plan the configurations that the cluster has no result of; goes on from runs that broke off.
 
     Raises BadInputError when simulated devices are asked for and the cluster has measured profiles.
@@ -73,7 +73,7 @@ def plan_solo_stage(request: Request) -> Stage:
 
 def plan_pair_stage(
     request: Request, *, order: str = PairOrder.SPACE_FILLING, most: int | None = None
-) -> Stage:
+) -> PlannedStage:
     """Plan pairs of what fits, the most telling first, as far as the budget goes after the first stage.
 
     `order` is a PairOrder; those by the model's uncertainty go by the pairs of earlier runs. `most` bounds
@@ -85,7 +85,9 @@ def plan_pair_stage(
     )
     rows = folded.rows[folded.rows["device_kind"] == request.kind]
     if rows.empty:
-        return Stage((), (*folded.remarks, "No configuration has a profile: there are no pairs to plan."))
+        return PlannedStage(
+            (), (*folded.remarks, "No configuration has a profile: there are no pairs to plan.")
+        )
     known = _known(request)
     plan = plan_pairs(
         request.job_types,
@@ -213,7 +215,9 @@ def _known(request: Request) -> _Known:
     return _Known(alone, for_pairs, OVERHEAD_GUESS_S if overhead_s is None else overhead_s)
 
 
-def _stage(request: Request, name: str, plan: Plan, budget_s: float | None, remarks: Sequence[str]) -> Stage:
+def _stage(
+    request: Request, name: str, plan: Plan, budget_s: float | None, remarks: Sequence[str]
+) -> PlannedStage:
     """Divide a plan among the devices and write a plan file for each batch."""
     queues, left = _divide(plan.planned, request.devices, budget_s)
     said = [
@@ -254,7 +258,7 @@ def _stage(request: Request, name: str, plan: Plan, budget_s: float | None, rema
                 "what": _in_words(device, chunk),
             }
         )
-    return Stage(tuple(batches), tuple(said))
+    return PlannedStage(tuple(batches), tuple(said))
 
 
 def _divide(

@@ -4,7 +4,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import PROFILE
 from foundation.errors import NotFoundError
 from live_scheduler.client import ReleaseClient
-from live_scheduler.deciding.known_needs import Figures, KnownNeeds, Measurements
+from live_scheduler.deciding.known_needs import Figures, KnownNeeds, MeasuredNeeds
 from live_scheduler.release import LiveRelease
 from lucid_models.known_profiles import LatestProfiles
 from lucid_models.scoring import PackingScorer
@@ -21,7 +21,7 @@ def known_needs(lake_uri: str, cluster: str, client: ReleaseClient) -> KnownNeed
     return KnownNeeds(lambda: measurements(lake_uri, cluster), packing)
 
 
-def measurements(lake_uri: str, cluster: str) -> Measurements:
+def measurements(lake_uri: str, cluster: str) -> MeasuredNeeds:
     """Read the profiles of job types, unless they are simulated, and the metrics of jobs that ran."""
     by_type: dict[str, Figures] = {}
     try:
@@ -32,4 +32,4 @@ def measurements(lake_uri: str, cluster: str) -> Measurements:
         measured = solo[~solo["simulated"].astype(bool)]
         rows = measured[["job_type", *PROFILE]].itertuples(index=False)
         by_type = {str(name): (float(util), float(mem), float(mib)) for name, util, mem, mib in rows}
-    return Measurements(by_type, LatestProfiles(Lake(lake_uri).read_job_metrics(cluster)))
+    return MeasuredNeeds(by_type, LatestProfiles(Lake(lake_uri).read_job_metrics(cluster)))

@@ -28,7 +28,7 @@ from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.memory.journal import Happening, JobEvent
+from live_scheduler.memory.journal import JobEvent, JobEventKind
 from live_scheduler.memory.online_state import OnlineState
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.scoring import DurationScorer, scorer_from_document
@@ -71,7 +71,7 @@ def readings(jobs: int, count: int) -> Iterator[tuple[ClusterState, list[JobEven
     at_s = float(submit_s[-1]) + 60.0
     waiting, arriving = dict.fromkeys(rows[:jobs]), iter(rows[jobs + 500 :])
     running: list[LiveJob] = [replace(job, start_time_s=at_s - 900.0) for job in rows[jobs : jobs + 500]]
-    events = [JobEvent(job.submit_time_s, Happening.SUBMITTED, job.job_id, job.facts()) for job in waiting]
+    events = [JobEvent(job.submit_time_s, JobEventKind.SUBMITTED, job.job_id, job.facts()) for job in waiting]
     for _ in range(count):
         at_s += 2.0
         ended, starting, new = running.pop(0), next(iter(waiting)), next(arriving)
@@ -79,9 +79,11 @@ def readings(jobs: int, count: int) -> Iterator[tuple[ClusterState, list[JobEven
         running.append(replace(starting, start_time_s=at_s))
         waiting[new] = None
         events += [
-            JobEvent(at_s, Happening.ENDED, ended.job_id, ended.facts(), at_s - (ended.start_time_s or at_s)),
-            JobEvent(at_s, Happening.STARTED, starting.job_id, starting.facts()),
-            JobEvent(new.submit_time_s, Happening.SUBMITTED, new.job_id, new.facts()),
+            JobEvent(
+                at_s, JobEventKind.ENDED, ended.job_id, ended.facts(), at_s - (ended.start_time_s or at_s)
+            ),
+            JobEvent(at_s, JobEventKind.STARTED, starting.job_id, starting.facts()),
+            JobEvent(new.submit_time_s, JobEventKind.SUBMITTED, new.job_id, new.facts()),
         ]
         yield ClusterState(at_s, (*waiting, *running), nodes), events
         events = []

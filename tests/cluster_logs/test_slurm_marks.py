@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cluster_logs.ingest import IngestReport, ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import MARK_KEY_FILE, make_mark_key, read_mark_key
-from cluster_logs.slurm_mark import MarkKey, SlurmMark, Stage, texts_like_marks
+from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark, texts_like_marks
 from cluster_logs.slurm_words import UNIT_SEPARATOR
 from foundation.errors import BadInputError, NotFoundError
 from pipeline.ingest.mark_keys import mark_key_of
@@ -30,9 +30,9 @@ FORGED = [
     f"lucid:home=vip,submitted={'9' * 5_000},stage=home",
     "lucid:home=vip,submitted=\u0662,stage=home",
     "lucid:home=,submitted=,stage=",
-    KEY.sealed(SlurmMark("vip", SUBMITTED_S, Stage.PROFILING), "18"),
-    MarkKey("mars", KEY.secret).sealed(SlurmMark("vip", SUBMITTED_S, Stage.PROFILING), "17"),
-    KEY.sealed(SlurmMark("vc2", SUBMITTED_S, Stage.PROFILING), "17").replace("vc2", "vip"),
+    KEY.sealed(SlurmMark("vip", SUBMITTED_S, MarkStage.PROFILING), "18"),
+    MarkKey("mars", KEY.secret).sealed(SlurmMark("vip", SUBMITTED_S, MarkStage.PROFILING), "17"),
+    KEY.sealed(SlurmMark("vc2", SUBMITTED_S, MarkStage.PROFILING), "17").replace("vc2", "vip"),
 ]
 
 
@@ -57,17 +57,17 @@ def plain(jobs: pd.DataFrame) -> pd.DataFrame:
     return jobs.drop(columns=["source_file"])
 
 
-def sealed(stage: Stage, job: str = "17") -> str:
+def sealed(stage: MarkStage, job: str = "17") -> str:
     return KEY.sealed(SlurmMark("vc2", SUBMITTED_S, stage), job)
 
 
 @pytest.mark.parametrize("of_admin", [False, True])
 def test_a_job_that_was_profiled_is_one_job_of_its_home(tmp_path: Path, of_admin: bool) -> None:
-    def marked(run: tuple[object, ...], stage: Stage) -> str:
+    def marked(run: tuple[object, ...], stage: MarkStage) -> str:
         mark = sealed(stage)
         return line(run, *(["", mark] if of_admin else [f"my words\u00a0|\u00a0{mark}"]))
 
-    jobs, report = ingest(tmp_path, [marked(CUT, Stage.PROFILING), marked(AGAIN, Stage.HOME)])
+    jobs, report = ingest(tmp_path, [marked(CUT, MarkStage.PROFILING), marked(AGAIN, MarkStage.HOME)])
     assert report.reasons == {"profiling_run": 1}
     assert report.notes == {}
     (job,) = jobs.to_dict("records")
@@ -90,14 +90,18 @@ def test_a_forged_mark_is_a_users_text_and_is_counted(tmp_path: Path, forged: st
 
 def test_a_mark_of_the_first_run_hides_no_later_one(tmp_path: Path) -> None:
     failed_at_home = (AGAIN[0], "NODE_FAIL", *AGAIN[2:])
-    lines = [line(CUT, sealed(Stage.PROFILING)), line(failed_at_home, sealed(Stage.PROFILING))]
+    lines = [line(CUT, sealed(MarkStage.PROFILING)), line(failed_at_home, sealed(MarkStage.PROFILING))]
     jobs, report = ingest(tmp_path, lines)
     assert report.reasons == {"profiling_run": 1}
     assert len(jobs) == 1  # its user put the old mark back, and the failure is told all the same
 
 
 def test_without_the_key_marks_are_words(tmp_path: Path) -> None:
-    lines = [line(CUT, sealed(Stage.PROFILING)), line(AGAIN, "", sealed(Stage.HOME)), line(AGAIN, job="18")]
+    lines = [
+        line(CUT, sealed(MarkStage.PROFILING)),
+        line(AGAIN, "", sealed(MarkStage.HOME)),
+        line(AGAIN, job="18"),
+    ]
     jobs, report = ingest(tmp_path, lines, key=None)
     assert report.notes == {"unverified_mark": 2}
     assert sorted(jobs["virtual_cluster"]) == ["prof", "vc2", "vc2"]
@@ -108,12 +112,14 @@ def test_without_the_key_marks_are_words(tmp_path: Path) -> None:
 @given(words=st.one_of(st.text(max_size=40), st.sampled_from(FORGED)))
 def test_words_beside_a_mark_neither_make_nor_hide_one(words: str) -> None:
     assert KEY.read(words, "17") is None
-    assert KEY.read(f"{words} {sealed(Stage.HOME)}", "17") == SlurmMark("vc2", SUBMITTED_S, Stage.HOME)
-    assert KEY.read(f"{words} {sealed(Stage.HOME)}", "19") is None
+    assert KEY.read(f"{words} {sealed(MarkStage.HOME)}", "17") == SlurmMark(
+        "vc2", SUBMITTED_S, MarkStage.HOME
+    )
+    assert KEY.read(f"{words} {sealed(MarkStage.HOME)}", "19") is None
 
 
 def test_what_looks_like_a_mark_is_kept_without_the_words_around_it() -> None:
-    mark = sealed(Stage.HOME)
+    mark = sealed(MarkStage.HOME)
     assert texts_like_marks(f"secret words\u00a0|\u00a0{mark}\u00a0|\u00a0lucid:\u00a0soon") == mark
     assert texts_like_marks(f"{FORGED[0]} {mark}") == f"{FORGED[0]} {mark}"
     assert texts_like_marks("nothing of the kind") == texts_like_marks(None) == ""

@@ -270,7 +270,7 @@ def test_jobs_that_no_reading_showed_are_learnt_from_accounting_and_counted_once
         cluster.step(400.0)
         daemon.pass_once()
     assert daemon.view.counts["caught_up"] == 4
-    ends = [event for event in Journal(tmp_path / "journal.jsonl").read() if event.happening == "ended"]
+    ends = [event for event in Journal(tmp_path / "journal.jsonl").read() if event.kind == "ended"]
     assert sorted(event.job_id for event in ends) == ["short0", "short1", "short2", "short3"]
 
 

@@ -17,7 +17,7 @@ from live_scheduler.hindsight.decision_log import (
     older_file,
     read_lines,
 )
-from live_scheduler.hindsight.observation import agreement
+from live_scheduler.hindsight.observation import start_agreement
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.job_account import first_sight_in_words
@@ -92,7 +92,7 @@ def test_tasks_of_an_array_are_believed_to_be_like_the_array(tmp_path: Path) -> 
     seen = estimates_at_submission(path)
     assert seen["8", 100.0].estimated_duration_s == seen["7", 100.0].estimated_duration_s
     assert ("9", 100.0) not in seen, "nobody had ranked it"
-    found = agreement(path)
+    found = start_agreement(path)
     assert (found.started, found.agreed) == (1, 1)
 
 
@@ -139,11 +139,11 @@ def test_agreement_counts_what_the_policy_would_have_started_by_then(tmp_path: P
     log.passed(view(110.0, [a, b, c], ("b",)))
     log.passed(view(120.0, [replace(a, start_time_s=119.0), b, c], ("b", "c")))
     log.passed(view(150.0, [replace(a, start_time_s=119.0), replace(b, start_time_s=149.0), c], ("c",)))
-    found = agreement(path)
+    found = start_agreement(path)
     assert (found.started, found.agreed, found.share, found.passed_over) == (2, 1, 0.5, 1)
     assert found.mean_lead_s == pytest.approx(40.0)
-    assert agreement(path, since_s=130.0).started == 1
-    assert agreement(tmp_path / "none").share is None
+    assert start_agreement(path, since_s=130.0).started == 1
+    assert start_agreement(tmp_path / "none").share is None
 
 
 def test_every_line_is_json_of_plain_numbers(tmp_path: Path) -> None:

@@ -14,17 +14,17 @@ from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.hindsight.decision_log import FirstSight
-from live_scheduler.hindsight.looking_back import LookingBack, read_look_back
+from live_scheduler.hindsight.regret_job import RegretJob, read_regret_report
 from live_scheduler.hindsight.replayed_window import (
     Hindsight,
     LivedJob,
     hindsight_from,
+    judge_window,
     lived_jobs,
-    look_back,
 )
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
-from live_scheduler.memory.journal import Happening, JobEvent, Journal
+from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 
@@ -55,7 +55,7 @@ def busy_day(seed: int = 0, jobs: int = 300) -> list[LivedJob]:
 
 def back(jobs: list[LivedJob], **options: object) -> Hindsight:
     given = {"start_s": 0.0, "end_s": 4 * DAY_S, "nodes": NODES, "policy": lucid, "policy_name": "lucid"}
-    return look_back(jobs, **{**given, **options})  # type: ignore[arg-type]
+    return judge_window(jobs, **{**given, **options})  # type: ignore[arg-type]
 
 
 def test_shortest_first_beats_first_come_and_says_by_how_much() -> None:
@@ -120,7 +120,7 @@ def test_an_account_survives_its_file() -> None:
     assert hindsight_from(json.dumps(found.to_dict())) == found
 
 
-def event(at_s: float, happening: Happening, job_id: str, duration_s: float | None = None) -> JobEvent:
+def event(at_s: float, happening: JobEventKind, job_id: str, duration_s: float | None = None) -> JobEvent:
     facts = {"job_id": job_id, "gpus": 1, "submit_time_s": 100.0, "virtual_cluster": "vc1", "user": "ann"}
     return JobEvent(at_s, happening, job_id, facts, duration_s)
 
@@ -128,16 +128,16 @@ def event(at_s: float, happening: Happening, job_id: str, duration_s: float | No
 def test_a_journal_becomes_jobs_with_what_was_believed() -> None:
     sight = FirstSight("a", 100.0, "vc1", 1, 42.0, "vc1", 1, 101.0, "release 3", 3, "lucid", "control")
     events = [
-        event(100, Happening.SUBMITTED, "a"),
-        event(110, Happening.STARTED, "a"),
-        event(115, Happening.REQUEUED, "a"),  # that run taught nothing
-        event(120, Happening.STARTED, "a"),
-        event(150, Happening.ENDED, "a", 30.0),
-        event(150, Happening.STARTED, "runs on"),
-        event(100, Happening.SUBMITTED, "never ran"),
-        event(160, Happening.WITHDRAWN, "never ran"),
-        event(140, Happening.STARTED, "withdrawn"),
-        event(160, Happening.WITHDRAWN, "withdrawn"),
+        event(100, JobEventKind.SUBMITTED, "a"),
+        event(110, JobEventKind.STARTED, "a"),
+        event(115, JobEventKind.REQUEUED, "a"),  # that run taught nothing
+        event(120, JobEventKind.STARTED, "a"),
+        event(150, JobEventKind.ENDED, "a", 30.0),
+        event(150, JobEventKind.STARTED, "runs on"),
+        event(100, JobEventKind.SUBMITTED, "never ran"),
+        event(160, JobEventKind.WITHDRAWN, "never ran"),
+        event(140, JobEventKind.STARTED, "withdrawn"),
+        event(160, JobEventKind.WITHDRAWN, "withdrawn"),
     ]
     a, runs_on = lived_jobs(events, {("a", 100.0): sight})
     assert (a.start_time_s, a.end_time_s, a.estimated_duration_s) == (120.0, 150.0, 42.0)
@@ -172,11 +172,11 @@ def test_the_daemon_has_looks_back_made_beside_its_passes(tmp_path: Path) -> Non
     for one in lived:
         facts = {"gpus": one.gpus, "submit_time_s": one.submit_time_s, "virtual_cluster": "vc1"}
         end = one.end_time_s or 0.0
-        events.append(JobEvent(one.start_time_s, Happening.STARTED, one.job_id, facts))
-        events.append(JobEvent(end, Happening.ENDED, one.job_id, facts, end - one.start_time_s))
+        events.append(JobEvent(one.start_time_s, JobEventKind.STARTED, one.job_id, facts))
+        events.append(JobEvent(end, JobEventKind.ENDED, one.job_id, facts, end - one.start_time_s))
     Journal(tmp_path / JOURNAL_FILE).append(sorted(events, key=lambda each: each.at_s))
     now = [0.0]
-    watcher = LookingBack(tmp_path, every_s=10.0, window_s=end_s, clock=lambda: now[0])
+    watcher = RegretJob(tmp_path, every_s=10.0, window_s=end_s, clock=lambda: now[0])
     status = ClientStatus("champion", "fallback", "", None, None, None, None, None, None, None)
     nodes = tuple(LiveNode(name, gpus, 0, True, partitions) for name, gpus, partitions in NODES)
     view = LiveView(end_s, 0.0, LiveSettings("mini", policy="lucid"), status, ClusterState(end_s, (), nodes))
@@ -195,5 +195,5 @@ def test_the_daemon_has_looks_back_made_beside_its_passes(tmp_path: Path) -> Non
     found = watcher.latest.hindsight
     assert found is not None, watcher.latest.problem
     assert (found.jobs, found.unranked, found.policy) == (60, 60, "lucid")
-    assert read_look_back(tmp_path) == watcher.latest
-    assert LookingBack(tmp_path).latest == watcher.latest
+    assert read_regret_report(tmp_path) == watcher.latest
+    assert RegretJob(tmp_path).latest == watcher.latest

@@ -6,7 +6,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.deciding.known_needs import REFRESH_S, KnownNeeds, Measurements
+from live_scheduler.deciding.known_needs import REFRESH_S, KnownNeeds, MeasuredNeeds
 from lucid_models.known_profiles import LatestProfiles
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
 from lucid_models.scoring import PackingScorer, scorer_from_document
@@ -51,7 +51,7 @@ def live(**facts: object) -> LiveJob:
 
 
 def test_its_type_then_its_template_then_nothing(packing: PackingScorer) -> None:
-    read = Measurements(MEASURED, LatestProfiles(metrics_of(("u", "train_1", 30.0))))
+    read = MeasuredNeeds(MEASURED, LatestProfiles(metrics_of(("u", "train_1", 30.0))))
     needs = KnownNeeds(lambda: read, lambda: packing)
     stated = needs(live(user="u", name="train_1", comment=f"second try job_type={HEAVY}"))
     assert stated is not None
@@ -68,13 +68,13 @@ def test_its_type_then_its_template_then_nothing(packing: PackingScorer) -> None
 
 def test_half_of_the_figures_are_none(packing: PackingScorer) -> None:
     metrics = metrics_of(("u", "train", 30.0)).assign(gpu_mem_mib=None)
-    needs = KnownNeeds(lambda: Measurements({}, LatestProfiles(metrics)), lambda: packing)
+    needs = KnownNeeds(lambda: MeasuredNeeds({}, LatestProfiles(metrics)), lambda: packing)
     assert needs(live(user="u", name="train")) is None
 
 
 def test_without_a_release_there_is_no_score_and_with_a_new_one_another(packing: PackingScorer) -> None:
     in_use: list[PackingScorer | None] = [None]
-    needs = KnownNeeds(lambda: Measurements(MEASURED, LatestProfiles(metrics_of())), lambda: in_use[0])
+    needs = KnownNeeds(lambda: MeasuredNeeds(MEASURED, LatestProfiles(metrics_of())), lambda: in_use[0])
     first = needs(live(name=HEAVY))
     assert first is not None
     assert first.sharing_score is None
@@ -88,11 +88,11 @@ def test_measurements_are_read_again_and_what_was_known_stays_known(packing: Pac
     now = [0.0]
     reads: list[int] = []
 
-    def read() -> Measurements:
+    def read() -> MeasuredNeeds:
         reads.append(1)
         if len(reads) != 3:
             raise OSError("the lake is away")
-        return Measurements(MEASURED, LatestProfiles(metrics_of()))
+        return MeasuredNeeds(MEASURED, LatestProfiles(metrics_of()))
 
     needs = KnownNeeds(read, lambda: packing, monotonic=lambda: now[0])
     for count, known in ((2, False), (3, True), (4, True)):

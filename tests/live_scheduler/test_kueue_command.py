@@ -65,7 +65,7 @@ def lab(small_model_files: Any, tmp_path: Path) -> Iterator[tuple[SmallKueue, di
 
 @contextmanager
 def ticking(server: KueueServer) -> Iterator[None]:
-    """Let the server's clock be this machine's: a daemon doubts one that is far off."""
+    """Let the server's clock be this machine's: a daemon reading_problem one that is far off."""
     over = threading.Event()
 
     def tick() -> None:

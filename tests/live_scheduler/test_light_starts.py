@@ -4,7 +4,7 @@ import sys
 import pytest
 
 # What the way back needs of a Slurm cluster; the switch that waits to go it is to stay small.
-WAY_BACK = "live_scheduler.safety.way_back, live_scheduler.slurm.adapter, live_scheduler.state_folder"
+WAY_BACK = "live_scheduler.safety.restore_command, live_scheduler.slurm.adapter, live_scheduler.state_folder"
 HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "fsspec", "httpx", "pydantic", "fastapi", "grpc", "mlflow"}
 # The daemon and its forecasts decide without tables.
 DAEMON = "live_scheduler.assembly, live_scheduler.forecast.forecast_process"

@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from live_scheduler.cluster_state import EndedJob
-from live_scheduler.hindsight.looking_back import HINDSIGHT_FILE, LookBack
-from live_scheduler.hindsight.observation import Agreement
-from live_scheduler.hindsight.replayed_window import Figures, Hindsight, Regret
+from live_scheduler.hindsight.observation import StartAgreement
+from live_scheduler.hindsight.regret_job import HINDSIGHT_FILE, RegretReport
+from live_scheduler.hindsight.replayed_window import Hindsight, MeanTimes, Regret
 from live_scheduler.service import schema
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live
 
@@ -66,12 +66,12 @@ def test_a_look_back_is_told_once_there_is_one(live: Live) -> None:
     live.see(STATE)
     assert "lucid_live_regret" not in live.get("/metrics").text
     assert live.get("/v1/status").json()["hindsight"] is None
-    figures = [Figures(mean_jct_s, 1.0) for mean_jct_s in (100.0, 90.0, 60.0, 58.0)]
+    figures = [MeanTimes(mean_jct_s, 1.0) for mean_jct_s in (100.0, 90.0, 60.0, 58.0)]
     found = Hindsight(
         NOW_S - 86_400.0, NOW_S, "lucid", 240, 3, {}, figures[0], figures[1], figures[2], figures[3],
         Regret(-30.0, -40.0, -20.0, -33.3, True), Regret(2.0, 1.0, 3.0, 3.4, True), 0.2, (),
     )  # fmt: skip
-    kept = LookBack(NOW_S, Agreement(10, 9, 1.0, 0), found)
+    kept = RegretReport(NOW_S, StartAgreement(10, 9, 1.0, 0), found)
     (live.folder / HINDSIGHT_FILE).write_text(json.dumps(asdict(kept)))
     told = metrics_of(live)
     assert told['lucid_live_regret_seconds{against="fifo_backfill"}'] == -30.0

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.memory.journal import Happening, JobEvent
+from live_scheduler.memory.journal import JobEvent, JobEventKind
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.service import live_messages, scheduler_pb2_grpc, schema
 from live_scheduler.service import scheduler_pb2 as pb
@@ -155,11 +155,11 @@ def happened(before: dict[str, LiveJob], now: Any, ended: list[schema.EndedJob])
     events = []
     for job in now.values():
         if job.job_id not in before:
-            events.append(JobEvent(job.submit_time_s, Happening.SUBMITTED, job.job_id, job.facts()))
+            events.append(JobEvent(job.submit_time_s, JobEventKind.SUBMITTED, job.job_id, job.facts()))
         if not job.waiting and (job.job_id not in before or before[job.job_id].waiting):
-            events.append(JobEvent(job.start_time_s, Happening.STARTED, job.job_id, job.facts()))
+            events.append(JobEvent(job.start_time_s, JobEventKind.STARTED, job.job_id, job.facts()))
     events += [
-        JobEvent(each.end_time_s, Happening.ENDED, each.job.job_id, each.job.facts(), each.duration_s)
+        JobEvent(each.end_time_s, JobEventKind.ENDED, each.job.job_id, each.job.facts(), each.duration_s)
         for each in live_messages.live_ends(ended)
     ]
     return sorted(events, key=lambda event: event.at_s)

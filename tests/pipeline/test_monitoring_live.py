@@ -13,17 +13,21 @@ import pytest
 from cluster_logs.lake import Lake
 from live_scheduler.client import ClientStatus
 from live_scheduler.daemon import JOURNAL_FILE
-from live_scheduler.forecast.promise_quality import KeptPromise
-from live_scheduler.forecast.promises import PROMISES_FILE, Promise, PromiseBook
+from live_scheduler.forecast.prediction_quality import JudgedPrediction
+from live_scheduler.forecast.submission_predictions import (
+    SUBMISSION_PREDICTIONS_FILE,
+    SubmissionPrediction,
+    SubmissionPredictions,
+)
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE
-from live_scheduler.hindsight.looking_back import LookBack
-from live_scheduler.hindsight.observation import Agreement
-from live_scheduler.hindsight.replayed_window import Figures, Hindsight, Regret
+from live_scheduler.hindsight.observation import StartAgreement
+from live_scheduler.hindsight.regret_job import RegretReport
+from live_scheduler.hindsight.replayed_window import Hindsight, MeanTimes, Regret
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
-from live_scheduler.memory.journal import Happening, JobEvent, Journal
+from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.service.hosting import LiveService
-from pipeline.monitoring.live_promises import gate_promises
+from pipeline.monitoring.live_predictions import gate_prediction_errors
 from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.records import metrics_of, write_monitor_report
 from pipeline.monitoring.report import MonitorReport
@@ -60,8 +64,10 @@ def lived_week(watched: WatchedCluster, folder: Path, believed: Beliefs, version
         if pd.isna(row.start_time) or pd.isna(row.end_time):
             continue
         end_s = row.end_time.timestamp()
-        events.append(JobEvent(row.start_time.timestamp(), Happening.STARTED, row.job_id, facts))
-        events.append(JobEvent(end_s, Happening.ENDED, row.job_id, facts, end_s - row.start_time.timestamp()))
+        events.append(JobEvent(row.start_time.timestamp(), JobEventKind.STARTED, row.job_id, facts))
+        events.append(
+            JobEvent(end_s, JobEventKind.ENDED, row.job_id, facts, end_s - row.start_time.timestamp())
+        )
     Journal(folder / JOURNAL_FILE).append(sorted(events, key=lambda event: event.at_s))
     line = {
         "at_s": TRAINED_UNTIL.timestamp(), "release": "lucid-release version 1", "version": version,
@@ -168,30 +174,30 @@ def told(watched: WatchedCluster, folder: Path, too_early_by: float, version: in
     week = watched.jobs[watched.jobs["submit_time"] >= TRAINED_UNTIL].dropna(
         subset=["start_time", "end_time"]
     )
-    promises = []
+    predictions = []
     for row in week.itertuples():
         submit_s, end_s = row.submit_time.timestamp(), row.end_time.timestamp()
         said_s = submit_s + (end_s - submit_s) / too_early_by
-        promises.append(
-            Promise(
+        predictions.append(
+            SubmissionPrediction(
                 row.job_id, submit_s, submit_s + 1, submit_s, said_s, end_s, row.virtual_cluster, row.gpus,
                 "r", version, "pcs", "control", "told",
             )
         )  # fmt: skip
-    PromiseBook(folder / PROMISES_FILE).add(promises)
+    SubmissionPredictions(folder / SUBMISSION_PREDICTIONS_FILE).add(predictions)
 
 
 def test_completion_times_told_at_submission_are_held_against_the_ends_and_the_gate(
     watched: WatchedCluster, lake: str, tmp_path: Path
 ) -> None:
-    judged = replace(watched, release=replace(watched.release, promised=PROMISED))
+    judged = replace(watched, release=replace(watched.release, gate_errors=PROMISED))
     good, bad, other = (lived_week(watched, tmp_path / name, as_estimated) for name in ("a", "b", "c"))
     told(watched, good, 1.05)
     told(watched, bad, 1.5)
     told(watched, other, 1.5, version=2)
     report = look(judged, lake, str(good))
     assert report.live is not None
-    health = report.live.promises
+    health = report.live.predictions
     assert health is not None
     assert health.watched is not None
     assert health.watched.mean_pct == pytest.approx(5.0, rel=0.01)
@@ -213,7 +219,7 @@ def test_completion_times_told_at_submission_are_held_against_the_ends_and_the_g
     for nobodys in (look(watched, lake, str(bad)), look(judged, lake, str(other))):
         assert "prediction error" not in live_subjects(nobodys, Level.RETRAIN)
         assert nobodys.live is not None
-        assert nobodys.live.promises is not None, "it is shown all the same"
+        assert nobodys.live.predictions is not None, "it is shown all the same"
 
 
 def test_what_the_gate_saw_is_read_off_the_verdict() -> None:
@@ -221,9 +227,9 @@ def test_what_the_gate_saw_is_read_off_the_verdict() -> None:
         {"policy": "fifo", "mean_pred_err_pct": 0.0},
         {"policy": "pcs", "mean_pred_err_pct": 4.5, "jobs": 3},
     ]
-    assert gate_promises({"challenger": "pcs", "policies": rows}) == {"mean_pred_err_pct": 4.5}
-    assert gate_promises({"challenger": "lucid", "policies": rows}) is None
-    assert gate_promises(None) is None
+    assert gate_prediction_errors({"challenger": "pcs", "policies": rows}) == {"mean_pred_err_pct": 4.5}
+    assert gate_prediction_errors({"challenger": "lucid", "policies": rows}) is None
+    assert gate_prediction_errors(None) is None
 
 
 def test_estimates_of_another_release_are_not_laid_at_this_one_s_door(
@@ -251,28 +257,30 @@ def test_without_records_it_says_so_and_goes_on(watched: WatchedCluster, lake: s
 class Remembering:
     """A live scheduler of which nothing is known but its last look back."""
 
-    found: LookBack
+    found: RegretReport
     view: LiveView
 
     def heartbeat_age_s(self) -> float | None:
         return 1.0
 
-    def look_back(self) -> LookBack:
+    def regret_report(self) -> RegretReport:
         return self.found
 
-    def kept_promises(self) -> list[KeptPromise]:
+    def judged_predictions(self) -> list[JudgedPrediction]:
         return []
 
 
 def test_over_http_the_last_look_back_is_known(watched: WatchedCluster, lake: str, tmp_path: Path) -> None:
     harm = Regret(300.0, 120.0, 500.0, 10.0, True)
     past = Hindsight(
-        1.0, 2.0, "lucid", 400, 0, {}, *map(Figures, (3_300.0, 3_000.0, 3_300.0, 2_900.0)),
+        1.0, 2.0, "lucid", 400, 0, {}, *map(MeanTimes, (3_300.0, 3_000.0, 3_300.0, 2_900.0)),
         harm, Regret(400.0, 1.0, 900.0, 13.8, True), 0.7, (),
     )  # fmt: skip
     settings = LiveSettings(CLUSTER)
     status = ClientStatus("champion", "following", "release 1", 1, None, None, None, None, None, None)
-    source = Remembering(LookBack(2.0, Agreement(10, 7, 5.0, 0), past), LiveView(1.0, 1.0, settings, status))
+    source = Remembering(
+        RegretReport(2.0, StartAgreement(10, 7, 5.0, 0), past), LiveView(1.0, 1.0, settings, status)
+    )
     with LiveService(source, settings, tmp_path) as service:  # type: ignore[arg-type]
         assert service.web is not None
         report = look(watched, lake, service.web.url, live_token_file=tmp_path / "token")

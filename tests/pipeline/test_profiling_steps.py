@@ -66,7 +66,7 @@ def request(lake: Path, run: str = "run", **asked: Any) -> steps.Request:
     return read_request(lake_uri=str(lake), cluster="c", run_id=run, **form)
 
 
-def measure(stage: steps.Stage) -> list[dict[str, Any]]:
+def measure(stage: steps.PlannedStage) -> list[dict[str, Any]]:
     return [
         measure_batch(**{name: value for name, value in batch.items() if name != "what"})
         for batch in stage.batches

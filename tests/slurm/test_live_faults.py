@@ -279,7 +279,7 @@ def test_records_that_were_torn_are_read_as_far_as_they_go(cluster: LiveCluster)
     cluster.wait_ranked(jobs[::-1])
     cluster.free(block)
     cluster.assert_each_ran_once()
-    cluster.wait(lambda: {"ended"} <= {event.happening for event in journal(cluster)}, "the journal goes on")
+    cluster.wait(lambda: {"ended"} <= {event.kind for event in journal(cluster)}, "the journal goes on")
 
 
 def journal(cluster: LiveCluster) -> list[object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.slurm_mark import MarkKey, SlurmMark, Stage
+from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark
 from live_scheduler.adapter import (
     Advise,
     Change,
@@ -104,7 +104,7 @@ def row(job_id: str = "17", **changed: object) -> QueueRow:
     return QueueRow(job, job_id.partition("_")[0], nodes=(), waited_for=(), **fields)  # type: ignore[arg-type]
 
 
-def mark(stage: Stage) -> str:
+def mark(stage: MarkStage) -> str:
     return KEY.sealed(SlurmMark("vc1", 1_700_000_000, stage), "17")
 
 
@@ -134,21 +134,21 @@ LINES: dict[str, tuple[Change, dict[str, object], list[str]]] = {
     "a move": (
         MoveTo("17", "prof", "vc1"),
         {},
-        [f"{J} AdminComment={mark(Stage.PROFILING)}", f"{J} Partition=prof"],
+        [f"{J} AdminComment={mark(MarkStage.PROFILING)}", f"{J} Partition=prof"],
     ),
     "a move home": (
         MoveTo("17", "vc1", "vc1"),
-        {"partition": "prof", "admin_comment": mark(Stage.PROFILING)},
-        [f"{J} AdminComment={mark(Stage.HOME)}", f"{J} Partition=vc1"],
+        {"partition": "prof", "admin_comment": mark(MarkStage.PROFILING)},
+        [f"{J} AdminComment={mark(MarkStage.HOME)}", f"{J} Partition=vc1"],
     ),
     "a run's end": (
         SendHome("17", "vc1", PRIORITIES.least),
         {"partition": "prof"},
         [
-            f"{J} AdminComment={mark(Stage.PROFILING)}",
+            f"{J} AdminComment={mark(MarkStage.PROFILING)}",
             "requeue 17",
             f"{J} Partition=vc1 StartTime=now+3",
-            f"{J} AdminComment={mark(Stage.HOME)}",
+            f"{J} AdminComment={mark(MarkStage.HOME)}",
             f"{J} Priority={PRIORITIES.least}",
         ],
     ),
@@ -275,7 +275,7 @@ def test_what_cannot_be_written_down_is_not_written_over(
 def test_a_mark_goes_where_this_account_may_write(slurm: Witness) -> None:
     slurm.answers = {f"{J} AdminComment=": "Access/permission denied"}
     heard, refused = slurm.told([row(comment=JobComment("mine"))], MoveTo("17", "prof", "vc1"))
-    assert heard[1:] == [f"{J} Comment=mine\u00a0|\u00a0{mark(Stage.PROFILING)}", f"{J} Partition=prof"]
+    assert heard[1:] == [f"{J} Comment=mine\u00a0|\u00a0{mark(MarkStage.PROFILING)}", f"{J} Partition=prof"]
     assert refused == []
     assert Overwritten(slurm.folder).of("17") == Before("mine")
     # What a site's own program keeps in an AdminComment is not ours to write over.
@@ -283,7 +283,7 @@ def test_a_mark_goes_where_this_account_may_write(slurm: Witness) -> None:
     fresh = Control("prof", memory=SlurmMemory(KEY))
     slurm.control = fresh
     heard, _ = slurm.told([used], MoveTo("17", "prof", "vc1"))
-    assert heard == [f"{J} Comment={mark(Stage.PROFILING)}", f"{J} Partition=prof"]
+    assert heard == [f"{J} Comment={mark(MarkStage.PROFILING)}", f"{J} Partition=prof"]
 
 
 @pytest.mark.parametrize(

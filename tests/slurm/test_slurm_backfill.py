@@ -15,9 +15,9 @@ from live_scheduler.adapter import SetPriority
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK, WATCH_LOG
+from live_scheduler.safety.restore_command import restore_cluster
 from live_scheduler.safety.restoring import restore
 from live_scheduler.safety.touched import TouchedJobs
-from live_scheduler.safety.way_back import go_back
 from live_scheduler.slurm.adapter import SlurmAdapter
 from tests.slurm.adapter_jobs import FULL, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, private_slurm
@@ -85,7 +85,7 @@ def test_what_is_given_back_while_a_cycle_runs_stays_so(slurm: PrivateSlurm, tmp
     assert restore(queue.adapter, TouchedJobs(tmp_path), remember=True).complete
     slurm.wait_for(queue.ranked, "Slurm has written numbers of ours back")
     said: list[str] = []
-    done = go_back(tmp_path, SETTINGS, limit_s=60, say=said.append)
+    done = restore_cluster(tmp_path, SETTINGS, limit_s=60, say=said.append)
     assert (done.unsettled, done.restoration.left) == ("", ())
     assert "bf_continue, a cycle each 3 s" in said[0]
     assert queue.now() == queue.own
@@ -103,7 +103,7 @@ def test_a_daemon_that_leaves_lets_its_switch_watch(slurm: PrivateSlurm, tmp_pat
     assert is_held(tmp_path / WATCH_LOCK)
     assert len(TouchedJobs(tmp_path)) >= JOBS
     # Who does not wait leaves it to the same process, and is told so.
-    done = go_back(tmp_path, SETTINGS, limit_s=60, wait=False)
+    done = restore_cluster(tmp_path, SETTINGS, limit_s=60, wait=False)
     assert "a process of its own does that now" in done.unsettled
     slurm.wait_for(lambda: not is_held(tmp_path / WATCH_LOCK), "it is over, and the process has ended")
     assert len(TouchedJobs(tmp_path)) == 0

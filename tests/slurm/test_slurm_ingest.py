@@ -11,7 +11,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import make_mark_key
-from cluster_logs.slurm_mark import SlurmMark, Stage
+from cluster_logs.slurm_mark import MarkStage, SlurmMark
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.slurm.accounting import gpus_of_gres
 from pipeline.ingest.ingestion import ingest_cluster
@@ -104,7 +104,7 @@ def test_a_run_that_the_profiler_cut_is_skipped_and_its_job_keeps_its_submission
         if "=" in word
     )
     submitted = datetime.fromisoformat(shown["SubmitTime"]).timestamp()
-    mark = key.sealed(SlurmMark("vc2", int(submitted), Stage.PROFILING), job)
+    mark = key.sealed(SlurmMark("vc2", int(submitted), MarkStage.PROFILING), job)
     lines = [f"update JobId={job} Partition=prof Comment={mark}", f"release {job}", "quit"]
     slurm.run("scontrol", input_text="\n".join(lines) + "\n")
     wait_until(slurm, job, "RUNNING")
@@ -112,7 +112,7 @@ def test_a_run_that_the_profiler_cut_is_skipped_and_its_job_keeps_its_submission
     assert jobs_of(tmp_path / "lake").loc[job, "virtual_cluster"] == "vc2", (
         "profiled, and at home all the same"
     )
-    home = key.sealed(SlurmMark("vc2", int(submitted), Stage.HOME), job)
+    home = key.sealed(SlurmMark("vc2", int(submitted), MarkStage.HOME), job)
     lines = [
         f"requeue {job}",
         f"update JobId={job} Partition=vc2 StartTime=now+600 Comment={home}",

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from live_scheduler.hindsight.decision_log import FirstSight, estimates_at_submission
-from live_scheduler.memory.journal import Happening, Journal
+from live_scheduler.memory.journal import JobEventKind, Journal
 from tests.conftest import MlflowServer
 from tests.slurm.accounted_slurm import sbatch
 from tests.slurm.aged_accounting import repeat_daily
@@ -173,7 +173,7 @@ def test_jobs_become_a_release_that_orders_jobs_and_learns_from_them(
         def all_learnt() -> bool:
             """Accounting has told the daemon of every end, with its run time."""
             events = Journal(state / "journal.jsonl").read()
-            ends = {event.job_id for event in events if event.happening is Happening.ENDED}
+            ends = {event.job_id for event in events if event.kind is JobEventKind.ENDED}
             return ends >= {large, tiny, *fresh}
 
         wait_for(all_learnt, "the daemon knows of all ends")

@@ -15,7 +15,11 @@ import pandas as pd
 import pytest
 
 from foundation.errors import LucidError
-from live_scheduler.forecast.promises import PROMISES_FILE, Promise, read_promises
+from live_scheduler.forecast.submission_predictions import (
+    SUBMISSION_PREDICTIONS_FILE,
+    SubmissionPrediction,
+    read_submission_predictions,
+)
 from live_scheduler.service.asking import ServiceCaller, open_caller
 from live_scheduler.service.schema import PredictionErrors, Status
 from lucid_models.boosting import BoostingSettings
@@ -128,11 +132,11 @@ def overall(cluster: LiveCluster) -> list[PredictionErrors]:
     return [each for each in status(cluster).predictions if not each.virtual_cluster]
 
 
-def told(cluster: LiveCluster) -> dict[str, Promise]:
+def told(cluster: LiveCluster) -> dict[str, SubmissionPrediction]:
     """The last word that each job was given; a second one would be a fault."""
-    found: dict[str, Promise] = {}
-    for promise in read_promises(cluster.state / PROMISES_FILE):
-        assert found.setdefault(promise.job_id, promise) == promise
+    found: dict[str, SubmissionPrediction] = {}
+    for prediction in read_submission_predictions(cluster.state / SUBMISSION_PREDICTIONS_FILE):
+        assert found.setdefault(prediction.job_id, prediction) == prediction
     return found
 
 
@@ -186,13 +190,13 @@ def test_pcs_is_published_tells_jobs_when_they_end_keeps_its_word_and_goes_back(
     cluster.assert_each_ran_once()
     cluster.wait(lambda: sum(each.jobs for each in overall(cluster)) == len(said), "all ends are known")
     runs = accounted_runs(cluster)
-    late_s = {job: runs[job].end_s - promise.end_s for job, promise in said.items()}
+    late_s = {job: runs[job].end_s - prediction.end_s for job, prediction in said.items()}
     kept = [
         abs(late_s[job])
-        <= TOLERANCE * promise.jct_s + SLACK_S + 2.0 * lost_s(runs.values(), runs[job].start_s)
-        for job, promise in said.items()
+        <= TOLERANCE * prediction.jct_s + SLACK_S + 2.0 * lost_s(runs.values(), runs[job].start_s)
+        for job, prediction in said.items()
     ]
-    assert sum(kept) >= 0.85 * len(kept), [(job, runs[job], promise) for job, promise in said.items()]
+    assert sum(kept) >= 0.85 * len(kept), [(job, runs[job], prediction) for job, prediction in said.items()]
     (group,) = overall(cluster)
     assert (group.policy, group.release_version) == ("pcs", pcs)
     assert group.by_p90 > 0

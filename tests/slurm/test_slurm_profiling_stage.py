@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from live_scheduler.adapter import MoveTo
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
-from live_scheduler.memory.journal import Happening
+from live_scheduler.memory.journal import JobEventKind
 from live_scheduler.memory.tracking import JobTracker
 from live_scheduler.slurm.intents import Intent, Step
 from tests.slurm.private_slurm import PrivateSlurm
@@ -189,16 +189,16 @@ def test_a_run_that_takes_long_to_end_does_not_keep_the_job_waiting(stand: Stand
     script = SCRIPT.replace("exec sleep 600", "trap '' TERM; while :; do sleep 1; done")
     job_id = stand.submit(script=script)
     seen = JobTracker()
-    happened: list[Happening] = []
+    happened: list[JobEventKind] = []
 
     def home() -> bool:
-        happened.extend(event.happening for event in seen.follow(stand.read()) if event.job_id == job_id)
+        happened.extend(event.kind for event in seen.follow(stand.read()) if event.job_id == job_id)
         return stand.state(job_id, "%P %T") == "vc1 PENDING"
 
     stand.until(home, "it is home")
     home()
     # Slurm says that it starts this second, every second, until its run has ended: it does not.
-    assert happened == [Happening.SUBMITTED, Happening.STARTED, Happening.REQUEUED]
+    assert happened == [JobEventKind.SUBMITTED, JobEventKind.STARTED, JobEventKind.REQUEUED]
     stand.until(lambda: not stand.stage.intents.open, "its begin time is its own again")
     job = stand.read().by_id[job_id]
     assert job.begin_time_s is None or job.begin_time_s <= stand.read().at_s + 4

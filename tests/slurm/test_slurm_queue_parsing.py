@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.slurm_mark import MarkKey, SlurmMark, Stage
+from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm import queue_reading
@@ -269,7 +269,7 @@ def test_a_begin_time_is_one_after_the_submission() -> None:
 
 
 def test_a_marked_job_belongs_to_its_home() -> None:
-    mark = KEY.sealed(SlurmMark("vc2", 1_600_000_000, Stage.PROFILING), "17")
+    mark = KEY.sealed(SlurmMark("vc2", 1_600_000_000, MarkStage.PROFILING), "17")
     commented = JobComment("my words", mark, "soon").to_text()
     by_admin = job(Partition="prof", admin_comment=mark)
     by_comment = row(None, memory(_17="my words"), Partition="prof", Comment=commented).job
@@ -287,7 +287,7 @@ MARKS = st.builds(
     st.sampled_from(["1", "0", "-1", "1700000000", "9" * 23, "9" * 5_000, "\u0662", "x"]),
     st.sampled_from(["home", "profiling", "gone", ""]),
     st.sampled_from(
-        ["", f",seal={'0' * 32}", ",seal=", KEY.sealed(SlurmMark("vip", 1, Stage.HOME), "18")[-38:]]
+        ["", f",seal={'0' * 32}", ",seal=", KEY.sealed(SlurmMark("vip", 1, MarkStage.HOME), "18")[-38:]]
     ),
     st.sampled_from(["", "mine\u00a0|\u00a0", "\t", "\n"]),
 )
@@ -318,13 +318,13 @@ def test_whatever_a_user_writes_changes_nothing_but_its_own_comment(
 
 
 def test_a_mark_that_was_copied_from_another_job_is_none() -> None:
-    mark = KEY.sealed(SlurmMark("vip", 1, Stage.HOME), "18")
+    mark = KEY.sealed(SlurmMark("vip", 1, MarkStage.HOME), "18")
     assert job(JobID="18", Comment=mark).virtual_cluster == "vip"
     assert job(Comment=mark) == dataclasses.replace(job(), comment=mark)
-    elsewhere = MarkKey("other", KEY.secret).sealed(SlurmMark("vip", 1, Stage.HOME), "17")
+    elsewhere = MarkKey("other", KEY.secret).sealed(SlurmMark("vip", 1, MarkStage.HOME), "17")
     assert job(Comment=elsewhere).virtual_cluster == "vc1"
     # One of another hides none that is the job's own.
-    own = KEY.sealed(SlurmMark("vc2", 1, Stage.HOME), "17")
+    own = KEY.sealed(SlurmMark("vc2", 1, MarkStage.HOME), "17")
     assert job(admin_comment=own, Comment=mark).virtual_cluster == "vc2"
     assert job(Comment=f"{mark} {own}").virtual_cluster == "vc2"
 
@@ -487,7 +487,7 @@ def no_mark(_: str) -> bool:
 
 @given(words=st.one_of(WORDS, OF_USERS), text=WORDS, again=WORDS, marked=st.booleans())
 def test_the_words_of_a_user_stay_as_they_are(words: str, text: str, again: str, marked: bool) -> None:
-    mark = KEY.sealed(SlurmMark("vc1", 1_700_000_000, Stage.HOME), "17") if marked else ""
+    mark = KEY.sealed(SlurmMark("vc1", 1_700_000_000, MarkStage.HOME), "17") if marked else ""
 
     def read(comment: JobComment) -> JobComment:
         return JobComment.parse(comment.to_text(), words, mark.__eq__)

@@ -18,13 +18,18 @@ from live_scheduler.forecast.completion_forecast import CompletionForecast, JobF
 from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.forecast_process import ForecastProcess
 from live_scheduler.forecast.prediction import Prediction, predict
-from live_scheduler.forecast.promise_quality import KeptPromise, kept_promises, promise_errors
-from live_scheduler.forecast.promiser import AGAIN_S, Promiser
-from live_scheduler.forecast.promises import PROMISES_FILE, Promise, PromiseBook, read_promises
+from live_scheduler.forecast.prediction_quality import JudgedPrediction, judged_predictions, summarise_errors
 from live_scheduler.forecast.run_times import RunTime
+from live_scheduler.forecast.submission_predictions import (
+    SUBMISSION_PREDICTIONS_FILE,
+    SubmissionPrediction,
+    SubmissionPredictions,
+    read_submission_predictions,
+)
+from live_scheduler.forecast.submission_predictor import AGAIN_S, SubmissionPredictor
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
-from live_scheduler.memory.journal import Happening, JobEvent, Journal
+from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.service.expectation import ExpectedTimes
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
@@ -135,54 +140,58 @@ def test_another_process_predicts_what_this_one_would():
 # -- the book ------------------------------------------------------------------------------------------------
 
 
-def promise(number=1, end_s=100.0, **more):
-    told = Promise(
+def prediction(number=1, end_s=100.0, **more):
+    told = SubmissionPrediction(
         str(number), NOW, NOW, NOW, NOW + end_s, NOW + 2 * end_s, "vc1", 4, "r", 3, "pcs", "control", "t"
     )
     return replace(told, **more)
 
 
-def test_a_promise_outlives_the_process_and_a_line_that_was_cut_off(tmp_path):
-    book = PromiseBook(tmp_path / PROMISES_FILE)
-    book.add([promise(1), promise(2)])
-    with (tmp_path / PROMISES_FILE).open("a") as file:
+def test_a_prediction_outlives_the_process_and_a_line_that_was_cut_off(tmp_path):
+    book = SubmissionPredictions(tmp_path / SUBMISSION_PREDICTIONS_FILE)
+    book.add([prediction(1), prediction(2)])
+    with (tmp_path / SUBMISSION_PREDICTIONS_FILE).open("a") as file:
         file.write('{"job_id": "3", "submit_time_s": 17')
-    again = PromiseBook(tmp_path / PROMISES_FILE)
-    assert again.of(waits(1, ago_s=0)) == promise(1)
+    again = SubmissionPredictions(tmp_path / SUBMISSION_PREDICTIONS_FILE)
+    assert again.of(waits(1, ago_s=0)) == prediction(1)
     assert again.of(waits(3, ago_s=0)) is None
-    again.add([promise(3)])
-    assert [each.job_id for each in read_promises(tmp_path / PROMISES_FILE)] == ["1", "2", "3"]
+    again.add([prediction(3)])
+    assert [each.job_id for each in read_submission_predictions(tmp_path / SUBMISSION_PREDICTIONS_FILE)] == [
+        "1",
+        "2",
+        "3",
+    ]
 
 
 def test_an_id_that_comes_again_is_another_job_but_a_requeued_one_keeps_its_word(tmp_path):
-    book = PromiseBook(tmp_path / PROMISES_FILE)
-    book.add([promise(1)])
+    book = SubmissionPredictions(tmp_path / SUBMISSION_PREDICTIONS_FILE)
+    book.add([prediction(1)])
     assert book.of(waits(1, ago_s=-50)) is None
-    assert book.of(waits(1, ago_s=-50, restarts=1)) == promise(1)
-    assert book.settle(waits(1, ago_s=0)) == promise(1)
+    assert book.of(waits(1, ago_s=-50, restarts=1)) == prediction(1)
+    assert book.settle(waits(1, ago_s=0)) == prediction(1)
     assert book.of(waits(1, ago_s=0)) is None
 
 
 def test_a_book_that_has_grown_large_keeps_what_living_jobs_were_told(tmp_path):
-    book = PromiseBook(tmp_path / PROMISES_FILE, rotate_bytes=1_000)
-    book.add([promise(1)])
+    book = SubmissionPredictions(tmp_path / SUBMISSION_PREDICTIONS_FILE, rotate_bytes=1_000)
+    book.add([prediction(1)])
     for number in range(2, 40):
-        book.add([promise(number)])
+        book.add([prediction(number)])
         book.settle(waits(number, ago_s=0))
-    again = PromiseBook(tmp_path / PROMISES_FILE)
-    assert again.of(waits(1, ago_s=0)) == promise(1)
-    assert (tmp_path / PROMISES_FILE).stat().st_size < 1_600
+    again = SubmissionPredictions(tmp_path / SUBMISSION_PREDICTIONS_FILE)
+    assert again.of(waits(1, ago_s=0)) == prediction(1)
+    assert (tmp_path / SUBMISSION_PREDICTIONS_FILE).stat().st_size < 1_600
 
 
-def test_a_disk_that_is_full_makes_no_promise(tmp_path, monkeypatch):
-    book = PromiseBook(tmp_path / PROMISES_FILE)
+def test_a_disk_that_is_full_makes_no_prediction(tmp_path, monkeypatch):
+    book = SubmissionPredictions(tmp_path / SUBMISSION_PREDICTIONS_FILE)
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("live_scheduler.forecast.promises.append_lines", full)
+    monkeypatch.setattr("live_scheduler.forecast.submission_predictions.append_lines", full)
     with pytest.raises(OSError, match="No space"):
-        book.add([promise(1)])
+        book.add([prediction(1)])
     assert book.of(waits(1, ago_s=0)) is None
 
 
@@ -219,73 +228,73 @@ def view(*jobs, at_s=NOW, ended=(), alone=(), mode=Mode.CONTROL):
     return LiveView(at_s, NOW, chosen, STATUS, cluster, decision, ended=tuple(ended))
 
 
-def one_pass(promiser, seen):
-    promiser.passed(seen)
-    return [each.job_id for each in promiser.make(seen)]
+def one_pass(submission_predictor, seen):
+    submission_predictor.passed(seen)
+    return [each.job_id for each in submission_predictor.make(seen)]
 
 
 def test_a_job_is_told_at_the_first_pass_that_sees_it_and_never_again(tmp_path):
     source = Predictor(tmp_path)
-    promiser = Promiser(source)
-    assert one_pass(promiser, view(waits(1, ago_s=1))) == ["1"]
-    first = promiser.book.of(waits(1, ago_s=1))
+    submission_predictor = SubmissionPredictor(source)
+    assert one_pass(submission_predictor, view(waits(1, ago_s=1))) == ["1"]
+    first = submission_predictor.predictions.of(waits(1, ago_s=1))
     assert (first.end_s, first.at_s, first.policy, first.version) == (NOW + 100, NOW, "pcs", 3)
     assert first.text.startswith("told 20")
     source.after_s = 900.0
-    assert one_pass(promiser, view(waits(1, ago_s=1), waits(2, ago_s=0), at_s=NOW + 2)) == ["2"]
+    assert one_pass(submission_predictor, view(waits(1, ago_s=1), waits(2, ago_s=0), at_s=NOW + 2)) == ["2"]
     assert source.asked == [["1"], ["2"]]
-    again = Promiser(source)  # after a crash
+    again = SubmissionPredictor(source)  # after a crash
     assert one_pass(again, view(waits(1, ago_s=1), at_s=NOW + 4)) == []
-    assert again.book.of(waits(1, ago_s=1)) == first
-    assert promiser.book.of(waits(2, ago_s=0)).end_s == NOW + 902
+    assert again.predictions.of(waits(1, ago_s=1)) == first
+    assert submission_predictor.predictions.of(waits(2, ago_s=0)).end_s == NOW + 902
 
 
 def test_the_clusters_own_order_is_said_to_be_that(tmp_path):
-    promiser = Promiser(Predictor(tmp_path))
-    one_pass(promiser, view(waits(1), mode=Mode.ADVISE))
-    told = promiser.book.of(waits(1))
+    submission_predictor = SubmissionPredictor(Predictor(tmp_path))
+    one_pass(submission_predictor, view(waits(1), mode=Mode.ADVISE))
+    told = submission_predictor.predictions.of(waits(1))
     assert (told.policy, told.mode) == ("cluster", "advise")
 
 
 def test_who_is_left_alone_is_told_when_it_is_released_and_that_counts_as_late(tmp_path):
     source = Predictor(tmp_path)
-    promiser = Promiser(source)
-    assert one_pass(promiser, view(waits(1, held=True), alone=["1"])) == []
+    submission_predictor = SubmissionPredictor(source)
+    assert one_pass(submission_predictor, view(waits(1, held=True), alone=["1"])) == []
     assert source.asked == []
-    assert one_pass(promiser, view(waits(1))) == ["1"]
-    assert promiser.book.of(waits(1)).late
+    assert one_pass(submission_predictor, view(waits(1))) == ["1"]
+    assert submission_predictor.predictions.of(waits(1)).late
 
 
 def test_who_could_not_be_predicted_is_not_asked_about_at_every_pass(tmp_path):
     source = Predictor(tmp_path)
     source.unknown = {"1"}
-    promiser = Promiser(source)
+    submission_predictor = SubmissionPredictor(source)
     job = waits(1, gpus=9)
-    assert one_pass(promiser, view(job)) == []
-    assert one_pass(promiser, view(job, at_s=NOW + 2)) == []
+    assert one_pass(submission_predictor, view(job)) == []
+    assert one_pass(submission_predictor, view(job, at_s=NOW + 2)) == []
     assert len(source.asked) == 1
-    one_pass(promiser, view(replace(job, gpus=2), at_s=NOW + 4))  # its user has changed it
-    one_pass(promiser, view(replace(job, gpus=2), at_s=NOW + 5 + AGAIN_S))
+    one_pass(submission_predictor, view(replace(job, gpus=2), at_s=NOW + 4))  # its user has changed it
+    one_pass(submission_predictor, view(replace(job, gpus=2), at_s=NOW + 5 + AGAIN_S))
     assert len(source.asked) == 3
 
 
 def test_a_thread_makes_them_and_tries_again_when_nothing_could_be_predicted(tmp_path):
     source = Predictor(tmp_path)
     source.away = True
-    promiser = Promiser(source)
+    submission_predictor = SubmissionPredictor(source)
     stop = threading.Event()
-    promiser.start(stop)
+    submission_predictor.start(stop)
     job, made = waits(1), threading.Event()
-    add = promiser.book.add
-    promiser.book.add = lambda promises: (add(promises), made.set())
-    promiser.passed(view(job))
+    add = submission_predictor.predictions.add
+    submission_predictor.predictions.add = lambda predictions: (add(predictions), made.set())
+    submission_predictor.passed(view(job))
     source.away = False
     for _ in range(200):
-        promiser.passed(view(job))
+        submission_predictor.passed(view(job))
         if made.wait(0.05):
             break
     stop.set()
-    assert promiser.book.of(job) is not None
+    assert submission_predictor.predictions.of(job) is not None
 
 
 def ended(job, end_s, duration_s=50.0):
@@ -294,47 +303,53 @@ def ended(job, end_s, duration_s=50.0):
 
 def test_how_words_held_is_known_at_once_and_after_a_restart(tmp_path):
     source = Predictor(tmp_path)
-    promiser = Promiser(source)
+    submission_predictor = SubmissionPredictor(source)
     jobs = [waits(number, ago_s=0) for number in range(1, 5)]
     late = waits(5, ago_s=500)
-    one_pass(promiser, view(*jobs, late))
+    one_pass(submission_predictor, view(*jobs, late))
     ends = [ended(jobs[0], 100), ended(jobs[1], 80), ended(jobs[2], 140), ended(late, 100)]
     withdrawn = EndedJob(jobs[3], "CANCELLED", None, NOW + 9, None)
     events = [
-        JobEvent(each.end_time_s, Happening.ENDED, each.job.job_id, each.job.facts(), each.duration_s)
+        JobEvent(each.end_time_s, JobEventKind.ENDED, each.job.job_id, each.job.facts(), each.duration_s)
         for each in ends
     ]
     Journal(tmp_path / JOURNAL_FILE).append(events)
-    promiser.passed(view(at_s=NOW + 200, ended=[*ends, withdrawn]))
-    found = promise_errors(promiser.recent)
+    submission_predictor.passed(view(at_s=NOW + 200, ended=[*ends, withdrawn]))
+    found = summarise_errors(submission_predictor.recent)
     assert (found.jobs, found.late) == (3, 1)
     assert found.mean_pct == pytest.approx(20.0)  # 0, 20 and 40 % of 100 s
     assert found.median_pct == pytest.approx(20.0)
     assert found.p99_pct == pytest.approx(39.6)
     assert (found.by_promise, found.by_p90) == (pytest.approx(2 / 3), 1.0)
-    assert sorted(each.error_pct for each in Promiser(source).recent) == sorted(
-        each.error_pct for each in promiser.recent
+    assert sorted(each.error_pct for each in SubmissionPredictor(source).recent) == sorted(
+        each.error_pct for each in submission_predictor.recent
     )
-    told = ExpectedTimes(source, promiser)(view(waits(6)), "6")
+    told = ExpectedTimes(source, submission_predictor)(view(waits(6)), "6")
     assert told.told_end_s is None
     assert told.held.jobs == 3
-    one_pass(promiser, view(waits(6)))
-    told = ExpectedTimes(source, promiser)(view(waits(6)), "6")
+    one_pass(submission_predictor, view(waits(6)))
+    told = ExpectedTimes(source, submission_predictor)(view(waits(6)), "6")
     assert (told.told_end_s, told.predicted_end_s) == (NOW + 100, NOW + 130)
     assert any("now 30 s later" in said for said in told.remarks)
     assert any("within 20.0 %" in said for said in told.remarks)
 
 
-def test_a_promise_counts_for_the_life_that_it_was_made_to(tmp_path):
+def test_a_prediction_counts_for_the_life_that_it_was_made_to(tmp_path):
     """Ids come again; a requeued job ends with its last run; the window takes ends only."""
-    first, second = promise(1), promise(1, submit_time_s=NOW + 500, at_s=NOW + 500, end_s=700.0)
-    PromiseBook(tmp_path / PROMISES_FILE).add([first, second])
+    first, second = prediction(1), prediction(1, submit_time_s=NOW + 500, at_s=NOW + 500, end_s=700.0)
+    SubmissionPredictions(tmp_path / SUBMISSION_PREDICTIONS_FILE).add([first, second])
 
     def event(at_s, happening, number=1):
-        return JobEvent(NOW + at_s, happening, str(number), {}, 5.0 if happening is Happening.ENDED else None)
+        return JobEvent(
+            NOW + at_s, happening, str(number), {}, 5.0 if happening is JobEventKind.ENDED else None
+        )
 
-    events = [event(50, Happening.REQUEUED), event(120, Happening.ENDED), event(650, Happening.ENDED)]
-    events.append(event(700, Happening.ENDED, 2))
-    found = kept_promises(tmp_path / PROMISES_FILE, events)
-    assert found == [KeptPromise(first, NOW + 120), KeptPromise(second, NOW + 650)]
-    assert kept_promises(tmp_path / PROMISES_FILE, events, NOW + 600) == found[1:]
+    events = [
+        event(50, JobEventKind.REQUEUED),
+        event(120, JobEventKind.ENDED),
+        event(650, JobEventKind.ENDED),
+    ]
+    events.append(event(700, JobEventKind.ENDED, 2))
+    found = judged_predictions(tmp_path / SUBMISSION_PREDICTIONS_FILE, events)
+    assert found == [JudgedPrediction(first, NOW + 120), JudgedPrediction(second, NOW + 650)]
+    assert judged_predictions(tmp_path / SUBMISSION_PREDICTIONS_FILE, events, NOW + 600) == found[1:]

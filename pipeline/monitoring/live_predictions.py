@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from live_scheduler.daemon import JOURNAL_FILE
-from live_scheduler.forecast.promise_quality import (
-    PromiseErrors,
+from live_scheduler.forecast.prediction_quality import (
+    PredictionErrorSummary,
     by_policy_and_release,
-    kept_promises,
-    promise_errors,
+    judged_predictions,
+    summarise_errors,
 )
-from live_scheduler.forecast.promises import PROMISES_FILE
+from live_scheduler.forecast.submission_predictions import SUBMISSION_PREDICTIONS_FILE
 from live_scheduler.memory.journal import Journal
 from pipeline.monitoring.data import DAY_S
 from pipeline.monitoring.errors import Change, change_over_days
@@ -23,17 +23,17 @@ from pipeline.monitoring.rules import Finding, Level, MonitorSettings
 
 
 @dataclass(frozen=True)
-class PromisesOf:
+class GroupErrors:
     """Pred_err of one policy's order ("cluster": its own), one release, and all or one virtual cluster."""
 
     policy: str
     release_version: int | None
     virtual_cluster: str
-    errors: PromiseErrors
+    errors: PredictionErrorSummary
 
 
 @dataclass(frozen=True)
-class PromisesOfDay:
+class DayErrors:
     """Those of the watched release whose jobs ended on a UTC day."""
 
     day: str
@@ -43,21 +43,21 @@ class PromisesOfDay:
 
 
 @dataclass(frozen=True)
-class PromiseHealth:
+class PredictionHealth:
     """`groups`: all together first, then by virtual cluster. The rest is of the watched release.
 
     `expected` is what the gate promised of it (`mean_pred_err_pct`, `p99_pred_err_pct`), where it judged
     predictions; `against_gate` the change of the mean, with its interval over days.
     """
 
-    groups: tuple[PromisesOf, ...]
-    days: tuple[PromisesOfDay, ...]
-    watched: PromiseErrors | None = None
+    groups: tuple[GroupErrors, ...]
+    days: tuple[DayErrors, ...]
+    watched: PredictionErrorSummary | None = None
     expected: Mapping[str, float] | None = None
     against_gate: Change | None = None
 
 
-def gate_promises(verdict: Mapping[str, Any] | None) -> dict[str, float] | None:
+def gate_prediction_errors(verdict: Mapping[str, Any] | None) -> dict[str, float] | None:
     """Return the prediction errors (%) that a release had when the gate replayed it; None: not judged."""
     if verdict is None:
         return None
@@ -68,24 +68,26 @@ def gate_promises(verdict: Mapping[str, Any] | None) -> dict[str, float] | None:
     return found or None
 
 
-def promise_health(
+def prediction_health(
     folder: Path,
     version: int,
     expected: Mapping[str, float] | None,
     start_s: float,
     end_s: float,
     settings: MonitorSettings,
-) -> PromiseHealth | None:
-    """Judge the promises of a state folder whose jobs ended in [start_s, end_s); None without any."""
-    kept = kept_promises(folder / PROMISES_FILE, Journal(folder / JOURNAL_FILE).read(start_s), start_s, end_s)
+) -> PredictionHealth | None:
+    """Judge the predictions of a state folder whose jobs ended in [start_s, end_s); None without any."""
+    kept = judged_predictions(
+        folder / SUBMISSION_PREDICTIONS_FILE, Journal(folder / JOURNAL_FILE).read(start_s), start_s, end_s
+    )
     if not kept:
         return None
     groups = [
-        PromisesOf(*group, errors)
+        GroupErrors(*group, errors)
         for each in (False, True)
         for group, errors in by_policy_and_release(kept, virtual_clusters=each)
     ]
-    watched = [each for each in kept if each.promise.version == version and not each.promise.late]
+    watched = [each for each in kept if each.prediction.version == version and not each.prediction.late]
     days = np.array([int(each.end_s // DAY_S) for each in watched])
     errors = np.array([each.error_pct for each in watched])
     change = None
@@ -94,7 +96,7 @@ def promise_health(
     if mean_pct is not None and enough:
         change = change_over_days(errors, np.full(len(errors), mean_pct), days, settings)
     by_day = tuple(
-        PromisesOfDay(
+        DayErrors(
             datetime.fromtimestamp(int(day) * DAY_S, UTC).date().isoformat(),
             int((days == day).sum()),
             float(errors[days == day].mean()),
@@ -102,23 +104,23 @@ def promise_health(
         )
         for day in np.unique(days)
     )
-    return PromiseHealth(tuple(groups), by_day, promise_errors(watched), expected, change)
+    return PredictionHealth(tuple(groups), by_day, summarise_errors(watched), expected, change)
 
 
-def promise_findings(health: PromiseHealth | None, settings: MonitorSettings) -> Iterator[Finding]:
+def prediction_findings(health: PredictionHealth | None, settings: MonitorSettings) -> Iterator[Finding]:
     """Say where completion times were predicted clearly worse than the gate promised."""
     if health is None or health.watched is None or not health.expected:
         return
-    promised = health.expected.get("mean_pred_err_pct")
+    at_gate = health.expected.get("mean_pred_err_pct")
     found, change = health.watched, health.against_gate
-    if promised is None or change is None or change.low is None or change.low <= 0:
+    if at_gate is None or change is None or change.low is None or change.low <= 0:
         return
-    limit = settings.error_factor * promised
+    limit = settings.error_factor * at_gate
     sentence = (
         f"Completion times told at submission are off by {found.mean_pct:.1f} % on average "
-        f"({found.p99_pct:.1f} % at P99, {found.jobs:,} jobs); the gate promised {promised:.1f} %."
+        f"({found.p99_pct:.1f} % at P99, {found.jobs:,} jobs); the gate promised {at_gate:.1f} %."
     )
     if found.mean_pct > limit:
         yield Finding(Level.RETRAIN, "live", "prediction error", sentence, found.mean_pct, limit)
     else:
-        yield Finding(Level.WATCH, "live", "prediction error", sentence, found.mean_pct, promised)
+        yield Finding(Level.WATCH, "live", "prediction error", sentence, found.mean_pct, at_gate)

@@ -1,7 +1,7 @@
 """Looks back now and then, beside the passes: agreement and hindsight of the last day.
 
 A replay may take seconds of computing, so a process of its own makes it, with low priority; it ends with the
-daemon, however that ends. The daemon (`LookingBack`) only starts it, and reads what it leaves in the state
+daemon, however that ends. The daemon (`RegretJob`) only starts it, and reads what it leaves in the state
 folder.
 """
 
@@ -24,8 +24,8 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission
-from live_scheduler.hindsight.observation import Agreement, agreement
-from live_scheduler.hindsight.replayed_window import Hindsight, hindsight_from, lived_jobs, look_back
+from live_scheduler.hindsight.observation import StartAgreement, start_agreement
+from live_scheduler.hindsight.replayed_window import Hindsight, hindsight_from, judge_window, lived_jobs
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Journal
@@ -43,33 +43,33 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
-class LookBack:
+class RegretReport:
     """What a look back found at `at_s` (Unix time); `hindsight` is None where `problem` says why."""
 
     at_s: float
-    agreement: Agreement
+    agreement: StartAgreement
     hindsight: Hindsight | None
     problem: str | None = None
 
 
-def look_back_on(
+def make_regret_report(
     state_dir: Path,
     *,
     nodes: list[tuple[str, int, list[str]]],
     settings: LiveSettings,
     start_s: float,
     end_s: float,
-) -> LookBack:
+) -> RegretReport:
     """Look back on [start_s, end_s) by the journal and the decision log of a state folder.
 
     `nodes` as (name, GPUs, partitions); `settings` are those in force.
     """
     log = state_dir / DECISIONS_FILE
     since_s = start_s - WARM_UP_S
-    agreed = agreement(log, start_s)
+    agreed = start_agreement(log, start_s)
     jobs = lived_jobs(Journal(state_dir / JOURNAL_FILE).read(since_s), estimates_at_submission(log))
     try:
-        found = look_back(
+        found = judge_window(
             jobs,
             start_s=start_s,
             end_s=end_s,
@@ -78,18 +78,18 @@ def look_back_on(
             policy_name=settings.policy,
         )
     except LucidError as error:
-        return LookBack(end_s, agreed, None, str(error))
-    return LookBack(end_s, agreed, found)
+        return RegretReport(end_s, agreed, None, str(error))
+    return RegretReport(end_s, agreed, found)
 
 
-def read_look_back(state_dir: Path) -> LookBack | None:
+def read_regret_report(state_dir: Path) -> RegretReport | None:
     """Return the last look back of a state folder; None where there is none that can be read."""
     try:
         document = json.loads((state_dir / HINDSIGHT_FILE).read_text(encoding="utf-8"))
         told = document["hindsight"]
-        return LookBack(
+        return RegretReport(
             float(document["at_s"]),
-            Agreement(**document["agreement"]),
+            StartAgreement(**document["agreement"]),
             None if told is None else hindsight_from(json.dumps(told)),
             document["problem"],
         )
@@ -97,7 +97,7 @@ def read_look_back(state_dir: Path) -> LookBack | None:
         return None
 
 
-class LookingBack:
+class RegretJob:
     """Has looks back made, one at a time; `latest` is the last one. Told of each pass."""
 
     def __init__(
@@ -113,7 +113,7 @@ class LookingBack:
         self._every_s, self._window_s, self._clock = every_s, window_s, clock
         self._begun_s = clock()  # the first look back has something to look back on
         self._process: subprocess.Popen[str] | None = None
-        self.latest: LookBack | None = read_look_back(state_dir)
+        self.latest: RegretReport | None = read_regret_report(state_dir)
 
     def passed(self, view: LiveView) -> None:
         """Start a look back when it is time, and take in one that is done. Raises OSError."""
@@ -143,7 +143,7 @@ class LookingBack:
             [
                 sys.executable,
                 "-m",
-                "live_scheduler.hindsight.looking_back",
+                "live_scheduler.hindsight.regret_job",
                 str(self._state_dir),
                 str(os.getpid()),
             ],
@@ -165,7 +165,7 @@ class LookingBack:
             process.kill()
         if process.wait():
             logger.warning("a look back ended with %s", process.returncode)
-        self.latest = read_look_back(self._state_dir) or self.latest
+        self.latest = read_regret_report(self._state_dir) or self.latest
 
 
 def main() -> int:
@@ -176,7 +176,7 @@ def main() -> int:
         return 1
     os.nice(10)
     request = json.load(sys.stdin)
-    found = look_back_on(
+    found = make_regret_report(
         state_dir,
         nodes=[(name, gpus, partitions) for name, gpus, partitions in request["nodes"]],
         settings=settings_from(request["settings"]),

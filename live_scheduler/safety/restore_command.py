@@ -1,4 +1,4 @@
-"""The way back at once: the daemon ended, everything given back (`lucid live restore`)."""
+"""Ends the daemon and gives every job its own priority and partition back (`lucid live restore`)."""
 
 import os
 import signal
@@ -31,10 +31,10 @@ _PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)
-class WayBack:
-    """What was done; `ended_daemon` is the process id of the daemon that ran, if one did.
+class RestoreResult:
+    """What was restored; `ended_daemon` is the process id of the daemon that ran, if one did.
 
-    `unsettled` says what is still to be watched, by whom and why; empty: all is back for good.
+    `unsettled` says what is still to be watched, by which process and why; empty: all is back for good.
     """
 
     ended_daemon: int | None
@@ -42,7 +42,7 @@ class WayBack:
     unsettled: str = ""
 
 
-def go_back(
+def restore_cluster(
     folder: Path,
     settings: LiveSettings,
     *,
@@ -50,7 +50,7 @@ def go_back(
     everything: bool = False,
     wait: bool = True,
     say: Say = lambda _: None,
-) -> WayBack:
+) -> RestoreResult:
     """End the daemon of a state folder, give everything back within `limit_s`, and see that it stays so.
 
     `everything`: all waiting jobs, also those that no record names. Where the cluster may undo what is given
@@ -70,11 +70,13 @@ def go_back(
         done = restore_all(folder, adapter, stage, limit_s=limit_s, everything=everything)
     write_back = adapter.write_backs()
     if not done.complete or write_back is None or not (done.changed or len(TouchedJobs(folder))):
-        return WayBack(ended, done)
+        return RestoreResult(ended, done)
     words = watch_words(write_back)
     if not wait:
         start_switch(folder)
-        return WayBack(ended, done, f"{words}; a process of its own does that now ({folder / WATCH_LOG})")
+        return RestoreResult(
+            ended, done, f"{words}; a process of its own does that now ({folder / WATCH_LOG})"
+        )
     say(f"All are back; {words}")
     watch = Watch(folder, lambda: (adapter, stage), least_s=0.0)
     deadline = time.monotonic() + limit_s + longest_s(write_back)
@@ -86,7 +88,7 @@ def go_back(
             unsettled = f"{watch.done.describe()}; {words}"
         else:
             time.sleep(next_look_s(write_back))
-    return WayBack(ended, done.followed_by(watch.done), unsettled or watch.gave_up)
+    return RestoreResult(ended, done.followed_by(watch.done), unsettled or watch.gave_up)
 
 
 def _settled(watch: Watch) -> bool:
@@ -97,7 +99,7 @@ def _settled(watch: Watch) -> bool:
 
 
 def end_daemon(lock: Path) -> int | None:
-    """End who holds the lock, politely first; return its process id. Raises BadInputError."""
+    """End the process that holds the lock, by SIGTERM first; return its process id. Raises BadInputError."""
     pid = holder(lock)
     deadline = time.monotonic() + _END_LIMIT_S
     number = signal.SIGTERM
@@ -108,7 +110,7 @@ def end_daemon(lock: Path) -> int | None:
             break
         except PermissionError:
             raise BadInputError(
-                f"The daemon (process {pid}) belongs to somebody else.", remedy="Run this as its user."
+                f"The daemon (process {pid}) belongs to another user.", remedy="Run this as its user."
             ) from None
         while holder(lock) == pid and time.monotonic() < deadline:
             time.sleep(0.05)
