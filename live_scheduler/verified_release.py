@@ -1,9 +1,7 @@
 """Makes a release of what a server or a disk holds, or refuses it: both are believed equally little."""
 
-import hashlib
 from collections.abc import Callable
 
-from foundation.errors import ReleaseRefusedError
 from live_scheduler.release import LiveRelease
 from lucid_models.releases.approval import (
     MAX_VERDICT_BYTES,
@@ -12,7 +10,12 @@ from lucid_models.releases.approval import (
     check_approval,
 )
 from lucid_models.releases.files import check_size, load_release_scorers
-from lucid_models.releases.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, VERDICT_FILE, parse_manifest
+from lucid_models.releases.manifest import (
+    MANIFEST_FILE,
+    MAX_MANIFEST_BYTES,
+    VERDICT_FILE,
+    parse_pinned_manifest,
+)
 
 ReadFile = Callable[[str, int], bytes]
 """Reads a file of a release by name, of at most so many bytes."""
@@ -32,18 +35,7 @@ def verify_release(
         check_approval(release, verdict, document)
         files |= {} if document is None else {VERDICT_FILE: document}
     payload = files[MANIFEST_FILE] = read(MANIFEST_FILE, MAX_MANIFEST_BYTES)
-    found = hashlib.sha256(payload).hexdigest()
-    if found != release.manifest_sha256:
-        raise ReleaseRefusedError(
-            f"Its manifest has the SHA-256 {found}; {release.manifest_sha256} is pinned.",
-            remedy="It was changed after it was built: build the release again.",
-        )
-    manifest = parse_manifest(payload, source=MANIFEST_FILE)
-    if manifest.name != release.name:
-        raise ReleaseRefusedError(
-            f"Its manifest is of cluster {manifest.cluster!r}, not {release.cluster!r}.",
-            remedy="Build a release for this cluster.",
-        )
+    manifest = parse_pinned_manifest(payload, name=release.name, sha256=release.manifest_sha256)
     for kind, pin in manifest.models.items():
         files[pin.file] = read(pin.file, pin.bytes)
         check_size(manifest, kind, len(files[pin.file]))

@@ -15,18 +15,15 @@ This module needs the standard library only: the light client asks it too.
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from foundation.errors import ReleaseRefusedError
-from lucid_models.releases.manifest import release_name
+from lucid_models.releases.manifest import SHA256, release_name
 
 APPROVED, REFUSED = "approved", "refused"
 MAX_VERDICT_BYTES = 4 * 1024 * 1024
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def identify(cluster: str, version: object, manifest_sha256: object) -> ReleaseI
     """The release that a registry or a disk names; raises ReleaseRefusedError for what names none."""
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ReleaseRefusedError(f"{version!r} is no version of a release: they count from 1.")
-    if not isinstance(manifest_sha256, str) or not _SHA256.fullmatch(manifest_sha256):
+    if not isinstance(manifest_sha256, str) or not SHA256.fullmatch(manifest_sha256):
         raise ReleaseRefusedError(
             f"Release {version} of {cluster} does not pin its manifest: the tag manifest_sha256 is "
             f"{manifest_sha256!r}.",

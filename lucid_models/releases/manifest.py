@@ -46,7 +46,7 @@ MANIFEST_FILE = "manifest.json"
 VERDICT_FILE = "verdict.json"  # lies beside it where a scheduler keeps a release
 MAX_MANIFEST_BYTES = 1024 * 1024
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _FIELDS = (
     *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
@@ -201,6 +201,28 @@ def parse_manifest(payload: bytes, *, source: str = "the manifest") -> ReleaseMa
     return _parse(_upgrade(document, source), source)
 
 
+def parse_pinned_manifest(
+    payload: bytes, *, name: str, sha256: str | None, source: str = "The manifest"
+) -> ReleaseManifest:
+    """Read the manifest of a release that pins it by its digest, as a version of the registered model `name`.
+
+    Raises as `parse_manifest`, ReleaseRefusedError when it was changed or is another cluster's.
+    """
+    found = hashlib.sha256(payload).hexdigest()
+    if found != sha256:
+        raise ReleaseRefusedError(
+            f"{source} has the SHA-256 {found}; {sha256} is pinned.",
+            remedy="It was changed after it was built: build the release again.",
+        )
+    manifest = parse_manifest(payload, source=source)
+    if manifest.name != name:
+        raise ReleaseRefusedError(
+            f"{source} of {name} is one of {manifest.name}.",
+            remedy="It is another cluster's: build a release for this one.",
+        )
+    return manifest
+
+
 def _upgrade(document: dict[str, Any], source: str) -> dict[str, Any]:
     version = document.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool):
@@ -258,7 +280,7 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
 
 def _parse_pin(value: object, place: str) -> ModelPin:
     data = _object(value, ("name", "version", "file", "sha256", "bytes"), place)
-    if not isinstance(data["sha256"], str) or not _SHA256.fullmatch(data["sha256"]):
+    if not isinstance(data["sha256"], str) or not SHA256.fullmatch(data["sha256"]):
         raise _wrong(place, "sha256", data["sha256"], "64 lower-case hexadecimal digits")
     if not isinstance(data["file"], str) or not _FILE.fullmatch(data["file"]):
         # A name with a slash or dots first could write outside of the state directory.

@@ -1,6 +1,5 @@
 """Reads releases out of the registry: manifest, files, verdict, and what people are shown of them."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from lucid_models.releases.manifest import (
     VERDICT_FILE,
     ReleaseManifest,
     cluster_of,
-    parse_manifest,
+    parse_pinned_manifest,
     release_name,
 )
 
@@ -81,19 +80,9 @@ def read_manifest(registry: Registry, release: RegisteredVersion) -> ReleaseMani
     """The manifest of a release; raises ReleaseRefusedError when it is not the one that was built."""
     place = f"The manifest of release {release.version}"
     payload = registry.read_version_file(release.name, release.version, MANIFEST_FILE)
-    found, pinned = hashlib.sha256(payload).hexdigest(), release.tags.get("manifest_sha256")
-    if found != pinned:
-        raise ReleaseRefusedError(
-            f"{place} has the SHA-256 {found}; its tag says {pinned}.",
-            remedy="It was changed after it was built: build the release again.",
-        )
-    manifest = parse_manifest(payload, source=place)
-    if manifest.name != release.name:
-        raise ReleaseRefusedError(
-            f"{place} of {release.name} is one of {manifest.name}.",
-            remedy="It is another cluster's: build a release for this one.",
-        )
-    return manifest
+    return parse_pinned_manifest(
+        payload, name=release.name, sha256=release.tags.get("manifest_sha256"), source=place
+    )
 
 
 def identity_of(release: RegisteredVersion) -> ReleaseIdentity:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from statistics import median
-from types import TracebackType
+from typing import Self
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices.device import (
@@ -113,15 +113,10 @@ class ProcessDevice:
             self._server.close()
             self._server = None
 
-    def __enter__(self) -> "ProcessDevice":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _attempt(

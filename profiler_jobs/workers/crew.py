@@ -4,7 +4,7 @@ import select
 import signal
 import time
 from collections.abc import Sequence
-from types import TracebackType
+from typing import Self
 
 from profiler_jobs.workers.fork_server import ForkServer, StartedWorker
 from profiler_jobs.workers.windows import Stretch
@@ -102,15 +102,10 @@ class Crew:
                     self.unkillable.append(pid)
             worker.process.close()
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _tell(self, worker: Worker, message: Message) -> None:
