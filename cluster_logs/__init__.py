@@ -23,13 +23,4 @@ if TYPE_CHECKING:
     from cluster_logs.validation import ValidationReport as ValidationReport
     from cluster_logs.validation import validate_lake as validate_lake
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "ingest": ["IngestReport", "ingest_log", "read_jobs_file", "read_throughput_file"],
-        "job_states": ["JobState"],
-        "job_table": ["JOB_SCHEMA"],
-        "lake": ["Lake"],
-        "validation": ["ValidationReport", "validate_lake"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

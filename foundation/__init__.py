@@ -19,18 +19,4 @@ if TYPE_CHECKING:
     from foundation.errors import ValidationFailedError as ValidationFailedError
     from foundation.progress import Progress as Progress
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "errors": [
-            "BadInputError",
-            "LucidError",
-            "NotFoundError",
-            "ReleaseRefusedError",
-            "ServiceUnavailableError",
-            "UnknownNameError",
-            "ValidationFailedError",
-        ],
-        "progress": ["Progress"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

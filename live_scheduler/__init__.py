@@ -34,16 +34,4 @@ if TYPE_CHECKING:
     from live_scheduler.release import FallbackRelease as FallbackRelease
     from live_scheduler.release import LiveRelease as LiveRelease
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "adapter": ["Change", "ClusterAdapter", "PriorityRange", "Refusal", "ReturnToDefault", "SetPriority"],
-        "adapters": ["AdapterKind", "OpenedCluster"],
-        "client": ["ReleaseClient"],
-        "cluster_state": ["ClusterState", "EndedJob", "LiveJob", "LiveNode"],
-        "live_settings": ["LiveSettings"],
-        "queue_file": ["read_queue"],
-        "ranking": ["RankedJob", "rank_queue"],
-        "release": ["FallbackRelease", "LiveRelease"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -14,10 +14,4 @@ if TYPE_CHECKING:
     from local_stack.stack import up as up
     from local_stack.stack_config import StackConfig as StackConfig
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "stack": ["down", "status", "up"],
-        "stack_config": ["StackConfig"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -10,9 +10,4 @@ from foundation.lazy_names import lazy_names
 if TYPE_CHECKING:
     from lucid_cli.main import app as app
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "main": ["app"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -22,15 +22,4 @@ if TYPE_CHECKING:
     from lucid_models.throughput.model import ThroughputPredictModel as ThroughputPredictModel
     from lucid_models.utilisation.model import UtilisationModel as UtilisationModel
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "duration.model": ["WorkloadEstimateModel"],
-        "packing.model": ["PackingAnalyzeModel"],
-        "releases.lifecycle": ["build_release", "publish_release", "rollback_release"],
-        "releases.manifest": ["ReleaseManifest"],
-        "scoring": ["load_scorer"],
-        "throughput.model": ["ThroughputPredictModel"],
-        "utilisation.model": ["UtilisationModel"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -17,13 +17,4 @@ if TYPE_CHECKING:
     from pipeline.training.model_training import train_model as train_model
     from pipeline.validation.release_validation import validate_release as validate_release
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "ingest.ingestion": ["ingest_cluster"],
-        "monitoring.monitor": ["monitor_release"],
-        "replay.simulation": ["simulate_log"],
-        "training.model_training": ["train_model"],
-        "validation.release_validation": ["validate_release"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -22,15 +22,4 @@ if TYPE_CHECKING:
     from profiler_jobs.summary import summarise as summarise
     from profiler_jobs.workloads import JobType as JobType
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "devices.device": ["ProfilingDevice"],
-        "devices.opening": ["open_device"],
-        "method": ["Method"],
-        "profile_table": ["ProfileSet", "read_pair_profiles", "read_solo_profiles"],
-        "session": ["Session", "measure"],
-        "summary": ["summarise"],
-        "workloads": ["JobType"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

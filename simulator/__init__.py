@@ -27,18 +27,4 @@ if TYPE_CHECKING:
     from simulator.workload import Job as Job
     from simulator.workload import Workload as Workload
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "cluster": ["ClusterSpec"],
-        "gate.judge": ["judge"],
-        "gate.verdict": ["Verdict"],
-        "job_view": ["JobView"],
-        "policies.registry": ["load_policy", "policy_names"],
-        "policy": ["Policy", "start_from_front"],
-        "replay": ["simulate"],
-        "result": ["SimulationResult"],
-        "snapshot": ["Snapshot"],
-        "workload": ["Job", "Workload"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -18,12 +18,4 @@ if TYPE_CHECKING:
     from lucid_airflow.operators.release import ValidateReleaseOperator as ValidateReleaseOperator
     from lucid_airflow.operators.train import TrainModelOperator as TrainModelOperator
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "operators.base": ["LucidOperator"],
-        "operators.ingest": ["IngestLogsOperator"],
-        "operators.release": ["BuildReleaseOperator", "PublishReleaseOperator", "ValidateReleaseOperator"],
-        "operators.train": ["TrainModelOperator"],
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)
