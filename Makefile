@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-zoo demo up down slurm-up slurm-down test test-skipped lint format bench bench-live golden reproduction predictability quality protobuf lock lock-zoo clean
+.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-skipped lint format bench bench-live golden reproduction predictability quality protobuf lock lock-zoo clean
 
 install: .venv/installed
 
@@ -47,6 +47,9 @@ slurm-down:  ## Stop it
 
 test: install  ## Run every test
 	$(BIN)/pytest -q -n 4  # for two cores: many wait for real servers more than they work (tests/running_order.py)
+
+test-quick: install  ## The inner loop: tests of some seconds, without servers, on two cores
+	$(BIN)/pytest -q -n 2 --quick
 
 test-skipped: install  ## Run what the last `make test` skipped, after what it lacked has been installed
 	$(BIN)/pytest -q -n 4 --only-skipped || [ $$? = 5 ]  # 5: nothing had been skipped

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import only_skipped
+from tests import only_skipped, quick
 from tests.collecting import after_the_first
 from tests.running_order import TESTS, ByServer, rank_of
 
@@ -46,11 +46,13 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(only_skipped.OPTION, action="store_true", help="run what the last run of all skipped")
+    parser.addoption(quick.OPTION, action="store_true", help="run the tests of the inner loop")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     only_skipped.keep_skipped(config, items)
-    items.sort(key=lambda item: rank_of(item.nodeid))
+    quick.keep_quick(config, items)
+    items.sort(key=rank_of)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,60 +1,22 @@
 """Which test files share a process, and which run first.
 
 Four processes share two cores: half of the time a process waits for a real server, so files that wait and
-files that compute begin side by side, the longest first. Files that use the same server of the session run in
-one process, or each process would start a server of its own. Names of files are unique in the tree.
+files that compute begin side by side, the longest first: a file that takes long says so (`pytest.mark.slow`).
+Files that use the same server of the session run in one process, or each process would start a server of its
+own. Names of files are unique in the tree.
 """
 
 import re
 from functools import cache
 from pathlib import Path
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).parent
 
 # Servers of a session: a test asks for one by a fixture of this name.
 SERVERS = ("shop", "mlflow_server")
-# A file, or what shares a process: the longest first, those that wait beside those that compute.
-FIRST = (
-    "shop",
-    "mlflow_server",
-    "test_chain",
-    "test_commands_on_reference_data",
-    "test_live_faults",
-    "test_slurm_loop",
-    "test_live_faults_slurm",
-    "test_live_restore",
-    "test_authors_recipes",
-    "test_slurm_measurements",
-    "test_slurm_ingest",
-    "test_monitoring_live",
-    "test_slurm_adapter",
-    "test_slurm_adapter_accounts",
-    "test_monitoring",
-    "test_slurm_live_answers",
-    "test_duration",
-    "test_slurm_ingest_runs",
-    "test_throughput_evaluation",
-    "test_slurm_colocation",
-    "test_slurm_profiling_stage",
-    "test_sweep",
-    "test_live_stages",
-    "test_packing",
-    "test_zoo",
-    "test_private_slurm",
-    "test_reproduce_model_updates",
-    "test_slurm_commands",
-    "test_pairwise",
-    "test_slurm_profiling_kills",
-    "test_tuning",
-    "test_slurm_profile_workloads",
-    "test_validation",
-    "test_kueue_command",
-    "test_supervisor",
-    "test_utilisation",
-)
-_RANK = {name: rank for rank, name in enumerate(FIRST)}
 
 
 @cache
@@ -71,9 +33,13 @@ def unit_of(node_id: str) -> str:
     return _server_of().get(stem, stem)
 
 
-def rank_of(node_id: str) -> int:
-    """Whose turn it is: lower is earlier."""
-    return _RANK.get(unit_of(node_id), len(FIRST))
+def rank_of(item: pytest.Item) -> int:
+    """What runs first is lowest: the whole chain, files that share a server, those that say they are slow."""
+    if item.get_closest_marker("end_to_end"):
+        return 0
+    if unit_of(item.nodeid) in SERVERS:
+        return 1
+    return 2 if item.get_closest_marker("slow") else 3
 
 
 class ByServer(LoadScopeScheduling):  # type: ignore[misc]

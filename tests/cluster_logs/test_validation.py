@@ -18,6 +18,8 @@ from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write
 from cluster_logs.validation import validate_lake, validate_table
 from foundation.errors import NotFoundError, UnknownNameError, ValidationFailedError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made() -> SyntheticCluster:

@@ -1,11 +1,10 @@
-"""Which test files share a process, and that the order names files that exist."""
+"""Which test files share a process, and which run first."""
 
-from tests.running_order import FIRST, SERVERS, TESTS, rank_of, unit_of
+import pytest
 
+from tests.running_order import rank_of, unit_of
 
-def test_the_order_names_files_and_servers_once() -> None:
-    assert set(FIRST) - set(SERVERS) - {path.stem for path in TESTS.rglob("test_*.py")} == set()
-    assert len(set(FIRST)) == len(FIRST)
+pytest_plugins = "pytester"
 
 
 def test_a_file_stays_together_and_files_with_one_server_too() -> None:
@@ -17,10 +16,19 @@ def test_a_file_stays_together_and_files_with_one_server_too() -> None:
     assert unit_of("tests/slurm/test_slurm_loop.py::test_a") == "test_slurm_loop", "a server of its own"
 
 
-def test_long_ones_come_first() -> None:
-    released, long, new = (
-        "tests/lucid_models/test_releases.py::x",
-        "tests/pipeline/test_sweep.py::x",
-        "new.py::x",
+def test_long_ones_come_first(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nmarkers =\n    slow\n    end_to_end")
+    new, slow, chain = pytester.getitems(
+        """
+        import pytest
+
+        def test_new(): ...
+
+        @pytest.mark.slow
+        def test_slow(): ...
+
+        @pytest.mark.end_to_end
+        def test_chain(): ...
+        """
     )
-    assert rank_of(released) < rank_of(long) < rank_of(new)
+    assert sorted([new, slow, chain], key=rank_of) == [chain, slow, new]

@@ -21,6 +21,8 @@ from tests.live_scheduler.kueue_server import WORKLOADS, KueueServer, serve
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.live_scheduler.test_kueue_daemon import USER_LABEL, SmallKueue, kubeconfig
 
+pytestmark = pytest.mark.slow
+
 LIMIT_S = 90.0
 SETTINGS = """
 cluster = "lab"

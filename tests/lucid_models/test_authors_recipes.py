@@ -8,6 +8,8 @@ from experiments.model_quality import authors_recipes
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from lucid_models.evaluation.throughput import compare_throughput
 
+pytestmark = pytest.mark.slow
+
 
 def test_their_newest_input_is_five_bins_of_ten_minutes_back(throughput: pd.DataFrame) -> None:
     assert authors_recipes.newest_input_bins(600) == 5

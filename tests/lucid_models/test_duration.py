@@ -15,6 +15,8 @@ from lucid_models.duration.model import (
 from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.scoring import DurationScorer
 
+pytestmark = pytest.mark.slow
+
 
 def test_estimates_are_finite_positive_and_ordered(duration_model, jobs) -> None:
     estimate = duration_model.estimate_causal(jobs.iloc[700:], earlier=jobs.iloc[:700])

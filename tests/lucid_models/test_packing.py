@@ -18,6 +18,8 @@ from lucid_models.packing.model import (
     score_of_speed,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_label_is_the_mean_speed_left_to_partners() -> None:
     pairs = pd.DataFrame(

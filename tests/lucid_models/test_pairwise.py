@@ -14,6 +14,8 @@ from lucid_models.packing.pairwise import NOBODY, PAIR_FEATURES, pair_features
 from lucid_models.packing.pairwise_training import fit_pairwise, model_bags, sharing_threshold
 from lucid_models.scoring import PackingScorer, scorer_from_document
 
+pytestmark = pytest.mark.slow
+
 METRIC = st.floats(0, 100) | st.just(float("nan"))
 JOB = st.tuples(METRIC, METRIC, st.floats(0, 90_000) | st.just(float("nan")), st.sampled_from([0.0, 1.0]))
 

@@ -15,6 +15,8 @@ from lucid_models.evaluation.throughput import (
 )
 from lucid_models.throughput.model import ThroughputSettings
 
+pytestmark = pytest.mark.slow
+
 TEST_DAYS = 8
 FAST = ThroughputSettings(
     boosting=BoostingSettings(objective="pseudo_huber:delta=1.0", bags=2, max_rounds=60, max_bins=32)

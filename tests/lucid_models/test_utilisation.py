@@ -26,6 +26,8 @@ from lucid_models.utilisation.scorer import FIGURES, TERMS
 from lucid_models.utilisation.zoo_features import measure_zoo, read_features_table, read_zoo_features
 from profiler_jobs.workloads import all_job_types
 
+pytestmark = pytest.mark.slow
+
 GRAPHS = read_zoo_features()
 NAMES = sorted(GRAPHS)
 UTIL = [name for name in FIGURES if name.endswith("_pct")]

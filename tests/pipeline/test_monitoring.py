@@ -25,6 +25,8 @@ from tests.pipeline.watched_cluster import (
     watched_cluster,
 )
 
+pytestmark = pytest.mark.slow
+
 QUIET_SEEDS = (0, 1, 2)
 
 

@@ -34,6 +34,8 @@ from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Level, MonitorSettings
 from tests.pipeline.watched_cluster import CLUSTER, TRAINED_UNTIL, WatchedCluster, as_of, watched_cluster
 
+pytestmark = pytest.mark.slow
+
 Beliefs = Callable[[np.ndarray, np.ndarray], np.ndarray]  # estimates, true run times -> what was believed
 
 

@@ -12,6 +12,8 @@ from experiments.reproduction.trace import synthesize_trace
 from experiments.updates.update_intervals import DAY_S, History, Lesson, learn, lessons
 from lucid_models.duration.model import epoch_seconds
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_fit_is_made_once_and_reaches_as_far_as_the_longest_interval_needs():
     todo = lessons(0.0, 20 * DAY_S, ["never", "weekly", "daily"])

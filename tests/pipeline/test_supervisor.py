@@ -23,6 +23,8 @@ from local_stack.supervisor import (
     write_processes,
 )
 
+pytestmark = pytest.mark.slow
+
 # A process that starts another one in a session of its own, which ignores SIGTERM; both write their number.
 STUBBORN = """
 import os, signal, subprocess, sys, time

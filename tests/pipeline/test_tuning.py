@@ -34,6 +34,8 @@ from tests.pipeline.conftest import Lucid
 from tests.pipeline.shell import Shell
 from tests.pipeline.small_cluster import CLUSTER, FAST, make_jobs
 
+pytestmark = pytest.mark.slow
+
 FEW = {
     "profiling_limit_s": [60.0, 200.0, 600.0],
     "profiling_max_gpus": [4],

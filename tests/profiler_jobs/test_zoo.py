@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch")
 
 from profiler_jobs.zoo.llama import LlamaSize  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 MODELS = {model.name: model for model in ZOO + RECENT}
 CPU = torch.device("cpu")
 BATCH_SIZE = 2  # the least that batch normalisation can do with

@@ -9,6 +9,8 @@ from foundation.errors import BadInputError, UnknownNameError
 from pipeline.search.sweeps.figures import draw_sweep
 from pipeline.search.sweeps.runs import SweepRun, expand, run_id, tidy_table, values_of, variants
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_combination_is_run_once_in_order():
     runs = expand(

@@ -22,6 +22,8 @@ from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, NAMES, LiveCluster, queue_up
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def one_slurm() -> Iterator[PrivateSlurm]:

@@ -17,6 +17,8 @@ from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAMES, LiveCluster, queue_up
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 BURST, PER_PASS = 2_000, 500
 
 

@@ -14,6 +14,8 @@ from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 PRIORITIES = {
     "basic": {"PriorityType": "priority/basic"},
     "multifactor": {

@@ -10,6 +10,8 @@ from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import LiveCluster
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 # It says where it starts, and ends at home only.
 SCRIPT = """#!/bin/sh
 echo "$SLURM_JOB_ID $SLURM_JOB_PARTITION" >> {places}

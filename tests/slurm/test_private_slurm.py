@@ -20,6 +20,8 @@ from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, SlurmStartError, free_ports
 from tests.slurm.standing_slurm import end, start
 
+pytestmark = pytest.mark.slow
+
 ONE_NODE = {"nodes": (Node("p1", gpus=2, shards=4),), "partitions": (Partition("prof", ("p1",)),)}
 
 

@@ -20,6 +20,8 @@ from live_scheduler.slurm.control import PRIORITIES
 from tests.slurm.adapter_jobs import FULL, ODD, runs, submit, until_reads
 from tests.slurm.private_slurm import PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def adapter(slurm: PrivateSlurm) -> SlurmAdapter:

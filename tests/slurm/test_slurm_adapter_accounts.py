@@ -33,6 +33,8 @@ from tests.slurm.adapter_jobs import FULL, ODD, runs, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, skip_without_slurm
 from tests.slurm.private_slurm import SEARCH_PATH, Node, Partition, PrivateSlurm, short_folder
 
+pytestmark = pytest.mark.slow
+
 UNPRIVILEGED = "nobody"
 PROGRAMS = ("squeue", "sinfo", "sdiag", "scontrol", "sacct")
 

@@ -18,6 +18,8 @@ from simulator.workload import JobProfile
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = LiveSettings("private", Mode.CONTROL, shared_partitions=("shared",))
 # Sharing scores: two light ones (0 + 0) or a light and a heavy one (0 + 2) may share, two heavy ones may not.
 PROFILES = {

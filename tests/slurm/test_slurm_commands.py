@@ -21,6 +21,8 @@ from live_scheduler.slurm.commands import (
 from live_scheduler.slurm.job_states import PHASE_OF_STATE, Phase, parse_state
 from tests.slurm.private_slurm import PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> JobRequest:

@@ -18,6 +18,8 @@ from pipeline.ingest.ingestion import ingest_cluster
 from tests.slurm.accounted_slurm import sbatch, told, wait_until
 from tests.slurm.private_slurm import PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 
 def ingest(lake: Path, **window: Any) -> dict[str, Any]:
     return ingest_cluster(source_format="slurm", input_uri=None, cluster="mini", lake_uri=str(lake), **window)

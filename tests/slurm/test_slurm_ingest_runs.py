@@ -9,6 +9,8 @@ from tests import airflow_home
 from tests.slurm.accounted_slurm import sbatch, wait_until
 from tests.slurm.private_slurm import PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 
 def test_ingest_logs_reads_the_cluster_that_airflow_is_told_of(
     accounted: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

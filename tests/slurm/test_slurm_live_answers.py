@@ -15,6 +15,8 @@ from live_scheduler.service.schema import Status
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.slurm.private_slurm import PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 LUCID = [sys.executable, "-c", "from lucid_cli.main import main; main()"]
 
 

@@ -32,6 +32,8 @@ from profiler_jobs.workloads import list_job_types
 from tests import airflow_home
 from tests.slurm.private_slurm import PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 FEW = solo_tasks(list_job_types()[:3])
 # Long enough to be interrupted: the table is written anew after each.
 MANY = solo_tasks(list_job_types())

@@ -10,6 +10,8 @@ from profiler_jobs.measurement_table import read_measurements
 from tests import airflow_home
 from tests.slurm.private_slurm import PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_form_sends_batches_to_slurm_and_their_tables_into_the_lake(
     slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

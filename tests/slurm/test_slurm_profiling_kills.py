@@ -17,6 +17,8 @@ from live_scheduler.slurm.scontrol_session import ScontrolSession
 from tests.slurm.private_slurm import PrivateSlurm
 from tests.slurm.profiling_stand import Stand, profiling_slurm, stand_of
 
+pytestmark = pytest.mark.slow
+
 STEPS = 10  # what the stage does to one job, counted by `die_after`, and one more
 
 

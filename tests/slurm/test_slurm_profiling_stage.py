@@ -19,6 +19,8 @@ from live_scheduler.slurm.intents import Intent, Step
 from tests.slurm.private_slurm import PrivateSlurm
 from tests.slurm.profiling_stand import LIMIT_S, SCRIPT, SETTINGS, Stand, profiling_slurm, stand_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def own_slurm() -> Iterator[PrivateSlurm]:
