@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> Any:  # noqa: PLR0911
     """Turn reports, NumPy scalars, times and paths into what JSON can say; NaN and infinity become null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}

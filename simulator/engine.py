@@ -52,7 +52,7 @@ class Simulation:
     aside.
     """
 
-    def __init__(
+    def __init__(  # noqa: C901, PLR0915
         self,
         scenario: Scenario,
         policy: Policy,

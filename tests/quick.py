@@ -7,7 +7,14 @@ from tests.running_order import SERVERS
 OPTION = "--quick"
 MARKERS = ("slow", "end_to_end", "reference")
 # A fixture behind which something real runs, or a model is trained.
-FIXTURES = frozenset((*SERVERS,))
+FIXTURES = frozenset(
+    (
+        *SERVERS,
+        *("running_slurm", "running_accounted_slurm", "metadata_database", "world", "trained_versions"),
+        *("small_model_files", "stocked_server", "duration_model", "throughput_model", "packing_model"),
+        "utilisation_model",
+    )
+)
 
 
 def is_quick(item: pytest.Item) -> bool:

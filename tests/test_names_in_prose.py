@@ -101,6 +101,7 @@ def missing_in(text: str, name: str) -> Iterator[str]:
 NAMES = [name for name in tracked() if name.endswith((".py", ".md")) and not name.startswith(HISTORY)]
 
 
+@pytest.mark.slow
 def test_files_and_modules_that_prose_names_exist() -> None:
     missing = {
         f"{name}: {found}" for name in NAMES for text in prose_of(name) for found in missing_in(text, name)

@@ -322,7 +322,7 @@ def _feature_groups(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int,
     return tuple(groups), tuple(usual_of)
 
 
-def _describe(group: str, known: Mapping[str, float]) -> tuple[str, bool]:
+def _describe(group: str, known: Mapping[str, float]) -> tuple[str, bool]:  # noqa: PLR0911
     """A group of effects in words, given the facts that are known, and whether they are plural."""
     match group:
         case "latest":

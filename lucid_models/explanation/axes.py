@@ -69,7 +69,7 @@ class FeatureAxis:
     ticks: tuple[float, ...] = ()
 
 
-def feature_axis(name: str) -> FeatureAxis:
+def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
     """How the feature `name` reads."""
     level, _, statistic = name.rpartition(":")
     label = _STATISTICS.get(statistic) or _FACTS.get(name) or _plain_words(statistic.removeprefix("log_"))

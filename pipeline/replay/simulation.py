@@ -81,7 +81,7 @@ def within(jobs: pd.DataFrame, start: datetime | None, end: datetime | None, zon
     return kept
 
 
-def simulate_log(
+def simulate_log(  # noqa: C901, PLR0915
     *,
     jobs_path: Path,
     source_format: str,

@@ -30,7 +30,7 @@ class Placing:
         self.kept_out: set[JobView] = set()
         self.left = 0
 
-    def place(self, wanted: Mapping[JobView, int]) -> None:
+    def place(self, wanted: Mapping[JobView, int]) -> None:  # noqa: C901, PLR0912
         """Find actions after which each job holds what is wanted, in the order of submission.
 
         Jobs that are not named keep what they hold.

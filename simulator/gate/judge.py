@@ -59,7 +59,7 @@ from simulator.gate.verdict import Constraint, Row, Verdict
 IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
 
 
-def judge(
+def judge(  # noqa: C901, PLR0912
     results: Mapping[str, ReplayResult],
     *,
     challenger: str,

@@ -117,7 +117,7 @@ class Clarity(Policy):
         search = self._search.get(pool.name)
         return None if search is None or search.due_s == inf else search.due_s
 
-    def _serve(self, pool: NodePool, now_s: float) -> list[Action]:
+    def _serve(self, pool: NodePool, now_s: float) -> list[Action]:  # noqa: C901, PLR0912, PLR0915
         """Start or pack the waiting jobs, in their order; go on past those for which there is nothing."""
         settings = self.settings
         size = pool.free.gpus_per_node

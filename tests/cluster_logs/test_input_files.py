@@ -126,6 +126,7 @@ def test_a_small_file_has_a_limit(tmp_path: Path) -> None:
         read_input(str(tmp_path / "small"), most_bytes=4)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     """Files may not grow here: what an ingest says, and that it leaves the lake as it was."""
     log = tmp_path / "helios.csv"

@@ -107,6 +107,7 @@ def test_a_file_is_written_as_before(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "a").iterdir()] == ["b.txt"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_was_killed_is_ended_by_the_next(tmp_path: Path) -> None:
     registry = Registry(f"sqlite:///{tmp_path / 'mlflow.db'}")
     with registry.run("lucid-test", "lives") as living:

@@ -144,6 +144,7 @@ def scenario(seed: int) -> tuple[list[Any], list[Any]]:
     return samples, allocations
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 20, 60]), st.sampled_from([1.0, 2.0, 3.0]))
 def test_the_join_is_what_its_definition_says(seed: int, warm_up_s: int, hold_intervals: float) -> None:

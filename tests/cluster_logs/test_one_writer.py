@@ -87,6 +87,7 @@ def ingest(log: Path, lake_uri: str, **how: float) -> int:
     return report.rows_kept
 
 
+@pytest.mark.slow
 def test_two_ingests_at_once_lose_no_row(tmp_path: Path, lake_uri: str) -> None:
     logs = [write_log(tmp_path / f"{first}.csv", first) for first in (1_000, 2_000, 3_000)]
     processes = [begin(log, lake_uri) for log in logs]
@@ -104,6 +105,7 @@ def test_two_ingests_at_once_lose_no_row(tmp_path: Path, lake_uri: str) -> None:
     assert counted.tolist() == [len(jobs)] * 3
 
 
+@pytest.mark.slow
 def test_a_lake_of_a_killed_ingest_is_refused_until_the_ingest_is_run_again(
     tmp_path: Path, lake_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

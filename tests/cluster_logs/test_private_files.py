@@ -41,6 +41,7 @@ def test_the_local_store_and_its_folders_are_private(tmp_path: Path, monkeypatch
         assert open_to_others(tmp_path / "new") == []
 
 
+@pytest.mark.slow
 def test_a_store_that_was_named_is_private_itself(tmp_path: Path) -> None:
     Registry(f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert stat.S_IMODE((tmp_path / "mlflow.db").stat().st_mode) == 0o600

@@ -44,6 +44,7 @@ print(json.dumps([peaks, reports]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rows", "times"), [("many", 70_000, 4), ("wide", 400, 4), ("conflict", 20_000, 4)]
 )

@@ -95,6 +95,7 @@ def test_user_and_family_predict_the_run_time(venus: SyntheticCluster) -> None:
     assert residual < 0.5
 
 
+@pytest.mark.slow
 def test_same_seed_same_log_other_seed_other_log(venus: SyntheticCluster) -> None:
     pd.testing.assert_frame_equal(synthesize("helios-venus", 20, 4).jobs, venus.jobs)
     assert (
@@ -134,6 +135,7 @@ def test_unknown_cluster_names_the_known_ones() -> None:
         synthesize("venus", 1, 0)
 
 
+@pytest.mark.slow
 def test_lake_takes_it_twice_and_refuses_another_seed(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     made = synthesize("philly", 2, 1)
@@ -174,6 +176,7 @@ def test_a_written_log_is_read_back(log_format: str, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(back[columns], made.jobs[columns])
 
 
+@pytest.mark.slow
 def test_other_layouts(venus: SyntheticCluster, tmp_path: Path) -> None:
     reference = pd.read_csv(write_log(venus, tmp_path / "jobs.csv", "reference-csv"), dtype={"job_id": str})
     assert (reference["estimated_duration_s"] >= 1).all()

@@ -6,6 +6,8 @@ import pytest
 
 from cluster_logs.synthetic.generator import synthesize
 
+pytestmark = pytest.mark.slow
+
 # Each seed is a cluster of its own; heavy tails move a mean of 10^5 run times by several percent.
 CASES = [
     ("helios-venus", 60, 0),

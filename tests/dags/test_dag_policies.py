@@ -78,6 +78,7 @@ def test_policies_of_tasks(dag_bag: Any, dag_id: str) -> None:
         assert noun
 
 
+@pytest.mark.slow
 def test_parsing_reads_no_data_and_calls_nobody() -> None:
     script = f"""
 import sys, runpy

@@ -61,6 +61,7 @@ def publish_dag() -> Any:
     return bag.dags["publish_release"]
 
 
+@pytest.mark.slow
 def test_an_approved_release_is_published_without_a_click_when_approval_is_off(
     monkeypatch: pytest.MonkeyPatch, registry
 ) -> None:

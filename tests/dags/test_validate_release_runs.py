@@ -35,6 +35,7 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "announced", "margin_pct"), [({}, "success", 1.5), ({"margin_pct": 9}, "skipped", 9)]
 )

@@ -277,6 +277,7 @@ def test_another_process_says_what_this_one_would(process):
     assert process.pid not in (None, os.getpid())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_played_is_said_and_the_process_stays(process):
     process.forecast(inputs())
     before = process.pid
@@ -341,6 +342,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_parent_that_is_killed(pytestconfig):
     root = str(pytestconfig.rootpath)
     parent = subprocess.run(

@@ -98,6 +98,7 @@ def daemon(cluster: JobsFile) -> Iterator["subprocess.Popen[str]"]:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_the_daemon_orders_it_and_gives_it_back(cluster: JobsFile, daemon: "subprocess.Popen[str]") -> None:
     wait_for(lambda: cluster.ordered() or daemon.poll() is not None, "an order")
     assert cluster.ordered()
@@ -107,6 +108,7 @@ def test_the_daemon_orders_it_and_gives_it_back(cluster: JobsFile, daemon: "subp
     assert set(cluster.priorities().values()) == {0}
 
 
+@pytest.mark.slow
 def test_the_dead_mans_switch_finds_it_too(cluster: JobsFile, daemon: "subprocess.Popen[str]") -> None:
     wait_for(lambda: cluster.ordered() or daemon.poll() is not None, "an order")
     daemon.kill()

@@ -19,6 +19,8 @@ from live_scheduler.safety.touched import Touch, TouchedJobs, Way
 from lucid_models.releases.lifecycle import publish_release
 from tests.conftest import ReleaseShop, forget_releases
 
+pytestmark = pytest.mark.slow
+
 EPOCH_S = 1_900_000_000.0
 USERS = [f"u{number}" for number in range(6)]
 

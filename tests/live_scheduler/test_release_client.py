@@ -41,6 +41,7 @@ def stored_file(shop: Any, version: int, name: str) -> Path:
     return next((shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/{name}"))
 
 
+@pytest.mark.slow
 def test_importing_the_client_needs_numpy_and_httpx_only() -> None:
     code = (
         "import sys, live_scheduler.client, live_scheduler.ranking;"

@@ -192,6 +192,7 @@ def test_silent_calls_end(
             each.cancel()
 
 
+@pytest.mark.slow
 def test_idle_connections_keep_no_new_caller_out(called: tuple[RpcServer, Any, Any], standing: Live) -> None:
     server, _, _ = called
     right = [("authorization", f"Bearer {standing.token}")]

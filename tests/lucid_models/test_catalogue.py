@@ -140,6 +140,7 @@ def test_explanations_are_data_and_can_be_drawn(case, tmp_path: Path) -> None:
         assert path.stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_drawing_twice_gives_the_same_bytes(case, tmp_path: Path) -> None:
     one, model, data = case
     first, second = (

@@ -10,6 +10,8 @@ from foundation.errors import BadInputError
 from lucid_models.duration.model import DurationSettings
 from lucid_models.evaluation.duration import DurationComparison, compare_durations
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def comparison(jobs: pd.DataFrame, duration_settings: DurationSettings) -> DurationComparison:

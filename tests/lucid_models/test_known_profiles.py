@@ -160,6 +160,7 @@ def log(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
     return jobs_of(*jobs), metrics_of(*said)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(5, 40))
 def test_the_future_has_no_part_in_it(seed: int, now: int) -> None:

@@ -170,6 +170,7 @@ RUBBISH = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_changed_value_is_refused_or_still_gives_finite_predictions(documents, data: st.DataObject) -> None:

@@ -116,6 +116,7 @@ def made_log(names: list[str], kind: np.ndarray) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_buckets_are_kept_where_they_help_and_only_there() -> None:
     names = typed(12, 2_400)
     boosting = BoostingSettings(bags=2, max_rounds=200, max_bins=64)

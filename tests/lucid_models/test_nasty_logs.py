@@ -102,6 +102,7 @@ def test_one_job_with_a_wrong_year_does_not_take_the_place_of_the_log(tmp_path: 
         read_training_throughput(lake.uri, "short", None)
 
 
+@pytest.mark.slow
 def test_the_model_itself_takes_a_hole_too() -> None:
     week = np.random.default_rng(0).poisson(5, 3 * DAY_BINS).tolist()
     model = ThroughputPredictModel(QUICK).fit(series([(0, week), (9 * YEAR_S, week)]), "submitted_gpus")

@@ -71,6 +71,7 @@ def test_a_forecast_uses_bins_up_to_its_lead_only(throughput_model, throughput) 
     assert (forecast[2_005:2_020] != again[2_005:2_020]).any()
 
 
+@pytest.mark.slow
 def test_forecasts_beat_the_naive_rivals_on_a_pattern(throughput) -> None:
     rows = evaluate_throughput(throughput, test_days=4, leads=("g5",))
     mae = {(row["series"], row["model"]): row["mae"] for row in rows}

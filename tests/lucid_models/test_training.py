@@ -20,6 +20,8 @@ from lucid_models.throughput.model import ThroughputSettings
 from lucid_models.training import TrainReport, train_duration, train_packing, train_throughput
 from lucid_models.training_data import read_training_jobs, read_training_throughput, table_digest
 
+pytestmark = pytest.mark.slow
+
 UNTIL = datetime(2020, 4, 9, 0, 5, tzinfo=UTC)
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
 FAST_DURATION = DurationSettings(log_boosting=FAST, mean_boosting=FAST)

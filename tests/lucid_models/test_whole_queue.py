@@ -73,6 +73,7 @@ def test_columns_hold_what_each_job_says(queue: list[dict], buckets: bool) -> No
     np.testing.assert_array_equal(state.facts_of_all(queue), one_by_one)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(queue=queues, past=events, at_s=st.none() | st.floats(0, 60 * DAY_S), buckets=st.booleans())
 def test_a_whole_queue_is_its_jobs_one_by_one_and_as_they_wait(queue, past, at_s, buckets) -> None:

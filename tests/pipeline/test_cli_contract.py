@@ -51,6 +51,7 @@ def reference_csv(path: Path, jobs: int = 60) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_synthesize_validate_and_simulate_from_the_written_log(lucid, tmp_path):
     made = lucid(
         "synthesize",
@@ -110,6 +111,7 @@ def test_ingesting_twice_changes_nothing(lucid, tmp_path):
     assert before == after
 
 
+@pytest.mark.slow
 def test_simulate_writes_what_the_contract_says(lucid, tmp_path):
     log = reference_csv(tmp_path / "log.csv")
     (tmp_path / "nodes.csv").write_text("virtual_cluster,nodes\nvc0,2\nvc1,3\n")

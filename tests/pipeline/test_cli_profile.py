@@ -53,6 +53,7 @@ def test_a_plan_says_what_it_takes_and_is_followed(tmp_path: Path) -> None:
     assert "Nothing is left." in words
 
 
+@pytest.mark.slow
 def test_orders_by_uncertainty_measure_the_same_pairs_in_another_order(tmp_path: Path) -> None:
     asked = ["--workloads", "*/*/64/0", "--device", "simulated", "--most-pairs", "45", "--json"]
     filling = lucid("pairs", *asked, "--out", str(tmp_path / "a.parquet"))["measured"]

@@ -21,6 +21,7 @@ from tests.pipeline.shell import Shell
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.reference,
     pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the public data"),
 ]

@@ -10,6 +10,8 @@ from cluster_logs.lake import Lake
 from lucid_models.duration.model import job_mappings
 from pipeline.training.explanations import scorer_as_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lake_uri(tmp_path_factory: pytest.TempPathFactory, small_tables: Any) -> str:

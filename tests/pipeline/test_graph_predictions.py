@@ -241,6 +241,7 @@ def test_the_command_refuses_what_makes_no_sense(words, says) -> None:
         CliRunner().invoke(app, ["predict-profile", *words], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_training_registers_a_version_that_then_predicts(tmp_path: Path, network) -> None:
     store = f"sqlite:///{tmp_path / 'mlflow.db'}"
     with pytest.raises(NotFoundError, match="lucid train utilisation"):

@@ -129,6 +129,7 @@ def test_candidates_far_from_the_front_cost_one_simulation(whole: ParetoSearch) 
     assert any(c.values(whole, samples[:1]) in best for c in tried_once)
 
 
+@pytest.mark.slow
 def test_the_same_front_whatever_the_number_of_workers(
     collected: Collected, whole: ParetoSearch, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ run_search(load_study(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on_where_it_stopped(
     collected: Collected, whole: ParetoSearch, tmp_path: Path
 ) -> None:

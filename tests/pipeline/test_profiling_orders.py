@@ -117,6 +117,7 @@ def test_a_replay_takes_from_its_pool_only_and_nothing_twice() -> None:
         assert len(replay(MEASURED, pool, order, 33)) == 33
 
 
+@pytest.mark.slow
 def test_a_study_has_a_row_for_each_order_and_number_of_pairs(tmp_path: Path) -> None:
     rows = compare_orders(
         FOUND.solo,

@@ -309,6 +309,7 @@ def test_a_profile_of_the_same_device_stays_until_it_is_measured_anew(tmp_path: 
     assert not after.pairs[["job_type_1", "job_type_2"]].duplicated().any()
 
 
+@pytest.mark.slow
 def test_a_later_ingest_without_files_keeps_what_was_measured(tmp_path: Path, machine: None) -> None:
     where = {"lake_uri": str(tmp_path), "cluster": "c", "singles_uri": None, "pairs_uri": None}
     assert not ingest_profiles(**where).kept

@@ -11,6 +11,8 @@ from pipeline.release.release_settings import pinned_settings
 from simulator.gate.verdict import Verdict
 from tests.pipeline.small_cluster import QUICK, Release, World, validate
 
+pytestmark = pytest.mark.slow
+
 # Small jobs have most of the cluster to themselves, and never wait for large ones.
 SMALL_FIRST = {
     "thresholds_s": [3_000.0, 20_000.0, "inf"],

@@ -32,6 +32,8 @@ from tests.pipeline.small_cluster import (
     validate,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def constraint(verdict: Verdict, name: str) -> Constraint:
     return next(c for c in verdict.constraints if c.name == name)

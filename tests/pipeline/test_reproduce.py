@@ -27,6 +27,8 @@ from foundation.progress import silent
 from lucid_models.packing.model import PackingSettings
 from simulator.job_family import job_templates
 
+pytestmark = pytest.mark.slow
+
 SECTIONS = {
     "further_measures",
     "estimates",

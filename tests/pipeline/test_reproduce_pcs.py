@@ -35,6 +35,7 @@ def write_trace(path: Path, jobs: int = 120) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_report_has_every_figure_and_a_second_run_repeats_it(lucid, tmp_path):
     trace = write_trace(tmp_path / "small.csv")
     words = (

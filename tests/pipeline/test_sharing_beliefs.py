@@ -16,6 +16,7 @@ def test_a_tree_says_nothing_of_pairs(measured) -> None:
     assert believed_pairs(PackingAnalyzeModel().fit(measured.solo, measured.pairs)) is None
 
 
+@pytest.mark.slow
 def test_beliefs_are_the_pairwise_models_predictions(measured) -> None:
     model = PackingAnalyzeModel(PackingSettings(kind="pairwise")).fit(measured.solo, measured.pairs)
     believed = believed_pairs(model)

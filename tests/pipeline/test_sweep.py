@@ -47,6 +47,7 @@ def sweep_arguments(folder: Path, out: str, *more: object) -> list[str]:
     return [str(word) for word in [*words, "--out", folder / out, *more]]
 
 
+@pytest.mark.slow
 def test_the_table_of_a_sweep(lucid, tmp_path):
     varied = ("--policy", "fifo", "lucid", "--setting", "lucid.profiling_limit_s=60,100", "--seed", "0,1")
     said = lucid(*sweep_arguments(tmp_path, "out", *varied, "--workers", 1, "--json"))
@@ -79,6 +80,7 @@ def test_the_table_of_a_sweep(lucid, tmp_path):
     assert parquet["mean_jct_s"][0] == alone.json[0]["mean_jct_s"]  # as `lucid simulate` says
 
 
+@pytest.mark.slow
 def test_again_computes_nothing_and_more_computes_what_is_new(lucid, tmp_path):
     first = lucid(*sweep_arguments(tmp_path, "out", "--policy", "fifo,sjf", "--workers", 1, "--json"))
     table = (tmp_path / "out" / "results.csv").read_bytes()
@@ -101,6 +103,7 @@ def test_again_computes_nothing_and_more_computes_what_is_new(lucid, tmp_path):
     assert (other.json["executed"], other.json["reused"]) == (2, 0)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_a_row_and_the_others_go_on(lucid, tmp_path):
     varied = ("--policy", "fifo", "lucid", "--setting", "lucid.profiling_limit_s=-1,60", "--workers", 2)
     said = lucid(*sweep_arguments(tmp_path, "out", *varied, "--json"))
@@ -132,6 +135,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_and_gives_the_same_table(lucid, tmp_path):
     """kill -9 in mid-sweep: what is done counts, nothing is half written, no worker stays behind."""
     reference_csv(tmp_path / "log.csv", jobs=400)  # long enough to be killed in the middle
@@ -172,6 +176,7 @@ def children_of(pid: int) -> list[int]:
     return [int(word) for word in listing.stdout.split()]
 
 
+@pytest.mark.slow
 def test_a_run_under_way_is_seen(tmp_path):
     jobs = to_frame(conform(small_jobs(12_000).assign(cluster="c"), JOB_SCHEMA, what="job table"))
     slow = SweepInputs(jobs, one_pool(8).assign(virtual_cluster="vc", nodes=40))
@@ -189,6 +194,7 @@ def test_a_run_under_way_is_seen(tmp_path):
     assert [progress.jobs for progress in seen] == sorted(progress.jobs for progress in seen)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_its_run_only(inputs, tmp_path, monkeypatch):
     fixed = SweepInputs(inputs.jobs, inputs.sizes)
     plan = plan_sweep(fixed, expand(["fifo", "srtf"], seeds=range(20)), str(tmp_path))
@@ -358,6 +364,7 @@ def test_a_file_says_what_to_sweep_and_options_stand_above_it(lucid, tmp_path):
     assert [row["lucid.sharing"] for row in said.json["rows"]] == [None, "none", "none", None, None]
 
 
+@pytest.mark.slow
 def test_a_cluster_of_the_lake(lucid, inputs, tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     lake.write_jobs("tiny", inputs.jobs)

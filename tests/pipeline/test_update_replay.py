@@ -18,6 +18,8 @@ from simulator.cluster import ClusterSpec
 from tests.conftest import small_throughput
 from tests.pipeline.watched_cluster import DURATION, THROUGHPUT
 
+pytestmark = pytest.mark.slow
+
 DAYS, CHANGE_DAY = 28, 14
 CLUSTER = ClusterSpec.of_gpus(8, virtual_cluster="vc")
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.airflow_home import REPOSITORY
 
 SCRIPT = """
@@ -22,6 +24,7 @@ print("RESULT" + json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_the_entry_point_loads_and_the_folder_is_left_alone(tmp_path: Path) -> None:
     """Pointed at plugins/, Airflow must not import our modules by bare stems (settings, errors, ...)."""
     stems = [path.stem for path in (REPOSITORY / "plugins").rglob("*.py") if path.stem != "__init__"]

@@ -77,6 +77,7 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
     return document
 
 
+@pytest.mark.slow
 def test_the_bare_machine_needs_none_of_our_other_libraries(tmp_path: Path) -> None:
     asked = ("--workloads", "VGG/*/32/*,LSTM/*/64/0", "--device", "simulated:4")
     done = run_bare(tmp_path, "pairs", *asked)
@@ -117,6 +118,7 @@ def test_without_a_gpu_the_simulated_device_stands_in_and_is_named(
     assert capsys.readouterr().err == "Error: No GPU: there is no driver. Use --device simulated.\n"
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole.parquet", tmp_path / "killed.parquet"
     go_on(whole)

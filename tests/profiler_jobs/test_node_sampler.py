@@ -64,6 +64,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted((folder / "out").rglob("*"), key=str)
 
 
+@pytest.mark.slow
 def test_a_node_is_sampled_and_its_jobs_are_named(driver: Path, tmp_path: Path, job_process: int) -> None:
     state = CARD.replace("20000 12 wall", "100000 72 boot").replace(" 620 0", " 620 3000")
     state += f"process {job_process} 900 C python\n" + SILENT_CARD
@@ -103,6 +104,7 @@ def _seen(rows: list[Row], gpu: str, column: str) -> set[Any]:
     return {row[column] for row in rows if row["gpu_uuid"] == gpu} - {None}
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_stopped_keeps_what_it_saw(driver: Path, tmp_path: Path) -> None:
     agent = _start(driver, tmp_path, CARD + "process 4000001 10 C elsewhere\n")
     assert agent.stderr is not None

@@ -44,6 +44,7 @@ def test_every_pair_is_measured_or_out_of_memory(profiles: ProfileSet) -> None:
     assert profiles.pairs[["gpu_util_pct", "gpu_mem_util_pct"]].max().max() <= 100
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers_other_seed_other_numbers(profiles: ProfileSet) -> None:
     again, other = measure_simulated_profiles(0), measure_simulated_profiles(1)
     pd.testing.assert_frame_equal(again.pairs, profiles.pairs)

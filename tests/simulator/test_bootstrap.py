@@ -85,6 +85,7 @@ def test_resampled_quantiles_equal_a_plain_resample_of_the_jobs() -> None:
     assert change.difference.high == pytest.approx(np.quantile(drawn, 0.975))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bca", "percentile"])
 def test_intervals_cover_the_truth_about_as_often_as_they_say(method: str) -> None:
     """Jobs of a block share a strong effect: resampling jobs singly would cover too seldom."""

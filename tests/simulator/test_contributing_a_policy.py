@@ -44,6 +44,7 @@ def python(package: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_policy_of_the_page_conforms_from_a_package_of_its_own(package):
     command = re.search(r"`python (-m simulator\.conformance \w+)`", SECTION).group(1)
     done = python(package, *command.split())

@@ -78,6 +78,7 @@ def queued(jobs):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "settings"), QUEUES, ids=str)
 def test_the_cost_of_a_job_hardly_grows_with_the_queue(policy, settings):
     assert growth(policy, settings) < (GROWTH_MAX_PACKING if policy in PACKING else GROWTH_MAX)
@@ -95,6 +96,7 @@ def test_the_count_notices_a_policy_that_walks_along_the_queue():
     assert growth(_Walks()) > GROWTH_MAX_PACKING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "settings"), CASES, ids=str)
 def test_idle_time_costs_nothing(policy, settings):
     cluster = ClusterSpec({"vc": 200}, 8)  # nobody waits, now or then

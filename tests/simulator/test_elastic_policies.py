@@ -190,6 +190,7 @@ def test_on_one_node_both_worlds_agree(name, seed):
         assert (view.resizes, view.preemptions) == (resizes, preemptions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "elastic_fifo"])
 def test_by_estimates_no_policy_is_an_oracle(name):
     assert load_policy(name).oracle

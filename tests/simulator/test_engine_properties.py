@@ -62,6 +62,7 @@ def test_capacity_gangs_and_work(name, workload):
     assert 0 <= result.summary["utilisation_pct"] <= 100 + 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(jobs=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 100)), min_size=1, max_size=60))
 def test_fifo_on_one_gpu_is_lindleys_recursion(jobs):
@@ -103,6 +104,7 @@ def test_fifo_of_single_gpu_jobs_is_the_k_server_queue(servers, jobs):
     assert result.jobs["first_start_time_s"].tolist() == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(workload=workloads())
 def test_srtf_without_overheads_is_never_beaten_on_one_gpu(workload):

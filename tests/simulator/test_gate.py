@@ -365,6 +365,7 @@ def test_every_objective_can_decide(objective: str, spoken: str) -> None:
     assert worse.sentence.startswith(f"Refused: {spoken} is")
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 50), factor=st.floats(0.3, 3.0))
 @settings(max_examples=20, deadline=None)
 def test_verdicts_survive_json_and_do_not_depend_on_the_order_of_results(seed: int, factor: float) -> None:

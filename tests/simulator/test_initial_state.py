@@ -51,6 +51,7 @@ def cut_and_resumed(name, workload, cluster, changes, moment_s, rules="default")
     return {view.job.job_id: outcome(view) for view in whole.jobs}, got
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 @settings(max_examples=40, deadline=None)
 @given(

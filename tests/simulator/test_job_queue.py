@@ -115,6 +115,7 @@ def test_a_job_that_is_not_here_cannot_be_taken_out():
     assert list(other) == [job]
 
 
+@pytest.mark.slow
 @given(steps=steps, data=st.data(), newcomers=st.integers(0, 12), moved=st.booleans())
 def test_a_queue_in_another_order_is_as_if_filled_anew(steps, data, newcomers, moved):
     queue = JobQueue()

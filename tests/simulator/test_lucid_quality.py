@@ -69,6 +69,7 @@ def test_never_slower_than_fifo_or_qssf_on_philly(slices, name):
     assert ours <= mean_jct_s("fifo", workload, cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("like", "days"), [("helios-venus", 3), ("helios-saturn", 2), ("philly", 4)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_never_slower_than_fifo_or_qssf_on_synthetic_clusters(like, days, seed):

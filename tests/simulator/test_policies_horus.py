@@ -184,6 +184,7 @@ def workloads(draw):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     workload=workloads(),
@@ -213,6 +214,7 @@ class _TriesAllAgain(Horus):
         return super().decide(snapshot)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workload=workloads(), buffer=st.integers(1, 3), patience=st.integers(0, 20))
 def test_not_trying_again_what_cannot_have_changed_changes_nothing(workload, buffer, patience):

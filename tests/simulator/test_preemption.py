@@ -143,6 +143,7 @@ def schedules(name, given_settings, workload, cluster, **how):
     return [simulate(Scenario(workload, cluster, **how), policy(made)).jobs for policy in (fast, plain)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "given_settings"), CASES, ids=str)
 @settings(max_examples=60, deadline=None)
 @given(workload=crowded())

@@ -10,6 +10,7 @@ from simulator.mechanisms.ranked_blocks import RankedBlocks
 KEYS = st.integers(0, 300)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), KEYS, st.integers(1, 64)), max_size=200))
 def test_it_agrees_with_counting_one_by_one(steps):
     with pytest.MonkeyPatch.context() as patch:

@@ -299,6 +299,7 @@ def pair_speeds(draw):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "rules"),
     [
@@ -328,6 +329,7 @@ def test_policies_with_preemption_are_what_the_ticks_say(policy, rules, jobs):
     assert engine(policy, rules, jobs, {}) == ticks(policy, rules, jobs, {})
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(jobs=workloads(), pairs=pair_speeds())
 def test_the_artifacts_lucid_is_what_the_ticks_say(jobs, pairs):

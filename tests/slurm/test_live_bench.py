@@ -51,6 +51,7 @@ def job(offset_s: float, duration_s: float, **changed: object) -> StreamJob:
 # Streams -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(world=st.integers(0, 50), seed=st.integers(0, 50))
 def test_a_stream_is_its_seeds_and_nothing_else(world: int, seed: int) -> None:

@@ -13,6 +13,8 @@ from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster, LiveProcess
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def one_slurm() -> Iterator[PrivateSlurm]:

@@ -12,6 +12,8 @@ from tests.slurm.adapter_jobs import FULL, runs, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def computing() -> Iterator[PrivateSlurm]:

@@ -46,6 +46,7 @@ def advised(
             daemon.kill()
 
 
+@pytest.mark.slow
 def test_users_read_when_their_jobs_start_and_end_and_keep_their_own_words(
     slurm: PrivateSlurm, advised: "subprocess.Popen[bytes]"
 ) -> None:

@@ -23,6 +23,8 @@ from tests.slurm.adapter_jobs import FULL, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, private_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
+pytestmark = pytest.mark.slow
+
 JOBS = 8
 PARAMETERS = "bf_continue,bf_interval=3,bf_max_time=5,bf_yield_interval=1,bf_yield_sleep=150000"
 SETTINGS = LiveSettings("c", Mode.CONTROL)

@@ -16,6 +16,8 @@ from tests.slurm.adapter_jobs import submit
 from tests.slurm.conftest import commands_talk_to, skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 
+pytestmark = pytest.mark.slow
+
 PLUGIN = "/usr/lib/*/slurm-wlm/job_submit_lua.so"
 
 

@@ -89,7 +89,7 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def expand(
+def expand(  # noqa: C901
     policies: Sequence[str],
     *,
     settings: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,

@@ -176,7 +176,7 @@ class SweepSpec:
         )
 
 
-def _read(key: str, value: Any, place: str) -> Any:
+def _read(key: str, value: Any, place: str) -> Any:  # noqa: C901, PLR0911, PLR0912
     """One value in the type of its field; raises BadInputError that names key, value and place."""
     fault = BadInputError(f"{place}: {key} is {value!r}.", remedy=_WANTED[key])
     if key in ("seeds", "node_scales", "estimate_noises", "policies"):

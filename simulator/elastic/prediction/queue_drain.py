@@ -106,7 +106,7 @@ class Drain:
             return self.part_end_s
         return next(held[0] for held in self.ends if held[1] == index)
 
-    def run(self, until_s: float, until_index: int, goal: int) -> Stop:
+    def run(self, until_s: float, until_index: int, goal: int) -> Stop:  # noqa: C901, PLR0912, PLR0915
         """Let jobs end, up to that of (until_s, until_index) in their order; `goal` is the one asked for.
 
         What is left over at the start is served to those that wait. A job must wait, unless none is to
