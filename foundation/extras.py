@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from foundation.errors import NotFoundError
 
-DISTRIBUTION = "lucid-mlops"
-
 # Libraries by the names that they are imported by, at the extra that is the smallest to bring them.
 LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "service": (
@@ -57,5 +55,5 @@ def missing_extra(error: BaseException) -> NotFoundError | None:
         return None
     return NotFoundError(
         f"This needs {library}, which is not installed.",
-        remedy=f"Install the extra that brings it: pip install '{DISTRIBUTION}[{extra}]'",
+        remedy=f"Install the extra that brings it, from a checkout: pip install '.[{extra}]'",
     )

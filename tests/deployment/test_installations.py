@@ -89,7 +89,7 @@ def test_the_command_line_says_which_extra_it_is(light: Installation, tmp_path: 
     assert done.returncode == 1
     assert done.stderr == (
         "Error: This needs typer, which is not installed."
-        " Install the extra that brings it: pip install 'lucid-mlops[live]'\n"
+        " Install the extra that brings it, from a checkout: pip install '.[live]'\n"
     )
 
 
@@ -113,7 +113,7 @@ def test_the_extra_live_has_the_live_scheduler(live: Installation, tmp_path: Pat
 def test_a_command_of_another_extra_says_which(live: Installation, tmp_path: Path) -> None:
     done = live.run("lucid", "release", "list", cwd=tmp_path, LUCID_TRACKING_URI="http://127.0.0.1:1")
     assert done.returncode == 1
-    assert "pip install 'lucid-mlops[training]'" in done.stderr
+    assert "pip install '.[training]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
