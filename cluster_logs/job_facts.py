@@ -6,6 +6,7 @@ What follows from a row here, without a change elsewhere:
   (`readers/job_rows.py`) and its expectations (`expectations/job_suites.py`);
 - its place in what the duration model reads, once a level or a plain feature names it
   (`lucid_models/duration/levels.py`, `job_columns.py`): training, serving, drift, reasons and pictures;
+- its place in a queue file, in what a live cluster pushes and in what is asked of Slurm's squeue and sacct;
 - its reading, where a format holds it in a column of its own (`columns`): a reader says only what is not
   plain. A reader of another package names its columns itself.
 
@@ -75,6 +76,14 @@ class JobFact:
 
 _TEN_YEARS_S = 10 * 366 * 86_400.0
 
+_WORDS_FOR_STATES = {
+    "philly-json": "status",
+    "helios": "state",
+    "sacct": "state",
+    "acme": "state",
+    "alibaba-v2023": "pod_phase",
+}
+
 JOB_FACTS: tuple[JobFact, ...] = (
     JobFact("cluster", Kind.TEXT, "The cluster that the log belongs to.", required=True),
     JobFact(
@@ -135,6 +144,35 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "acme": "type",
             "pcs-csv": "model_name",
         },
+    ),
+    JobFact(
+        "account",
+        Kind.TEXT,
+        "The account that it is charged to.",
+        known=Known.SUBMITTED,
+        columns={"sacct": "account", "squeue": "Account"},
+    ),
+    JobFact(
+        "group",
+        Kind.TEXT,
+        "The group that its user belongs to.",
+        known=Known.SUBMITTED,
+        columns={"sacct": "group", "squeue": "GroupName", "swf": "group"},
+    ),
+    JobFact(
+        "queue",
+        Kind.TEXT,
+        "The queue that it was submitted to: Slurm's partition, the number of a queue in SWF.",
+        known=Known.SUBMITTED,
+        columns={"sacct": "partition", "swf": "queue"},
+    ),
+    JobFact(
+        "qos",
+        Kind.TEXT,
+        "The quality of service that it was submitted with.",
+        known=Known.SUBMITTED,
+        label="QOS",
+        columns={"sacct": "qos", "squeue": "QOS"},
     ),
     JobFact(
         "gpus",
@@ -201,27 +239,9 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "state",
         Kind.TEXT,
         "PENDING, RUNNING, COMPLETED, CANCELLED or FAILED; null when not said.",
-        columns={
-            "philly-json": "status",
-            "helios": "state",
-            "sacct": "state",
-            "swf": "status",
-            "acme": "state",
-            "alibaba-v2023": "pod_phase",
-        },
+        columns={**_WORDS_FOR_STATES, "swf": "status"},
     ),
-    JobFact(
-        "source_state",
-        Kind.TEXT,
-        "The source's own word for the state.",
-        columns={
-            "philly-json": "status",
-            "helios": "state",
-            "sacct": "state",
-            "acme": "state",
-            "alibaba-v2023": "pod_phase",
-        },
-    ),
+    JobFact("source_state", Kind.TEXT, "The source's own word for the state.", columns=_WORDS_FOR_STATES),
     JobFact(
         "submit_time",
         Kind.TIME,
@@ -362,10 +382,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
     ),
     JobFact("source_file", Kind.TEXT, "Base name of the input file.", required=True),
     JobFact(
-        "source_row",
-        Kind.SERIAL,
-        "1-based data row (or array index + 1) in the input file.",
-        required=True,
+        "source_row", Kind.SERIAL, "1-based data row (or array index + 1) in the input file.", required=True
     ),
 )
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping
 
+from cluster_logs.job_facts import source_columns
 from cluster_logs.job_states import JobState
 
-# What sacct is asked for, in this order.
-DEFAULT_FIELDS = (
+# What sacct was asked for, in this order, by versions that knew fewer facts of a job.
+OLDER_FIELDS = (
     "Cluster",
     "JobIDRaw",
     "JobID",
@@ -23,6 +24,16 @@ DEFAULT_FIELDS = (
     "ReqTRES",
     "NCPUS",
     "NNodes",
+)
+_OLDER = frozenset(map(str.lower, OLDER_FIELDS))
+# What sacct is asked for, in this order: what has come to the table of facts stands at the end.
+DEFAULT_FIELDS = (
+    *OLDER_FIELDS,
+    *(
+        column.split("|")[0]
+        for column in source_columns("sacct").values()
+        if not _OLDER.intersection(column.split("|"))
+    ),
 )
 # Between the columns of a log that the live scheduler or `lucid ingest` wrote.
 UNIT_SEPARATOR = "\x1f"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from cluster_logs.job_facts import JOB_FACTS, JobFact, Kind, Known
+
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
@@ -19,7 +21,8 @@ class LiveJob:
     `mark` is what this product wrote on it for itself, `advice` what it shows its user there, `comment` is
     the user's own. `requeueable`: a run may be stopped and the job queue again; not so if its user forbids
     it, if others wait for its start, or if it is an array's. `begin_time_s`: it starts no sooner.
-    `pinned_to`: the nodes that it must have.
+    `pinned_to`: the nodes that it must have. `other_facts`: what else the table of facts knows of a job at
+    its submission (OTHER_FACTS), as far as the cluster tells it.
     """
 
     job_id: str
@@ -48,6 +51,7 @@ class LiveJob:
     start_time_s: float | None = None
     gpus_on: tuple[tuple[str, int], ...] = ()  # (node, GPUs there), while it runs
     shares_gpus: bool = False  # it asked for a share of each GPU (Slurm: gres/shard)
+    other_facts: Mapping[str, str | float] = field(default_factory=dict, hash=False)
 
     @property
     def waiting(self) -> bool:
@@ -61,18 +65,16 @@ class LiveJob:
 
     def facts(self) -> dict[str, object]:
         """Return the job as the models read it."""
-        return {
-            "job_id": self.job_id,
-            "gpus": self.gpus,
-            "submit_time_s": self.submit_time_s,
-            "user": self.user,
-            "virtual_cluster": self.virtual_cluster,
-            "name": self.name,
-            "job_type": self.job_type,
-            "cpus": self.cpus,
-            "nodes": self.nodes,
-            "time_limit_s": self.time_limit_s,
-        }
+        own = {name: getattr(self, name) for name in _OWN_FACTS}
+        return {**own, "submit_time_s": self.submit_time_s, **self.other_facts}
+
+
+_SUBMITTED = {fact.name: fact for fact in JOB_FACTS if fact.known is Known.SUBMITTED}
+# Facts that are fields of a job, and those that stand in its `other_facts`.
+_OWN_FACTS = tuple(name for name in _SUBMITTED if name in LiveJob.__dataclass_fields__)
+OTHER_FACTS: Mapping[str, JobFact] = {
+    name: fact for name, fact in _SUBMITTED.items() if name not in _OWN_FACTS and fact.kind is not Kind.TIME
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Reads a queue of waiting jobs from CSV or JSON and checks every value; needs the standard library only.
 
 Columns: job_id, gpus, submit_time (ISO time, UTC unless it names a zone, or Unix seconds), and where known
-user, virtual_cluster, name, job_type, cpus, nodes, time_limit_s, gpu_util_pct, gpu_mem_util_pct,
-gpu_mem_mib. An unknown value is an empty field, or null in JSON; NaN is refused, because it hides a fault of
-whoever wrote the file. JSON is a list of objects, or an object with such a list under `jobs`.
+all other facts of a waiting job (`job_facts.JOB_FACTS`: user, virtual_cluster, name, time_limit_s, ...). An
+unknown value is an empty field, or null in JSON; NaN is refused, because it hides a fault of whoever wrote
+the file. JSON is a list of objects, or an object with such a list under `jobs`.
 """
 
 import csv
@@ -17,22 +17,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.job_facts import JOB_FACTS, Known
 from foundation.errors import BadInputError
 from foundation.regular_files import open_regular, read_regular
 
 Job = dict[str, Any]
 
-TEXTS = ("user", "virtual_cluster", "name", "job_type")
+REQUIRED = ("job_id", "gpus", "submit_time")
+_OPTIONAL = [fact for fact in JOB_FACTS if fact.known is not Known.LOGGED and fact.name not in REQUIRED]
+TEXTS = tuple(fact.name for fact in _OPTIONAL if not fact.is_number)
 # Column -> (least, most).
 NUMBERS: Mapping[str, tuple[float, float]] = {
-    "cpus": (0, 1e7),
-    "nodes": (0, 1e6),
-    "time_limit_s": (0, 1e10),
-    "gpu_util_pct": (0, 100),
-    "gpu_mem_util_pct": (0, 100),
-    "gpu_mem_mib": (0, 1e8),
+    fact.name: fact.bounds or (0, math.inf) for fact in _OPTIONAL if fact.is_number
 }
-REQUIRED = ("job_id", "gpus", "submit_time")
 MAX_GPUS = 1_000_000
 MAX_QUEUE_BYTES = 512 * 1024 * 1024
 _YEAR_9999_S = 253_402_300_799.0

@@ -3,7 +3,8 @@
     TZ=UTC SLURM_TIME_FORMAT='%Y-%m-%dT%H:%M:%S%z' sacct -a -D -X -P -n --noconvert -S DAY -E NEXT_DAY -o
     FIELDS
 
-with FIELDS = `DEFAULT_FIELDS` (a file without header is read in that order). Ask for one day at a time: a
+with FIELDS = `DEFAULT_FIELDS` (a file without header is read in that order, or in that of `OLDER_FIELDS` if
+it has as many columns). Ask for one day at a time: a
 tight loop overloads slurmdbd. Times without an offset are read in the reader's time zone (UTC, as asked for
 above); with SLURM_TIME_FORMAT=%s they are seconds since 1970, which is understood as well.
 
@@ -22,6 +23,7 @@ its user's text: it is counted, and the source's own columns hold. A file whose 
 `UNIT_SEPARATOR` (`sacct --delimiter`) is read that way: job names may hold `|`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -43,6 +45,7 @@ from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_
 from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, MarkStage, SlurmMark
 from cluster_logs.slurm_words import (
     DEFAULT_FIELDS,
+    OLDER_FIELDS,
     UNIT_SEPARATOR,
     elapsed_s,
     gpus_of_tres,
@@ -65,6 +68,7 @@ _LAYOUT = Layout(
 EVERY_CLUSTER = ""  # no cluster's name: all rows of a file are read
 _HEADER_BYTES = 65_536
 _SEPARATED = replace(_LAYOUT, delimiter=UNIT_SEPARATOR)
+_OLDER = replace(_LAYOUT, fixed_header=OLDER_FIELDS)
 
 _STEP = r"\."
 # A run that ended so is not the job's last: it waits again, and its next run has a row of its own.
@@ -79,8 +83,12 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
 
 
 def _layout(source: TextSource) -> Layout:
-    first = next(replace(source, progress=silent).blocks(_HEADER_BYTES), b"").partition(b"\n")[0]
-    return _SEPARATED if UNIT_SEPARATOR.encode() in first else _LAYOUT
+    lines = next(replace(source, progress=silent).blocks(_HEADER_BYTES), b"").split(b"\n")
+    if UNIT_SEPARATOR.encode() in lines[0]:
+        return _SEPARATED
+    # Most lines, not the first: a name may hold `|`.
+    widths = Counter(line.count(b"|") + 1 for line in lines)
+    return _OLDER if widths[len(OLDER_FIELDS)] > widths[len(DEFAULT_FIELDS)] else _LAYOUT
 
 
 def _clusters(source: TextSource, options: ReadOptions) -> str | None:
@@ -123,6 +131,7 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
         _COLUMNS,
         {
             "virtual_cluster": None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
+            "queue": home,
             "gpus": _gpus(sieve),
             "state": state,
             "submit_time": submit,

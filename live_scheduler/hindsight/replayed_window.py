@@ -14,7 +14,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,8 @@ NO_LIMIT_S = 365 * 86_400.0
 class LivedJob:
     """A job that ran: what it was, when it ran (Unix seconds), and what was believed of it at its submission.
 
-    `end_time_s` is None while it runs. `estimated_duration_s` is None where nobody had ranked it.
+    `facts` are all that was known of it at its submission. `end_time_s` is None while it runs.
+    `estimated_duration_s` is None where nobody had ranked it.
     """
 
     job_id: str
@@ -57,7 +58,7 @@ class LivedJob:
     end_time_s: float | None
     time_limit_s: float | None = None
     estimated_duration_s: float | None = None
-    name: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ def _lived(
         end_s,
         None if limit is None else float(limit),
         None if sight is None else sight.estimated_duration_s,
-        None if facts.get("name") is None else str(facts["name"]),
+        facts,
     )
 
 

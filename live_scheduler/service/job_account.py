@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from foundation.errors import LucidError
-from live_scheduler.cluster_state import LiveJob
+from live_scheduler.cluster_state import OTHER_FACTS, LiveJob
 from live_scheduler.deciding.decision import QueuePlace
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.hindsight.decision_log import FirstSight
@@ -59,6 +59,7 @@ def explanation_of(view: LiveView, job_id: str, estimate: tuple[float, str] | No
         note=whose_order(view),
         user=job.user,
         name=job.name,
+        facts={name: f"{fact}" for name, fact in job.other_facts.items()},
         tasks=job.tasks,
         start_time_s=job.start_time_s,
         place=place.place if place else None,
@@ -143,6 +144,9 @@ def _sentences(account: Explanation, view: LiveView, job: LiveJob, place: QueueP
         said.append(f"It is to share the GPUs of job {account.partner}.")
     if job.waiting and account.cluster_reason:
         said.append(f"The cluster's own reason: {account.cluster_reason}.")
+    if account.facts:
+        told = [f"{OTHER_FACTS[name].words} {fact}" for name, fact in account.facts.items()]
+        said.append(f"What else is known of it: {', '.join(told)}.")
     said.append(account.note)
     return said
 

@@ -44,6 +44,7 @@ def live_job(job: schema.Job) -> live.LiveJob:
         start_time_s=job.start_time_s,
         gpus_on=tuple((share.node, share.gpus) for share in job.gpus_on),
         shares_gpus=job.shares_gpus,
+        other_facts={**job.texts, **job.numbers},
     )
 
 
@@ -100,6 +101,8 @@ def pushed_job(job: live.LiveJob) -> schema.Job:
         gpus_on=tuple(schema.NodeShare(node=node, gpus=gpus) for node, gpus in job.gpus_on),
         shares_gpus=job.shares_gpus,
         profiled=job.restarts > 0,
+        texts={name: fact for name, fact in job.other_facts.items() if isinstance(fact, str)},
+        numbers={name: fact for name, fact in job.other_facts.items() if not isinstance(fact, str)},
     )
 
 

@@ -267,7 +267,8 @@ class Explanation(Message):
     `place` of `queue_length` in `pool`; absent while it runs or is left alone (`left_alone` says why).
     `jobs_ahead` hold `gpu_seconds_ahead` by their estimates. `estimate_reason` is the model's account of
     `estimated_duration_s`. `would_move_it` says what would bring it forward; `sentences` tell all of it.
-    Where new jobs are profiled first, it is `to_be_profiled`, `is_profiled` now, or `was_profiled`.
+    Where new jobs are profiled first, it is `to_be_profiled`, `is_profiled` now, or `was_profiled`. `facts`
+    are others that the cluster tells of it: account, group, queue, qos.
     """
 
     job_id: str
@@ -309,6 +310,7 @@ class Explanation(Message):
     is_profiled: bool = False
     was_profiled: bool = False
     begin_time_s: float | None = None
+    facts: dict[str, str] = Field(default_factory=dict)
 
 
 class Expectation(Message):

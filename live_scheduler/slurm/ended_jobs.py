@@ -15,9 +15,17 @@ from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
 from live_scheduler.slurm.commands import call
-from live_scheduler.slurm.queue_reading import A_YEAR_S, PLAIN_TIMES, count_tasks, read_ended, time_s
+from live_scheduler.slurm.other_facts import fact_columns, other_facts
+from live_scheduler.slurm.queue_reading import (
+    A_YEAR_S,
+    PLAIN_TIMES,
+    count_tasks,
+    read_ended,
+    time_s,
+)
 from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
 
+_FACT_COLUMNS = fact_columns("sacct")
 _FIELDS = (
     "JobIDRaw",
     "JobID",
@@ -35,6 +43,7 @@ _FIELDS = (
     "ReqTRES",
     "NCPUS",
     "NNodes",
+    *_FACT_COLUMNS.values(),
 )
 _COMMAND = (
     "sacct",
@@ -144,6 +153,7 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
         requested,
         cpus,
         nodes,
+        *fact_texts,
     ) = values
     submit_s, end_s = time_s(submit), time_s(end)
     # slurmdbd learns of a very short job's end first, and seconds later what job it was.
@@ -174,6 +184,7 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
         tasks=tasks,
         start_time_s=start_s,
         shares_gpus="gres/shard" in tres and "gres/gpu" not in tres,
+        other_facts=other_facts(_FACT_COLUMNS, fact_texts, partition if mark is None else mark.home),
     )
     state = slurm_state(state_word)
     if state not in _ENDED or end_s is None:

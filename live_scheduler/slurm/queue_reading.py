@@ -30,12 +30,14 @@ from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.node_reading import NodeKind
+from live_scheduler.slurm.other_facts import NOTHING, fact_columns, other_facts
 from live_scheduler.slurm.slurm_memory import SlurmMemory
 
 # In the environment of every program whose times or array indices are read.
 PLAIN_TIMES = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 
-QUEUE_FIELDS = (
+_FACT_COLUMNS = fact_columns("squeue")
+_OWN_FIELDS = (
     "JobID",
     "ArrayJobID",
     "ArrayTaskID",
@@ -69,8 +71,8 @@ QUEUE_FIELDS = (
     "admin_comment",
     "EndTime",
 )
+QUEUE_FIELDS = (*_OWN_FIELDS, *_FACT_COLUMNS.values())
 _AT = {name: at for at, name in enumerate(QUEUE_FIELDS)}
-_NOTHING = frozenset({"", "N/A", "(null)", "None", "NONE", "Unknown", "NOT_SET"})
 
 _FIELD_END = f"\x1f{secrets.token_hex(8)}"
 _RECORD_END = f"\x1e{secrets.token_hex(8)}\n"
@@ -199,7 +201,7 @@ def _mixed_arrays(records: Sequence[Sequence[str]]) -> set[str]:
     return {
         values[_AT["ArrayJobID"]]
         for values in records
-        if values[_AT["ArrayTaskID"]] not in _NOTHING
+        if values[_AT["ArrayTaskID"]] not in NOTHING
         and values[_AT["State"]] in _WAITING_STATES
         and ("," in values[_AT["Reason"]] or values[_AT["RestartCnt"]] != "0")
     }
@@ -252,16 +254,17 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         comment,
         admin_comment,
         _ended,
+        *fact_texts,
     ) = values
     waiting = state in _WAITING_STATES
     target, shown_id, array_tasks = raw_id, raw_id, 1
-    if task_ids not in _NOTHING:
+    if task_ids not in NOTHING:
         if not task_ids.isdigit() or (waiting and raw_id == array_id and restarts == "0"):
             array_tasks = count_tasks(task_ids)
             target = f"{array_id}_[{task_ids.partition('%')[0]}]"
         else:
             target = shown_id = f"{array_id}_{task_ids}"
-    elif het_id not in _NOTHING and het_offset not in _NOTHING:
+    elif het_id not in NOTHING and het_offset not in NOTHING:
         # The number of the first component alone would stand for all of them.
         target = shown_id = f"{het_id}+{het_offset}"
 
@@ -276,7 +279,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
     # Of a run too where Slurm does not account for GPUs.
     if oversubscribe == "NO" and kind is not None and (waiting or "gres/gpu" not in tres):
         gpus, cores = max(gpus, number_of_nodes * kind.gpus), max(cores, number_of_nodes * kind.cpus)
-    hosts = () if waiting or node_list in _NOTHING else tuple(expand_hosts(node_list))
+    hosts = () if waiting or node_list in NOTHING else tuple(expand_hosts(node_list))
 
     # squeue's words for no comment; `None` may be a user's.
     admin_comment, comment = ("" if text == "(null)" else text for text in (admin_comment, comment))
@@ -303,11 +306,11 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         priority=int(priority) if priority.isdigit() else None,
         held=held,
         waits_for=_waits_for(reason, dependency) if waiting else "",
-        reason="" if reason in _NOTHING else reason,
+        reason="" if reason in NOTHING else reason,
         comment=written.words,
         mark="" if mark is None else marks.sealed(mark, raw_id),
         advice=written.advice,
-        requeueable=requeue == "1" and all(each in _NOTHING for each in (task_ids, het_id)) and not others,
+        requeueable=requeue == "1" and all(each in NOTHING for each in (task_ids, het_id)) and not others,
         pinned_to=_said(pinned_to),
         begin_time_s=begin_s if begin_s is not None and begin_s > submit_s else None,
         restarts=_count(restarts, 0),
@@ -316,6 +319,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         start_time_s=time_s(started) if hosts else None,
         gpus_on=_evenly(gpus, hosts),
         shares_gpus=shared,
+        other_facts=other_facts(_FACT_COLUMNS, fact_texts, partition if mark is None else mark.home),
     )
     return QueueRow(
         job,
@@ -371,7 +375,7 @@ def _evenly(gpus: int, hosts: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
 
 
 def _waits_for(reason: str, dependency: str) -> str:
-    if dependency not in _NOTHING:
+    if dependency not in NOTHING:
         return "Dependency"
     return reason if _BARRED.search(reason) else ""
 

@@ -32,6 +32,7 @@ from live_scheduler.hindsight.replayed_window import (
 )
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.memory.journal import Journal
+from lucid_models.duration.job_columns import MODEL_FACTS
 from lucid_models.evaluation.baselines import duration_baselines
 from lucid_models.evaluation.measures import duration_metrics
 from pipeline.monitoring.data import DAY_S, MonitoredWindow
@@ -310,12 +311,10 @@ def _frame(jobs: list[LivedJob]) -> pd.DataFrame:
     ends = [job.end_time_s or 0.0 for job in jobs]
     return pd.DataFrame(
         {
+            **{fact.name: [job.facts.get(fact.name) for job in jobs] for fact in MODEL_FACTS},
             "job_id": [job.job_id for job in jobs],
             "virtual_cluster": [job.virtual_cluster for job in jobs],
-            "user": [job.user for job in jobs],
-            "name": [job.name for job in jobs],
             "gpus": [job.gpus for job in jobs],
-            "time_limit_s": [job.time_limit_s for job in jobs],
             "submit_time": times([job.submit_time_s for job in jobs]),
             "start_time": times([job.start_time_s for job in jobs]),
             "end_time": times(ends),

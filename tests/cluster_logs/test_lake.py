@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,6 +47,22 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
         "memory": f"memory://{tmp_path.name}",
     }
     return Lake(uris[request.param])
+
+
+def test_facts_that_an_older_lake_has_no_columns_for_are_null(tmp_path: Path) -> None:
+    lake, uri = Lake(str(tmp_path)), "jobs/cluster=c/date=2020-04-01/part-0.parquet"
+    lake.write_jobs("c", some_jobs(["a", "b"]))
+    new = ["account", "group", "queue", "qos"]
+    pq.write_table(pq.read_table(tmp_path / uri, partitioning=None).drop_columns(new), tmp_path / uri)
+    jobs = lake.read_jobs("c")
+    assert list(jobs.columns) == JOB_SCHEMA.names
+    assert jobs["job_id"].tolist() == ["a", "b"]
+    assert jobs[new].isna().all(axis=None)
+    before = (tmp_path / uri).read_bytes()
+    lake.write_jobs("c", some_jobs(["a", "b"]))
+    assert (tmp_path / uri).read_bytes() == before, "the same rows are not written again"
+    lake.write_jobs("c", some_jobs(["a", "b"]).assign(account="physics"))
+    assert lake.read_jobs("c")["account"].tolist() == ["physics", "physics"]
 
 
 def test_written_jobs_come_back_in_order(lake: Lake) -> None:

@@ -251,6 +251,34 @@ def test_sacct_without_header_reads_the_documented_order(tmp_path: Path) -> None
     assert east.loc[0, "submit_time"] == utc("2025-12-31 16:00:00")
 
 
+def test_sacct_without_header_reads_what_was_asked_for_before_facts_were_added(tmp_path: Path) -> None:
+    """A name that holds the delimiter does not decide which order it is."""
+    older = "c|7|7|ann|vc1|{}|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00|60|9|"
+    older = older + "gres/gpu=2|gres/gpu=2|4|1\n"
+    path = tmp_path / "sacct.txt"
+    path.write_text(older.format("a|b|c|d") + older.format("x") + older.replace("7|7", "8|8").format("y"))
+    jobs, report = read_jobs_file(str(path), "sacct")
+    assert jobs[["job_id", "gpus", "time_limit_s"]].to_numpy().tolist() == [["7", 2, 540], ["8", 2, 540]]
+    assert report.reasons == {"wrong_column_count": 1}
+    assert jobs["queue"].tolist() == ["vc1", "vc1"]
+    assert jobs[["account", "group", "qos"]].isna().all(axis=None)
+
+
+def test_whose_a_job_is_and_how_it_was_submitted(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    path.write_text(
+        "JobIDRaw|Partition|State|Submit|Start|End|AllocTRES|Account|Group|QOS\n"
+        "1|vc1|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00|gres/gpu=2|phys|users|\n"
+    )
+    jobs, _ = read_jobs_file(str(path), "sacct")
+    assert jobs[["account", "group", "queue"]].to_numpy().tolist() == [["phys", "users", "vc1"]]
+    assert jobs["qos"].isna().all()
+    swf = read("swf", "swf")
+    assert swf.loc["2", ["group", "queue"]].tolist() == ["1", "1"]
+    assert pd.isna(swf.loc["1", "queue"])
+    assert swf[["account", "qos"]].isna().all(axis=None)
+
+
 def test_sacct_of_several_clusters_needs_the_right_name() -> None:
     with pytest.raises(BadInputError, match=r"several clusters.*mars, venus"):
         read("sacct", "txt", cluster="pluto")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from foundation.errors import BadInputError
+from live_scheduler.cluster_state import OTHER_FACTS
 from live_scheduler.service import generate, live_messages, scheduler_pb2, schema
 from live_scheduler.service.protobuf_messages import from_protobuf, protobuf_class, to_protobuf
 
@@ -123,7 +124,9 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
             unique = str if field == "partitions" and inner is str else unique
             one = st.lists(one, max_size=3, unique_by=unique).map(tuple)
         elif how == "map":
-            one = st.dictionaries(texts, one, max_size=3)
+            # Facts of a job by their names; all that a job may push are texts today.
+            names = st.sampled_from(sorted(OTHER_FACTS)) if field == "texts" else texts
+            one = st.just({}) if field == "numbers" else st.dictionaries(names, one, max_size=3)
         values[field] = one
     made = st.fixed_dictionaries(values)
     if kind is schema.EndedJob:
@@ -173,6 +176,12 @@ def test_what_cannot_be_used_is_named(change: Mapping[str, object], said: str) -
     made = scheduler_pb2.ClusterState(**({"at_s": 1e9} | change))
     with pytest.raises(BadInputError, match=said.replace(".", r"\.")):
         from_protobuf(made, schema.ClusterState)
+
+
+@pytest.mark.parametrize("field", ["texts", "numbers"])
+def test_unknown_facts_are_refused_by_name(field: str) -> None:
+    with pytest.raises(ValidationError, match="'acount' is no such fact"):
+        schema.Job(**JOB, **{field: {"acount": 1.0 if field == "numbers" else "physics"}})
 
 
 def test_unknown_fields_are_refused_by_name() -> None:

@@ -19,7 +19,7 @@ from live_scheduler.slurm.scontrol_session import fits_a_line
 from live_scheduler.slurm.slurm_memory import SlurmMemory
 from live_scheduler.slurm.stale_reasons import as_of_now
 
-PLAIN = {
+PLAIN = dict.fromkeys(QUEUE_FIELDS, "(null)") | {
     "JobID": "17",
     "ArrayJobID": "17",
     "ArrayTaskID": "N/A",
@@ -93,7 +93,14 @@ def test_a_waiting_job() -> None:
         time_limit_s=86_400.0,
         priority=4_294_901_750,
         reason="Priority",
+        other_facts={"queue": "vc1"},
     )
+
+
+def test_facts_beyond_the_fields_of_a_job_are_read_by_their_columns() -> None:
+    told = job(Account="physics", GroupName="users", QOS="normal")
+    assert told.other_facts == {"queue": "vc1", "account": "physics", "group": "users", "qos": "normal"}
+    assert told.facts()["account"] == "physics"
 
 
 @pytest.mark.parametrize(
