@@ -273,7 +273,7 @@ def test_whose_a_job_is_and_how_it_was_submitted(tmp_path: Path) -> None:
     jobs, _ = read_jobs_file(str(path), "sacct")
     assert jobs[["account", "group", "queue"]].to_numpy().tolist() == [["phys", "users", "vc1"]]
     assert jobs["qos"].isna().all()
-    swf = read("swf", "swf")
+    swf = read("swf", "swf").set_index("job_id")
     assert swf.loc["2", ["group", "queue"]].tolist() == ["1", "1"]
     assert pd.isna(swf.loc["1", "queue"])
     assert swf[["account", "qos"]].isna().all(axis=None)
