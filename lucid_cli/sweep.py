@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 
 from foundation.errors import BadInputError
+from foundation.progress import clock_time
 from lucid_cli.options import EndOption, LakeOption, StartOption, TimeZoneOption, existing_file
 from lucid_cli.output import (
     JsonFlag,
@@ -250,14 +251,8 @@ def described(progress: "SweepProgress") -> str:
     if progress.jobs:
         parts.append(f"{progress.jobs_per_s:,.0f} jobs/s")
     if progress.eta_s is not None and progress.done < progress.total:
-        parts.append(f"ETA {clock(progress.eta_s)}")
+        parts.append(f"ETA {clock_time(progress.eta_s)}")
     return ", ".join(parts)
-
-
-def clock(seconds: float) -> str:
-    """Return seconds as h:mm:ss."""
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
 @contextmanager

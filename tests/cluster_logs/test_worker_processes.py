@@ -10,6 +10,7 @@ import pytest
 from foundation.errors import UnknownNameError
 from foundation.progress import Progress
 from foundation.worker_processes import WorkerLostError, WorkerPool, over_processes
+from pipeline.search.experiment_store.local_run import run_stages
 
 
 def square(item: int, progress: Progress) -> tuple[int, int]:
@@ -72,3 +73,14 @@ def test_the_outcome_does_not_depend_on_the_number_of_workers() -> None:
         assert list(outcome.items()) == [(3, 13), (1, 11), (2, 12)]
     assert told == [0, 1, 2, 3] * 2
     assert over_processes(partial(add), 1, [], workers=2, what="nothing") == {}
+
+
+def killed(item: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def test_an_experiment_whose_worker_died_says_what_to_do() -> None:
+    stages = [("round 1", lambda: [1])]
+    with pytest.raises(WorkerLostError, match=r"signal 9 .* Run it again: what is finished is kept"):
+        run_stages(stages, killed, unit="trials", workers=2)

@@ -17,7 +17,7 @@ from pipeline.search.pareto import rounds
 from pipeline.search.pareto.inputs import collect_from_lake, collect_from_log
 from pipeline.search.pareto.presented import FrontPoint, present, read_front
 from pipeline.search.pareto.report import newest_front, record_search, write_report
-from pipeline.search.pareto.study import ParetoSearch, SearchSpec, load_study, plan_study
+from pipeline.search.pareto.study import SearchSpec, load_study, plan_study
 from pipeline.training.windows import read_as_of, training_window_end
 from simulator.elastic.configurations import configuration_to_json
 
@@ -51,64 +51,27 @@ def plan_search(
         given["preference"] = tuple(given["preference"].replace(",", " ").split())
     spec = SearchSpec(**given)
     progress(0, None, "reading the log")
+    taken: dict[str, Any] = {"gpus": gpus, "scaling": spec.scaling, "whole": spec.whole_gpus}
     if jobs_path is not None and cluster is None:
         if source_format is None or gpus is None or (out_uri or folder_uri) is None:
             raise BadInputError("A log file needs its --format, --gpus N and a folder for the search.")
-        collected = collect_from_log(
-            jobs_path,
-            source_format,
-            gpus=gpus,
-            scaling=spec.scaling,
-            whole=spec.whole_gpus,
-            progress=progress,
-            **log_only,
-        )
-        return _planned(
-            plan_study(
-                collected,
-                spec,
-                out_uri=out_uri,
-                folder_uri=folder_uri or "",
-                name=jobs_path.name.split(".")[0],
-                about={"log": jobs_path.name},
-            )
-        )
-    if cluster is None or lake_uri is None or jobs_path is not None:
+        collected = collect_from_log(jobs_path, source_format, progress=progress, **taken, **log_only)
+        name, about = jobs_path.name.split(".")[0], {"log": jobs_path.name}
+    elif cluster is None or lake_uri is None or jobs_path is not None:
         raise BadInputError(
             "It is not clear whose jobs are to be sampled.",
             remedy="Give either a log file (--jobs FILE --format F) or the lake's --cluster NAME.",
         )
-    check_cluster_name(cluster)
-    days = lake_only["hold_out_days"]
-    until = training_window_end(
-        lake_uri, cluster, HOLD_OUT_DAYS if days is None else int(days), read_as_of(lake_only["as_of"])
-    )
-    collected = collect_from_lake(
-        lake_uri,
-        cluster,
-        until=until,
-        virtual_cluster=lake_only["virtual_cluster"],
-        gpus=gpus,
-        scaling=spec.scaling,
-        whole=spec.whole_gpus,
-    )
-    about = {
-        "until": until.isoformat(),
-        "virtual_cluster": lake_only["virtual_cluster"] or "all, as one pool",
-    }
-    return _planned(
-        plan_study(
-            collected,
-            spec,
-            out_uri=out_uri,
-            folder_uri=f"{lake_uri.rstrip('/')}/pareto/cluster={cluster}",
-            name=cluster,
-            about=about,
+    else:
+        check_cluster_name(cluster)
+        days, part = lake_only["hold_out_days"], lake_only["virtual_cluster"]
+        until = training_window_end(
+            lake_uri, cluster, HOLD_OUT_DAYS if days is None else int(days), read_as_of(lake_only["as_of"])
         )
-    )
-
-
-def _planned(study: ParetoSearch) -> dict[str, Any]:
+        collected = collect_from_lake(lake_uri, cluster, until=until, virtual_cluster=part, **taken)
+        name, folder_uri = cluster, f"{lake_uri.rstrip('/')}/pareto/cluster={cluster}"
+        about = {"until": until.isoformat(), "virtual_cluster": part or "all, as one pool"}
+    study = plan_study(collected, spec, out_uri=out_uri, folder_uri=folder_uri or "", name=name, about=about)
     return {"study_uri": study.uri, "rounds": study.rounds, "remarks": list(study.remarks)}
 
 
