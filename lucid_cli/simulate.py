@@ -158,9 +158,12 @@ def simulate(
     as_json: JsonFlag = False,
 ) -> None:
     """Replay a log under one or more policies and compare them."""
-    from pipeline.replay.cluster_events import ClusterEvents
+    from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
+    from pipeline.replay.log_file import LogFile
+    from pipeline.replay.log_scenario import LogToReplay
     from pipeline.replay.recordings import Watching
     from pipeline.replay.simulation import simulate_log
+    from simulator.artifact_rules.rule_sets import load_rules
     from simulator.recorders.waiting_text import in_words_by_cause
 
     if [nodes, gpus, cluster].count(None) != 2:
@@ -172,31 +175,34 @@ def simulate(
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
     with progress_reporter() as progress:
         report = simulate_log(
-            jobs_path=existing_file(jobs, "--jobs"),
-            source_format=source_format,
-            nodes_path=existing_file(nodes, "--nodes") if nodes else None,
-            gpus=gpus,
-            gpus_per_node=gpus_per_node,
-            start=parse_time(start, "--start"),
-            end=parse_time(end, "--end"),
-            time_zone=time_zone,
-            policies=names_of(policy),
-            settings=parse_settings(setting or []),
-            rules=rules,
-            predict=predict,
-            speed_ups_path=existing_file(speed_ups, "--speed-ups") if speed_ups else None,
-            elastic_min_gpus=elastic,
-            singles_path=existing_file(singles, "--singles") if singles else None,
-            pairs_path=existing_file(pairs, "--pairs") if pairs else None,
-            seed=seed,
-            events=ClusterEvents(
-                lake_uri=lake_or_default(lake) if cluster else "",
-                lake_cluster=cluster,
-                cpu_cores_per_node=cpu_cores_per_node,
-                failures_path=existing_file(failures, "--failures") if failures else None,
-                failure_mtbf_hours=failure_mtbf_hours,
-                failure_repair_hours=failure_repair_hours,
+            LogToReplay(
+                LogFile(
+                    str(existing_file(jobs, "--jobs")),
+                    source_format,
+                    parse_time(start, "--start"),
+                    parse_time(end, "--end"),
+                    time_zone,
+                ),
+                ClusterSize(str(existing_file(nodes, "--nodes")) if nodes else None, gpus, gpus_per_node),
+                ClusterEvents(
+                    lake_uri=lake_or_default(lake) if cluster else "",
+                    lake_cluster=cluster,
+                    cpu_cores_per_node=cpu_cores_per_node,
+                    failures_path=existing_file(failures, "--failures") if failures else None,
+                    failure_mtbf_hours=failure_mtbf_hours,
+                    failure_repair_hours=failure_repair_hours,
+                ),
+                rules=load_rules(rules),
+                singles_path=existing_file(singles, "--singles") if singles else None,
+                pairs_path=existing_file(pairs, "--pairs") if pairs else None,
+                speed_ups_path=existing_file(speed_ups, "--speed-ups") if speed_ups else None,
+                elastic_min_gpus=elastic,
+                seed=seed,
             ),
+            names_of(policy),
+            out,
+            settings=parse_settings(setting or []),
+            predict=predict,
             watching=Watching(
                 plot=plot,
                 timeline=timeline or bool(timeline_from or timeline_until),
@@ -206,7 +212,6 @@ def simulate(
                 waits=waits,
                 why=tuple(dict.fromkeys(why or ())),
             ),
-            out_dir=out,
             progress=progress,
         )
     for line in report.remarks:

@@ -149,7 +149,7 @@ def _within(
     from zoneinfo import ZoneInfo
 
     from cluster_logs.readers.registry import load_reader
-    from pipeline.replay.simulation import within
+    from pipeline.replay.log_file import within
 
     zone = time_zone or (load_reader(source_format).time_zone if source_format else "UTC")
     return within(jobs, parse_time(start, "--start"), parse_time(end, "--end"), ZoneInfo(zone))
@@ -167,7 +167,7 @@ def _replay(
     progress: "Progress",
 ) -> Any:
     from experiments.updates.update_replay import replay_updates as replay
-    from pipeline.replay.simulation import measured_colocation
+    from pipeline.replay.log_scenario import measured_colocation
 
     if (singles is None) != (pairs is None):
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")

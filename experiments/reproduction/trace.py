@@ -15,7 +15,7 @@ from cluster_logs.synthetic.generator import synthesize
 from experiments.reproduction.published import find_trace
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from pipeline.replay.simulation import within
+from pipeline.replay.log_file import within
 from simulator.cluster import ClusterSpec
 from simulator.workload import Workload
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from cluster_logs.lake import Lake
+from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure
@@ -57,6 +58,21 @@ class ClusterEvents:
                 seed=seed,
             )
         return spec, tuple(sorted(changes, key=lambda change: change.at_s))
+
+
+@dataclass(frozen=True)
+class ClusterSize:
+    """A file of the nodes of each virtual cluster, which may change with time, or one pool of `gpus`."""
+
+    nodes: str | None = None
+    gpus: int | None = None
+    gpus_per_node: int = 8
+
+    def read(self, zone: ZoneInfo) -> pd.DataFrame:
+        """Return the sizes, as `changing_cluster` reads them; naive times are in `zone`."""
+        if self.nodes is None:
+            return one_pool(self.gpus or self.gpus_per_node)
+        return read_nodes_over_time(self.nodes, gpus_per_node=self.gpus_per_node, time_zone=zone.key)
 
 
 def one_pool(gpus: int) -> pd.DataFrame:

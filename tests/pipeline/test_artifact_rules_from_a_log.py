@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from foundation.errors import BadInputError, UnknownNameError
+from pipeline.replay.cluster_events import ClusterSize
+from pipeline.replay.log_file import LogFile
+from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
 from simulator.artifact_rules.published_packing import (
     has_labels,
     read_labelled_profiles,
     read_published_pairs,
 )
+from simulator.artifact_rules.rule_sets import load_rules
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 
@@ -48,15 +52,10 @@ def log(tmp_path):
     return tmp_path
 
 
-def replay(folder, **options):
-    return simulate_log(
-        jobs_path=folder / "jobs.csv",
-        source_format="reference-csv",
-        policies=["lucid"],
-        out_dir=folder / "out",
-        nodes_path=folder / "nodes.csv",
-        **options,
-    )
+def replay(folder, rules, **options):
+    log, size = LogFile(str(folder / "jobs.csv"), "reference-csv"), ClusterSize(str(folder / "nodes.csv"))
+    asked = LogToReplay(log, size, rules=load_rules(rules), **options)
+    return simulate_log(asked, ["lucid"], folder / "out")
 
 
 def ends(folder):
@@ -129,13 +128,8 @@ def test_lucid_agrees_from_the_log_to_the_table(tmp_path):
     folder = Path(DATA) / "reference" / "lucid"
     nodes = tmp_path / "nodes.csv"
     nodes.write_text("virtual_cluster,nodes\nphilly,64\n")
-    report = simulate_log(
-        jobs_path=folder / "week1vc48_jobs.csv.gz",
-        source_format="reference-csv",
-        policies=["lucid"],
-        out_dir=tmp_path / "out",
-        nodes_path=nodes,
-        rules="lucid-artifact",
-    )
+    log = LogFile(str(folder / "week1vc48_jobs.csv.gz"), "reference-csv")
+    asked = LogToReplay(log, ClusterSize(str(nodes)), rules=load_rules("lucid-artifact"))
+    report = simulate_log(asked, ["lucid"], tmp_path / "out")
     assert report.summaries[0]["mean_jct_s"] == pytest.approx(8034.9, abs=0.1)
     assert report.summaries[0]["mean_queuing_delay_s"] == pytest.approx(119.0, abs=0.1)

@@ -9,6 +9,9 @@ import pytest
 
 from cluster_logs.ingest import read_jobs_file
 from lucid_cli.demo import PHILLY_AS_OF, demo_parameters
+from pipeline.replay.cluster_events import ClusterSize
+from pipeline.replay.log_file import LogFile
+from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
 
 REFERENCE = os.environ.get("LUCID_REFERENCE_DATA", "")
@@ -24,11 +27,7 @@ def test_the_demo_shows_the_most_loaded_week_that_leaves_four_weeks_to_learn_fro
     log, nodes = Path(form["input_uri"]), Path(form["nodes_uri"])
     times = read_jobs_file(str(log), form["source_format"])[0]["submit_time"]
     simulate_log(
-        jobs_path=log,
-        source_format=form["source_format"],
-        policies=["fifo"],
-        nodes_path=nodes,
-        out_dir=tmp_path,
+        LogToReplay(LogFile(str(log), form["source_format"]), ClusterSize(str(nodes))), ["fifo"], tmp_path
     )
     replayed = pd.read_csv(tmp_path / "jobs_fifo.csv")
     submitted = times.min() + pd.to_timedelta(replayed["submit_time_s"], unit="s")

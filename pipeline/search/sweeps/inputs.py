@@ -20,10 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
-from cluster_logs.readers.nodes_over_time import read_nodes_over_time
-from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError, NotFoundError
 from foundation.input_roots import admitted
 from foundation.progress import Progress, silent
@@ -31,8 +28,8 @@ from foundation.run_manifest import frame_sha256
 from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.known_profiles import with_own_metrics
 from pipeline.profiling.profile_store import measured_or_simulated
-from pipeline.replay.cluster_events import EVERYONE, lake_sizes, one_pool
-from pipeline.replay.simulation import within
+from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
+from pipeline.replay.log_file import LogFile
 from pipeline.training.windows import submission_span
 from pipeline.validation.replay_inputs import JobTypes
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
@@ -107,6 +104,15 @@ class SweepInputs:
             object.__setattr__(self, "sha256", self._digest())
 
     @property
+    def events(self) -> ClusterEvents:
+        """What happens to the cluster beside its changes of size."""
+        return ClusterEvents(
+            cpu_cores_per_node=self.cpu_cores_per_node,
+            failure_mtbf_hours=self.failure_mtbf_hours,
+            failure_repair_hours=self.failure_repair_hours,
+        )
+
+    @property
     def one_pool(self) -> bool:
         """Whether all jobs share one virtual cluster, whatever the log says."""
         return set(self.sizes["virtual_cluster"]) == {EVERYONE}
@@ -133,59 +139,50 @@ class SweepInputs:
 
 
 def read_log(
+    log: LogFile,
+    size: ClusterSize,
     *,
-    jobs_uri: str,
-    source_format: str,
-    nodes_uri: str | None = None,
-    gpus: int | None = None,
-    gpus_per_node: int = 8,
-    start: datetime | None = None,
-    end: datetime | None = None,
-    time_zone: str | None = None,
+    events: ClusterEvents,
     rules: str = "default",
     job_types: JobTypes = "log",
-    singles_uri: str | None = None,
-    pairs_uri: str | None = None,
-    cpu_cores_per_node: int = 0,
-    failure_mtbf_hours: float | None = None,
-    failure_repair_hours: float = DEFAULT_REPAIR_HOURS,
+    measured: tuple[str, str] | None = None,
     progress: Progress = silent,
 ) -> SweepInputs:
-    """Read a log file, the cluster's size (`nodes_uri`, or one pool of `gpus`) and, if given, profiles.
+    """Read a log file, the cluster's size and, if given, profiles.
 
-    `start` and `end` as in `lucid simulate`: jobs submitted in the window, both ends included, on the log's
-    own clock. Raises BadInputError for what cannot be used.
+    `measured`: where the measurements of job types lie, alone and in pairs. Raises BadInputError for what
+    cannot be used.
     """
-    zone = ZoneInfo(time_zone or load_reader(source_format).time_zone)
-    if nodes_uri is not None:
-        sizes = read_nodes_over_time(nodes_uri, gpus_per_node=gpus_per_node, time_zone=zone.key)
-    else:
-        sizes = one_pool(gpus or gpus_per_node)
-    frame, account = read_jobs_file(jobs_uri, source_format, time_zone=time_zone, progress=progress)
-    remarks = []
-    if account.rows_quarantined or account.rows_skipped:
-        reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
-        remarks.append(f"Rows of the log that are not replayed: {reasons}.")
-    solo, pairs = _measurements(singles_uri, pairs_uri, rules)
+    sizes = size.read(log.zone)
+    frame, remarks = log.read(progress)
+    solo, pairs = _measurements(measured, rules)
     return SweepInputs(
-        jobs=_columns(within(frame, start, end, zone), JOB_COLUMNS),
+        jobs=_columns(log.part(frame), JOB_COLUMNS),
         sizes=_columns(sizes, SIZE_COLUMNS),
         rules=rules,
         job_types=job_types,
         solo=solo,
         pairs=pairs,
-        cpu_cores_per_node=cpu_cores_per_node,
-        failure_mtbf_hours=failure_mtbf_hours,
-        failure_repair_hours=failure_repair_hours,
+        **_drawn(events),
         remarks=tuple(remarks),
     )
 
 
+def _drawn(events: ClusterEvents) -> dict[str, Any]:
+    """What a sweep keeps of a cluster's events, by field of `SweepInputs`."""
+    return {
+        "cpu_cores_per_node": events.cpu_cores_per_node,
+        "failure_mtbf_hours": events.failure_mtbf_hours,
+        "failure_repair_hours": events.failure_repair_hours,
+    }
+
+
 def _measurements(
-    singles_uri: str | None, pairs_uri: str | None, rules: str
+    measured: tuple[str, str] | None, rules: str
 ) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-    if singles_uri is None or pairs_uri is None:
+    if measured is None:
         return None, None
+    singles_uri, pairs_uri = measured
     published = Path(admitted(singles_uri)), Path(admitted(pairs_uri))
     if load_rules(rules).labelled_scores and has_labels(published[0]):
         labelled = read_labelled_profiles(published[0])
@@ -201,11 +198,9 @@ def read_lake(
     cluster: str,
     start: datetime | None = None,
     end: datetime | None = None,
+    events: ClusterEvents,
     rules: str = "default",
     job_types: JobTypes = "drawn",
-    cpu_cores_per_node: int = 0,
-    failure_mtbf_hours: float | None = None,
-    failure_repair_hours: float = DEFAULT_REPAIR_HOURS,
 ) -> SweepInputs:
     """Read a cluster's jobs submitted in [start, end), its nodes and its profiles from the lake.
 
@@ -230,9 +225,7 @@ def read_lake(
         job_types=job_types,
         solo=profiles.solo,
         pairs=profiles.pairs,
-        cpu_cores_per_node=cpu_cores_per_node,
-        failure_mtbf_hours=failure_mtbf_hours,
-        failure_repair_hours=failure_repair_hours,
+        **_drawn(events),
         remarks=tuple(remarks),
     )
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.plain_values import plain
 from foundation.progress import Progress, silent
-from pipeline.replay.cluster_events import EVERYONE, ClusterEvents
-from pipeline.replay.simulation import logged_ends_s
+from pipeline.replay.cluster_events import EVERYONE
+from pipeline.replay.log_scenario import logged_ends_s
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK
 from pipeline.search.sweeps.inputs import SweepInputs, load_inputs
 from pipeline.search.sweeps.runs import SweepRun, run_id
@@ -24,8 +24,6 @@ from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder
 from simulator.artifact_rules.rule_sets import load_rules
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import ClusterChange
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
@@ -78,8 +76,16 @@ class RunReplayer:
         return record
 
     def _summary(self, run: SweepRun, progress: Progress) -> Mapping[str, Any]:
-        workload = self.workload(run)
-        cluster, changes = self.cluster(run, workload)
+        scenario = self.scenario(run)
+        result = simulate(scenario, run.policy, settings=run.settings, progress=progress)
+        return {"total_gpus": scenario.cluster.total_gpus, **result.summary}
+
+    def scenario(self, run: SweepRun) -> Scenario:
+        """Return what a run replays. Raises BadInputError when no job of the log fits its cluster."""
+        inputs, workload = self.inputs, self.workload(run)
+        origin = workload.origin if workload.origin is not None else inputs.jobs["submit_time"].min()
+        sizes = scaled_sizes(inputs.sizes, run.node_scale, one_pool=inputs.one_pool)
+        cluster, changes = inputs.events.cluster(sizes, workload, origin, ZoneInfo("UTC"), run.seed)
         workload = workload.that_fit(cluster, changes)
         if not len(workload):
             skipped = ", ".join(f"{count:,} {rule}" for rule, count in workload.skipped.items() if count)
@@ -87,27 +93,8 @@ class RunReplayer:
                 f"No job can be replayed: {skipped}.",
                 remedy="Check the nodes against the log's virtual clusters.",
             )
-        scenario = Scenario(
-            workload,
-            cluster,
-            rules=load_rules(self.inputs.rules),
-            colocation=self._colocation,
-            changes=changes,
-        )
-        result = simulate(scenario, run.policy, settings=run.settings, progress=progress)
-        return {"total_gpus": cluster.total_gpus, **result.summary}
-
-    def cluster(self, run: SweepRun, workload: Workload) -> tuple[ClusterSpec, tuple[ClusterChange, ...]]:
-        """Return the cluster at its size for this run, and what happens to it."""
-        given = self.inputs
-        events = ClusterEvents(
-            cpu_cores_per_node=given.cpu_cores_per_node,
-            failure_mtbf_hours=given.failure_mtbf_hours,
-            failure_repair_hours=given.failure_repair_hours,
-        )
-        origin = workload.origin if workload.origin is not None else given.jobs["submit_time"].min()
-        sizes = scaled_sizes(given.sizes, run.node_scale, one_pool=given.one_pool)
-        return events.cluster(sizes, workload, origin, ZoneInfo("UTC"), run.seed)
+        rules = load_rules(inputs.rules)
+        return Scenario(workload, cluster, rules=rules, colocation=self._colocation, changes=changes)
 
     def workload(self, run: SweepRun) -> Workload:
         """Return the jobs with the beliefs of this run."""

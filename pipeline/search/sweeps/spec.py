@@ -26,7 +26,9 @@ from foundation.input_roots import has_scheme
 from foundation.progress import Progress, silent
 from foundation.regular_files import read_regular
 from pipeline import settings as places
-from pipeline.replay.simulation import reference_measurements
+from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
+from pipeline.replay.log_file import LogFile
+from pipeline.replay.log_scenario import reference_measurements
 from pipeline.search.sweeps.inputs import SweepInputs, read_lake, read_log
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
@@ -134,21 +136,12 @@ class SweepSpec:
             singles, pairs = (None if found is None else str(found) for found in (found_singles, found_pairs))
             remarks = (said,)
         inputs = read_log(
-            jobs_uri=self.jobs,
-            source_format=self.format,
-            nodes_uri=self.nodes,
-            gpus=self.gpus,
-            gpus_per_node=self.gpus_per_node,
-            start=read_time(self.start),
-            end=read_time(self.end),
-            time_zone=self.time_zone,
+            LogFile(self.jobs, self.format, read_time(self.start), read_time(self.end), self.time_zone),
+            ClusterSize(self.nodes, self.gpus, self.gpus_per_node),
+            events=self._events(),
             rules=self.rules,
             job_types=self.job_types or "log",
-            singles_uri=singles,
-            pairs_uri=pairs,
-            cpu_cores_per_node=self.cpu_cores_per_node,
-            failure_mtbf_hours=self.failure_mtbf_hours,
-            failure_repair_hours=self.failure_repair_hours,
+            measured=None if singles is None or pairs is None else (singles, pairs),
             progress=progress,
         )
         return replace(inputs, remarks=(*inputs.remarks, *remarks))
@@ -168,8 +161,13 @@ class SweepSpec:
             cluster=self.cluster,
             start=read_time(self.start),
             end=read_time(self.end),
+            events=self._events(),
             rules=self.rules,
             job_types=self.job_types or "drawn",
+        )
+
+    def _events(self) -> ClusterEvents:
+        return ClusterEvents(
             cpu_cores_per_node=self.cpu_cores_per_node,
             failure_mtbf_hours=self.failure_mtbf_hours,
             failure_repair_hours=self.failure_repair_hours,

@@ -1,0 +1,204 @@
+"""Makes a scenario of a log file: its jobs, the cluster that replays them, and what is measured of both."""
+
+import os
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.readers.registry import load_reader
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
+from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
+from pipeline.replay.log_file import LogFile
+from pipeline.validation.replay_inputs import profiles_by_type
+from simulator.artifact_rules.pair_speed_rules import PairsInOrder
+from simulator.artifact_rules.published_packing import (
+    PAIRS_FILE,
+    SINGLES_FILE,
+    has_labels,
+    read_labelled_profiles,
+    read_published_pairs,
+)
+from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
+from simulator.elastic.elastic_jobs import as_elastic
+from simulator.job_columns import strings_or_none
+from simulator.naive_forecast import naive_forecast
+from simulator.rules import DEFAULT, Rules
+from simulator.scenario import Scenario
+from simulator.speed_up_table import measured_speed_ups, read_speed_ups
+from simulator.user_history import user_history_estimates
+from simulator.workload import JobProfile, Workload
+
+# Where the job table puts the beginning of a log that counts its own seconds.
+SECOND_0 = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class LogToReplay:
+    """A log, the cluster that replays it, and where the rest of what is known of its jobs lies.
+
+    `speed_ups_path` has the speed-up curves of elastic jobs where they are not the measured ones; with
+    `elastic_min_gpus` all jobs are elastic. `singles_path` and `pairs_path` are measurements of job types,
+    alone and in pairs. `seed` draws failures and trains models.
+    """
+
+    log: LogFile
+    size: ClusterSize = field(default_factory=ClusterSize)
+    events: ClusterEvents = field(default_factory=ClusterEvents)
+    rules: Rules = DEFAULT
+    singles_path: Path | None = None
+    pairs_path: Path | None = None
+    speed_ups_path: Path | None = None
+    elastic_min_gpus: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class LogScenario:
+    """What is replayed of a log; `origin` is the instant of second 0."""
+
+    scenario: Scenario
+    origin: pd.Timestamp
+    job_ids: "pd.Series[Any]"  # of all jobs of the log
+    virtual_clusters: int
+    remarks: tuple[str, ...]
+
+
+def read_scenario(
+    asked: LogToReplay, *, needs_estimates: bool, needs_pairs: bool, progress: Progress = silent
+) -> LogScenario:
+    """Read the log and what goes with it. Raises BadInputError for an input that cannot be used.
+
+    With `needs_estimates` jobs have the log's own estimates where it has them, else Tsafrir's user-history
+    estimate; with `needs_pairs` a pairwise model predicts how fast pairs run.
+    """
+    log, rules, zone = asked.log, asked.rules, asked.log.zone
+    speed_ups = read_speed_ups(asked.speed_ups_path) if asked.speed_ups_path is not None else None
+    sizes = asked.size.read(zone)
+    frame, remarks = log.read(progress)
+    jobs = log.part(frame).reset_index(drop=True)
+    singles_path, pairs_path = asked.singles_path, asked.pairs_path
+    if singles_path is None and jobs["job_type"].notna().any():
+        singles_path, pairs_path, remark = reference_measurements()
+        remarks.append(remark)
+    profiles, colocation = measured_colocation(singles_path, pairs_path, asked.seed, rules)
+    counts_from_zero = load_reader(log.source_format).counts_from_zero
+    workload = Workload.from_jobs(
+        jobs,
+        profiles=profiles,
+        cpu_jobs=asked.events.cpu_cores_per_node > 0,
+        withdrawn_jobs=not rules.fractional,
+        speed_ups=speed_ups,
+        origin=SECOND_0 if counts_from_zero and log.start is None else None,
+    )
+    if asked.elastic_min_gpus is not None:
+        models = strings_or_none(jobs, "name")
+        workload = as_elastic(
+            workload,
+            asked.elastic_min_gpus,
+            models=[models[row] for row in workload.rows] if workload.rows is not None else models,
+            speed_ups=speed_ups if speed_ups is not None else measured_speed_ups(),
+        )
+    origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
+    events = asked.events
+    if events.lake_cluster is not None:
+        sizes = lake_sizes(events.lake_uri, events.lake_cluster, origin.to_pydatetime(), zone)
+    if set(sizes["virtual_cluster"]) == {EVERYONE}:
+        workload = workload.in_one_virtual_cluster(EVERYONE)
+    cluster, changes = events.cluster(sizes, workload, origin, zone, asked.seed)
+    workload = workload.that_fit(cluster, changes)
+    remarks += [
+        f"Jobs of the log that are not replayed: {count:,} {rule}."
+        for rule, count in sorted(workload.skipped.items())
+        if count
+    ]
+    larger = sum(
+        job.gpus != less.gpus
+        for job, less in zip(workload.jobs, workload.capped(cluster, changes).jobs, strict=True)
+    )
+    if larger:
+        remarks.append(f"Elastic jobs that ask for more GPUs than there are get all of them: {larger:,}.")
+    if not len(workload):
+        raise BadInputError(
+            f"{log.path} has no job that can be replayed. " + " ".join(remarks),
+            remedy="Check --nodes against the log's virtual clusters.",
+        )
+    if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
+        workload = workload.with_estimates(
+            user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
+        )
+        remarks.append("The log states no estimates: policies use each user's last run times (Tsafrir).")
+    scenario = Scenario(
+        workload,
+        cluster,
+        rules=rules,
+        colocation=colocation,
+        changes=changes,
+        forecast=naive_forecast(workload),  # no model was trained here; what policies do with it is theirs
+        believed_pairs=learned_pairs(singles_path, pairs_path, asked.seed) if needs_pairs else None,
+    )
+    return LogScenario(scenario, origin, frame["job_id"], len(sizes), tuple(remarks))
+
+
+def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """Return when each job ended in the log, in seconds from the workload's origin.
+
+    A log without start and end times has jobs end when they would without waiting. NaN: it never ran.
+    """
+    ends = pd.to_datetime(jobs["end_time"], utc=True).to_numpy(dtype="datetime64[us]")[workload.rows]
+    origin = (
+        np.datetime64(workload.origin.tz_localize(None), "us") if workload.origin else np.datetime64("NaT")
+    )
+    seconds = (ends - origin) / np.timedelta64(1, "s")
+    unwaited = np.array([job.submit_time_s + job.duration_s for job in workload.jobs])
+    withdrawn = np.array([job.cancel_time_s is not None for job in workload.jobs], dtype=bool)
+    # A job that was withdrawn while it waited never ran: nobody learns a run time from it.
+    return np.where(withdrawn, np.nan, np.where(np.isnan(seconds), unwaited, seconds))
+
+
+def reference_measurements() -> tuple[Path | None, Path | None, str]:
+    """Return the measurements of job types in the reference data, if it is there, and what to say of it."""
+    folder = os.environ.get("LUCID_REFERENCE_DATA")
+    packing = Path(folder) / "data" / "packing" if folder else None
+    if packing is None or not (packing / SINGLES_FILE).is_file() or not (packing / PAIRS_FILE).is_file():
+        return None, None, "Nobody shares GPUs: give the measured --singles and --pairs."
+    return packing / SINGLES_FILE, packing / PAIRS_FILE, f"Pairs were measured: {packing / PAIRS_FILE}."
+
+
+def learned_pairs(singles_path: Path | None, pairs_path: Path | None, seed: int) -> BelievedPairs | None:
+    """Return what a pairwise packing model predicts, trained on these measurements; None: there are none."""
+    if singles_path is None or pairs_path is None:
+        return None
+    from live_scheduler.deciding.sharing_beliefs import believed_pairs
+    from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
+    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+    solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
+    return believed_pairs(PackingAnalyzeModel(PackingSettings(kind="pairwise", seed=seed)).fit(solo, pairs))
+
+
+def measured_colocation(
+    singles_path: Path | None, pairs_path: Path | None, seed: int, rules: Rules = DEFAULT
+) -> tuple[dict[str, JobProfile] | None, ColocationModel | None]:
+    """Return profiles by job type, scored by the packing model, and the measured pairs' speeds.
+
+    Rules with labelled scores take the published tables as they are, their labels being the scores.
+    """
+    if singles_path is None or pairs_path is None:
+        return None, None
+    if rules.labelled_scores and has_labels(singles_path):
+        return read_labelled_profiles(singles_path), PairsInOrder(read_published_pairs(pairs_path))
+    from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
+    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+    solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
+    model = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs)
+    scores = dict(zip(solo["job_type"], map(int, model.predict_table(solo)), strict=True))
+    scored = {
+        name: replace(profile, sharing_score=scores[name]) for name, profile in profiles_by_type(solo).items()
+    }
+    return scored, MeasuredPairs(pairs)
