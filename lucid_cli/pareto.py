@@ -103,6 +103,7 @@ def search(
     Draws the front into front.html of the search's folder while it runs. The same command again goes on where
     it stopped. Figures are those of fresh samples, which chose nothing.
     """
+    from pipeline.replay.log_file import LogFile
     from pipeline.search.pareto.local import run_search
     from pipeline.search.pareto.report import write_progress
     from pipeline.search.pareto.steps import finish_search, plan_search
@@ -130,8 +131,7 @@ def search(
             gpus=gpus,
             lake_uri=lake_or_default(lake) if cluster else None,
             cluster=cluster,
-            jobs_path=existing_file(jobs, "--jobs") if jobs else None,
-            source_format=source_format,
+            log=LogFile(str(existing_file(jobs, "--jobs")), source_format or "") if jobs else None,
             out_uri=out,
             folder_uri=str(_folder()),
             asked=asked,

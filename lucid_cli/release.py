@@ -173,6 +173,7 @@ def pick(
     from pipeline.search.pareto.release_choice import build_picked_release
     from pipeline.search.pareto.report import newest_front
     from pipeline.training.windows import read_as_of
+    from pipeline.validation.held_out_days import HeldOutDays
 
     if study is not None and run is not None:
         raise BadInputError("Two fronts are named.", remedy="Give --study or --run.")
@@ -189,8 +190,7 @@ def pick(
         tracking_uri=tracking,
         lake_uri=lake_or_default(lake),
         cluster=cluster,
-        hold_out_days=hold_out_days,
-        as_of=read_as_of(as_of),
+        held_out=HeldOutDays(hold_out_days, read_as_of(as_of)),
         jct_price_pct=price,
     )
     _present(release, as_json)

@@ -158,7 +158,7 @@ def _train_on_lake(
     **chosen: Any,
 ) -> None:
     """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
-    from pipeline.training.model_training import train_model
+    from pipeline.training.model_training import TrainingOptions, train_model
     from pipeline.training.windows import read_as_of, training_window_end
 
     lake_uri = lake_or_default(lake)
@@ -169,6 +169,6 @@ def _train_on_lake(
         lake_uri=lake_uri,
         training_until=until.isoformat(),
         tracking_uri=tracking_or_default(tracking_uri),
-        **chosen,
+        options=TrainingOptions(**chosen),
     )
     _present(report, as_json)

@@ -5,6 +5,7 @@ threshold; a missing value goes where the node sends missing values.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,26 +20,22 @@ LEAF = -1
 MAX_THRESHOLD = 1e300
 
 
+@dataclass(frozen=True, eq=False)
 class TreeScorer:
-    """A binary tree as parallel arrays; node 0 is the root, children come after their parent."""
+    """A binary tree as parallel arrays; node 0 is the root, children come after their parent.
 
-    def __init__(
-        self,
-        feature_names: Sequence[str],
-        feature: NDArray[np.intp],
-        threshold: NDArray[np.float64],
-        left: NDArray[np.intp],
-        right: NDArray[np.intp],
-        missing_left: NDArray[np.bool_],
-        probabilities: NDArray[np.float64],
-        samples: NDArray[np.float64],
-        impurity: NDArray[np.float64],
-    ) -> None:
-        """`feature` is LEAF at leaves; `probabilities` has shape (nodes, classes)."""
-        self.feature_names = tuple(feature_names)
-        self.feature, self.threshold = feature, threshold
-        self.left, self.right, self.missing_left = left, right, missing_left
-        self.probabilities, self.samples, self.impurity = probabilities, samples, impurity
+    `feature` is LEAF at leaves; `probabilities` has shape (nodes, classes).
+    """
+
+    feature_names: tuple[str, ...]
+    feature: NDArray[np.intp]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.intp]
+    right: NDArray[np.intp]
+    missing_left: NDArray[np.bool_]
+    probabilities: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    impurity: NDArray[np.float64]
 
     @property
     def leaves(self) -> int:
@@ -153,7 +150,7 @@ class TreeScorer:
         if (children <= parents).any() or not np.array_equal(np.sort(children), np.arange(1, nodes)):
             raise fields.fail("left", "and right do not form one tree")
         return cls(
-            names,
+            tuple(names),
             feature,
             threshold,
             left,

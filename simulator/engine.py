@@ -18,7 +18,6 @@ from simulator.action_taker import ActionTaker
 from simulator.actions import PolicyError, Start
 from simulator.agenda import Agenda
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.colocation import UtilisationModel
 from simulator.event_kinds import EventKind
 from simulator.initial_state import (
     Foreseen,
@@ -106,17 +105,16 @@ class Simulation:
         self._unplaceable = UnplaceableJobs(self.pools[name] for name in names) if names else None
         self._recorder = recorder
         self._agenda = Agenda()
+        told = progress or silent
         self._lifecycle = JobLifecycle(
             self.name,
+            scenario,
             self.pools,
             policy,
-            self.rules,
-            self.rules.pair_speeds(scenario.colocation or UtilisationModel()),
             self._agenda,
             unplaceable=self._unplaceable,
             recorder=recorder,
-            progress=progress or silent,
-            jobs=len(self.jobs),
+            progress=lambda completed: told(completed, len(self.jobs), self.name),
         )
         self._lifecycle.now_s = self.now_s
         self._taker = ActionTaker(self._lifecycle, policy.costs, self.cluster.gpus_per_node)

@@ -4,13 +4,12 @@ All of it is written into their views (`simulator.job_view.JobView`), and the en
 the agenda.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from heapq import heappush
 
-from foundation.progress import Progress
 from simulator.actions import PolicyError
 from simulator.agenda import Agenda
-from simulator.colocation import ColocationModel
+from simulator.colocation import ColocationModel, UtilisationModel
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView, RunState
 from simulator.node_inventory import cpu_pool
@@ -18,6 +17,7 @@ from simulator.policy import Policy
 from simulator.recorder import Recorder, StopReason
 from simulator.rules import Rules
 from simulator.running_order import RunningOrder
+from simulator.scenario import Scenario
 from simulator.snapshot import NodePool
 from simulator.unplaceable_jobs import UnplaceableJobs
 
@@ -31,21 +31,21 @@ class JobLifecycle:
     def __init__(
         self,
         name: str,
+        scenario: Scenario,
         pools: Mapping[str, NodePool],
         policy: Policy,
-        rules: Rules,
-        colocation: ColocationModel,
         agenda: Agenda,
         *,
         unplaceable: UnplaceableJobs | None,
         recorder: Recorder | None,
-        progress: Progress,
-        jobs: int,
+        progress: Callable[[int], None],
     ) -> None:
+        """`progress` is told now and then how many jobs have completed."""
+        rules = scenario.rules
         self.name = name
         self.pools = pools
         self.policy = policy
-        self.colocation = colocation
+        self.colocation: ColocationModel = rules.pair_speeds(scenario.colocation or UtilisationModel())
         self.agenda = agenda
         self._events, self._next_number = agenda.events, agenda.next_number
         self.unplaceable = unplaceable
@@ -56,7 +56,6 @@ class JobLifecycle:
         self.cancelled = 0
         self.ended_in_profiling: set[int] = set()
         self._progress = progress
-        self._jobs = jobs
         self._completion_s = policy.costs.completion_s
         self._rules = rules
         self._moves_ends = type(rules).end_of_run_s is not Rules.end_of_run_s
@@ -240,7 +239,7 @@ class JobLifecycle:
         if self._learns:
             self.policy.observe_end(view, self.now_s)
         if self.completed % PROGRESS_EVERY == 0:
-            self._progress(self.completed, self._jobs, self.name)
+            self._progress(self.completed)
 
     def lose_progress(self, view: JobView) -> None:
         """Have a job start again from zero: all that it held GPUs for is lost, its overheads included."""

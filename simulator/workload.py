@@ -163,11 +163,9 @@ class Workload:
         cls,
         frame: "pd.DataFrame",
         *,
-        start: datetime | None = None,
-        end: datetime | None = None,
+        window: tuple[datetime | None, datetime | None] = (None, None),
         estimated_duration_s: np.ndarray | None = None,
         profiles: Mapping[str, JobProfile] | Sequence[JobProfile | None] | None = None,
-        sharing_scores: np.ndarray | None = None,
         cpu_jobs: bool = False,
         withdrawn_jobs: bool = True,
         speed_ups: Mapping[str, SpeedUp] | None = None,
@@ -175,11 +173,11 @@ class Workload:
     ) -> "Workload":
         """Make a workload from a job table.
 
-        `start` and `end` keep the jobs submitted in [start, end). `estimated_duration_s` (seconds; default:
-        the table's own column, where it has one) and `sharing_scores` (0, 1, 2) hold one value a row of
-        `frame`; a NaN means none. `profiles` gives measured figures by job type, or one a row; without it
-        the table's own `gpu_util_pct`, `gpu_mem_util_pct` and `gpu_mem_mib` columns are used where they are
-        set. Jobs without a usable duration are left out and counted, and so are
+        `window` keeps the jobs submitted in [start, end). `estimated_duration_s` (seconds; default: the
+        table's own column, where it has one) holds one value a row of `frame`; a NaN means none. `profiles`
+        gives measured figures by job type, or one a row; without it the table's own `gpu_util_pct`,
+        `gpu_mem_util_pct` and `gpu_mem_mib` columns are used where they are set. Jobs without a usable
+        duration are left out and counted, and so are
 
         - CPU jobs, unless `cpu_jobs` (for a cluster with `cpu_cores_per_node`) and the table says how many
           cores they need;
@@ -195,12 +193,9 @@ class Workload:
         require(frame, ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s"))
         if estimated_duration_s is None and "estimated_duration_s" in frame.columns:
             estimated_duration_s = floats(frame, "estimated_duration_s")
-        for name, values in (
-            ("estimated_duration_s", estimated_duration_s),
-            ("sharing_scores", sharing_scores),
-        ):
-            if values is not None and len(values) != len(frame):
-                raise BadInputError(f"{name} holds {len(values)} values for {len(frame)} rows.")
+        if estimated_duration_s is not None and len(estimated_duration_s) != len(frame):
+            raise BadInputError(f"{len(estimated_duration_s)} estimates for {len(frame)} rows.")
+        start, end = window
         submit = instants_of(frame["submit_time"])
         inside = np.ones(len(frame), dtype=bool)
         if start is not None:
@@ -239,7 +234,7 @@ class Workload:
         if zero is None and len(rows):
             zero = pd.Timestamp(int(instants[rows[0]]), unit="us", tz="UTC")
         seconds = (instants[rows] - (zero.value // 1_000 if zero is not None else 0)) / 1e6
-        measured = _profiles(frame, rows, profiles, sharing_scores)
+        measured = _profiles(frame, rows, profiles)
         users = strings_or_none(frame, "user")
         templates = job_templates(strings_or_none(frame, "job_type"), users, names)
         taken = rows.tolist()
@@ -361,7 +356,6 @@ def _profiles(
     frame: "pd.DataFrame",
     rows: np.ndarray,
     profiles: Mapping[str, JobProfile] | Sequence[JobProfile | None] | None,
-    sharing_scores: np.ndarray | None,
 ) -> list[JobProfile | None]:
     """One profile a kept row: as given by row, by job type, or from the table's own columns."""
     types = strings_or_none(frame, "job_type")
@@ -387,13 +381,6 @@ def _profiles(
                 mem[rows].tolist(),
                 strict=True,
             )
-        ]
-    if sharing_scores is not None:
-        of_rows = [
-            replace(profile, sharing_score=int(sharing_scores[row]))
-            if profile is not None and not np.isnan(float(sharing_scores[row]))
-            else profile
-            for profile, row in zip(of_rows, rows, strict=True)
         ]
     return of_rows
 

@@ -54,7 +54,7 @@ class PhillySlices:
             self._log = read_jobs_file(str(path), "philly-csv")[0]
         # The log's times are local and naive; where a week begins is arbitrary, so they are read as UTC here.
         start = datetime.fromisoformat(spec.start).replace(tzinfo=UTC)
-        workload = Workload.from_jobs(self._log, start=start, end=start + timedelta(days=spec.days))
+        workload = Workload.from_jobs(self._log, window=(start, start + timedelta(days=spec.days)))
         random = np.random.default_rng(spec.seed)
         kinds = random.choice(sorted(self._profiles), len(workload)).tolist()
         noise = np.exp(random.standard_normal(len(workload))).tolist()

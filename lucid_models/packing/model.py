@@ -281,7 +281,7 @@ def tree_of(fitted: Any, feature_names: Sequence[str]) -> TreeScorer:
         axis=1, keepdims=True
     )
     return TreeScorer(
-        feature_names,
+        tuple(feature_names),
         feature,
         # The library writes an infinite threshold where missing values alone go right.
         np.clip(np.where(feature == LEAF, 0.0, inner.threshold), -MAX_THRESHOLD, MAX_THRESHOLD),

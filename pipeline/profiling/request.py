@@ -38,33 +38,34 @@ class Request:
     again: str
 
 
-def read_request(
-    *,
-    lake_uri: str,
-    cluster: str,
-    run_id: str,
-    devices: Sequence[str],
-    workloads: str | None = None,
-    method: Mapping[str, Any] | None = None,
-    budget_minutes: float | None = None,
-    batch_minutes: float = 10.0,
-    again: str = NOTHING,
-) -> Request:
-    """Read a form. `method` holds settings of `profiler_jobs.method.Method`; None keeps a default.
+@dataclass(frozen=True)
+class ProfilingForm:
+    """What a person asks for. `method` holds settings of `profiler_jobs.method.Method`; None: a default."""
+
+    devices: Sequence[str]
+    workloads: str | None = None
+    method: Mapping[str, Any] | None = None
+    budget_minutes: float | None = None  # in all; None: no bound
+    batch_minutes: float = 10.0
+    again: str = NOTHING
+
+
+def read_request(form: ProfilingForm, *, lake_uri: str, cluster: str, run_id: str) -> Request:
+    """Read a form.
 
     Raises BadInputError for devices that cannot be measured together, for a setting that is none and for a
     value out of its range; UnknownNameError for a workload or a choice that nobody knows.
     """
-    names = tuple(dict.fromkeys(str(device).strip() for device in devices))
+    names = tuple(dict.fromkeys(str(device).strip() for device in form.devices))
     kinds = {kind_of_device(name) for name in names}
     if len(kinds) != 1:
         raise BadInputError(
             f"The devices are {', '.join(names) or 'none'}: all of a run must be of one kind.",
             remedy="Name GPUs (0, 1), simulated ones (simulated:0), or cpu.",
         )
-    if again not in AGAIN:
-        raise UnknownNameError("choice of what is measured again", again, AGAIN)
-    settings = {name: value for name, value in (method or {}).items() if value is not None}
+    if form.again not in AGAIN:
+        raise UnknownNameError("choice of what is measured again", form.again, AGAIN)
+    settings = {name: value for name, value in (form.method or {}).items() if value is not None}
     unknown = sorted(set(settings) - {each.name for each in fields(Method)})
     if unknown:
         raise BadInputError(
@@ -76,9 +77,9 @@ def read_request(
         hashlib.sha256(run_id.encode()).hexdigest()[:12],
         names,
         kinds.pop(),
-        choose_job_types(workloads or None, all_job_types()),
+        choose_job_types(form.workloads or None, all_job_types()),
         Method(**settings),
-        None if budget_minutes is None else 60.0 * budget_minutes,
-        60.0 * batch_minutes,
-        again,
+        None if form.budget_minutes is None else 60.0 * form.budget_minutes,
+        60.0 * form.batch_minutes,
+        form.again,
     )

@@ -1,5 +1,6 @@
 """Train one model by name: what the DAG `retrain_models` maps its three tasks to."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,23 @@ from foundation.plain_values import plain
 MODELS = ("packing", "throughput", "duration")
 
 
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What can be chosen of a training.
+
+    The packing model is of `packing_kind`; `lead_bins` (None: the default) and `utc_offset_hours`, the
+    cluster's local time minus UTC, are the throughput model's.
+    """
+
+    seed: int = 0
+    lead_bins: int | None = None
+    utc_offset_hours: float = 0.0
+    packing_kind: str = "tree"
+
+
+AS_USUAL = TrainingOptions()
+
+
 def train_model(
     *,
     model: str,
@@ -16,16 +34,11 @@ def train_model(
     lake_uri: str,
     training_until: str,
     tracking_uri: str,
-    seed: int = 0,
-    lead_bins: int | None = None,
-    utc_offset_hours: float = 0.0,
-    packing_kind: str = "tree",
+    options: TrainingOptions = AS_USUAL,
 ) -> dict[str, Any]:
     """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
 
-    The packing model, of `packing_kind`, learns from the cluster's profile tables, which have no time.
-    `lead_bins` (None: the default) and `utc_offset_hours`, the cluster's local time minus UTC, are the
-    throughput model's.
+    The packing model learns from the cluster's profile tables, which have no time.
 
     Raises UnknownNameError for another model or kind, NotFoundError when the lake lacks a table.
     """
@@ -36,13 +49,13 @@ def train_model(
         from lucid_models.packing.tree import packing_settings
         from pipeline.profiling.profile_store import read_profile_set
 
-        packing = packing_settings(packing_kind)
+        packing = packing_settings(options.packing_kind)
         profiles = read_profile_set(lake_uri, cluster)
         report: Any = training.train_packing(
             solo=profiles.solo,
             pairs=profiles.pairs,
             tracking_uri=tracking_uri,
-            seed=seed,
+            seed=options.seed,
             settings=packing,
         )
     elif model == "throughput":
@@ -54,8 +67,8 @@ def train_model(
             tracking_uri=tracking_uri,
             train_until=until,
             settings=ThroughputSettings(
-                lead_bins=DEFAULT_LEAD_BINS if lead_bins is None else lead_bins,
-                utc_offset_s=round(utc_offset_hours * 3_600),
+                lead_bins=DEFAULT_LEAD_BINS if options.lead_bins is None else options.lead_bins,
+                utc_offset_s=round(options.utc_offset_hours * 3_600),
             ),
         )
     elif model == "duration":

@@ -22,6 +22,9 @@ class HeldOutDays:
     as_of: datetime | None = None
 
 
+USUAL_DAYS = HeldOutDays(DEFAULT_HOLD_OUT_DAYS)
+
+
 def record_held_out(tracking_uri: str, release: ReleaseInfo, days: int) -> None:
     """Keep with a release how many days it was built to be judged on."""
     Registry(tracking_uri).set_version_tag(release.name, release.version, HOLD_OUT_TAG, str(days))

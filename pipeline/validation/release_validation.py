@@ -18,23 +18,21 @@ from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
 from pipeline.release.release_settings import GateSettings, gate_settings
-from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.contest import Candidate, Candidates, Contest, make_contest, replay_all
 from pipeline.validation.decision_latency import decision_latency_ms
 from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, held_out_window, read_held_out
-from pipeline.validation.held_out_days import HeldOutDays
+from pipeline.validation.held_out_days import USUAL_DAYS, HeldOutDays
 from pipeline.validation.model_checks import check_models, check_profiles
 from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
 from pipeline.validation.verdict_facts import assumptions_about, digests_of, how_predicted, subject_of
-from simulator.gate.judge import judge, refuse
+from simulator.gate.judge import ReleaseChecks, judge, refuse
 from simulator.gate.metrics import MeasuredWindow
 from simulator.gate.report import write_report
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
 
 LATENCY_REPEATS = 7
-USUAL_DAYS = HeldOutDays(DEFAULT_HOLD_OUT_DAYS)
 
 
 @dataclass(frozen=True)
@@ -187,11 +185,9 @@ def prove(
         challenger="challenger",
         champion=contest.reference,
         rules=rules,
-        decision_latency_ms=latency,
+        checks=ReleaseChecks(contest.estimates, models, latency),
         assumptions=_assumptions(candidates, inputs, contest, data, rules),
         window=measured,
-        estimates=contest.estimates,
-        models=models,
         subject=subject_of(candidates, inputs, cluster),
     )
     verdict = _as_asked(verdict, settings)

@@ -33,15 +33,14 @@ class ElasticSimulation:
         *,
         active: Sequence[ActiveJob] = (),
         now_s: float = 0.0,
-        predict: bool = False,
-        predictor: Predictor | None = None,
+        predict: bool | Predictor = False,
         progress: Progress | None = None,
         name: str = "elastic",
     ) -> None:
         """Begin at `now_s` with `active` jobs, which may have run already, in the order of submission.
 
-        `predict` predicts each job's end at its submission, as quickly as the rule allows; `predictor` does
-        so in another way. Raises BadInputError for a job that no GPUs of this pool could ever end.
+        `predict` predicts each job's end at its submission, as quickly as the rule allows, or in the way that
+        is given. Raises BadInputError for a job that no GPUs of this pool could ever end.
         """
         if pool.gpus < 1:
             raise BadInputError(f"The pool has {pool.gpus} GPUs.", remedy="Give it one at least.")
@@ -58,10 +57,12 @@ class ElasticSimulation:
         self._total = len(active) + len(workload)
         self._allocator: Allocator = rule.allocator(pool)
         self._ends: list[tuple[float, int, ActiveJob]] = []  # a heap; it holds ends that were put off, too
-        self._predicts_at_end = predict and predictor is None and rule.arrivals_never_delay
-        if predict and predictor is None and not rule.arrivals_never_delay:
-            predictor = predict_end_s
-        self._predictor = predictor
+        self._predicts_at_end = predict is True and rule.arrivals_never_delay
+        self._predictor: Predictor | None = None
+        if callable(predict):
+            self._predictor = predict
+        elif predict and not rule.arrivals_never_delay:
+            self._predictor = predict_end_s
         self._progress = progress or silent
         self._wake_s = inf  # when the rule has to be asked although nothing happens
         for job in workload.jobs:

@@ -21,6 +21,7 @@ says what follows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
@@ -59,30 +60,39 @@ from simulator.gate.verdict import Constraint, Row, Verdict
 IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
 
 
+@dataclass(frozen=True)
+class ReleaseChecks:
+    """What was found of the challenger's own predictions, beside the replay."""
+
+    estimates: EstimateCheck | None = None  # as `check_estimates` counts them
+    models: Sequence[Constraint] = ()  # `simulator.gate.model_errors`
+    decision_latency_ms: float | None = None
+
+
+NOT_CHECKED = ReleaseChecks()
+
+
 def judge(  # noqa: C901, PLR0912
     results: Mapping[str, ReplayResult],
     *,
     challenger: str,
     champion: str | None,
     rules: GateRules,
-    decision_latency_ms: float | None,
     assumptions: Sequence[str],
+    checks: ReleaseChecks = NOT_CHECKED,
     window: MeasuredWindow | None = None,
-    estimates: EstimateCheck | None = None,
-    models: Sequence[Constraint] = (),
     subject: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Decide on `challenger` from results by policy name.
 
-    `window` is the part of the replay that counts (default: all of it). `estimates` are the challenger's,
-    checked by `check_estimates`; `models` is what was found of its models themselves
-    (`simulator.gate.model_errors`). A challenger with unusable numbers need not have been simulated and is
-    refused. `subject` names what
-    was judged (release versions, cluster, window) and is carried through.
+    `window` is the part of the replay that counts (default: all of it). A challenger with unusable numbers
+    need not have been simulated and is refused. `subject` names what was judged (release versions, cluster,
+    window) and is carried through.
 
     Raises UnknownNameError when a named policy has no result, BadInputError when results do not fit together.
     """
     reference = champion if champion is not None else ANCHOR
+    estimates, models = checks.estimates, checks.models
     unusable = (estimates is not None and not estimates.usable) or (
         challenger not in results and any(c.passed is False for c in models)
     )
@@ -143,7 +153,7 @@ def judge(  # noqa: C901, PLR0912
         comparisons = [_comparison(name, change) for name, change in changes.items()]
     elif judged is not None:
         objective = no_objective(counts, "not every job ended under the challenger")
-    constraints.append(decision_latency(decision_latency_ms, rules))
+    constraints.append(decision_latency(checks.decision_latency_ms, rules))
     proven = all(c.passed for c in constraints if c.name == PROVING_WINDOW)
     approved = bool(objective["passed"]) and all(c.passed is not False for c in constraints)
     verdict = Verdict(

@@ -59,9 +59,7 @@ def simulation(
             return PlainAllocator(rule, pool)
 
         rule.allocator = plainly  # type: ignore[method-assign]
-    made = ElasticSimulation(
-        workload, POOL, rule, predict=predict, predictor=play_forward if predict and plain else None
-    )
+    made = ElasticSimulation(workload, POOL, rule, predict=play_forward if predict and plain else predict)
     made.run()
     return made
 

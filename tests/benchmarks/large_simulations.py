@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,6 +21,7 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.synthetic.generator import synthesize
 from experiments.policies.agreement import Slice
+from pipeline.validation.replay_inputs import with_profiles
 from simulator.cluster import ClusterSpec
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
@@ -42,12 +44,12 @@ def saturn_month() -> Slice:
     durations = made.jobs["duration_s"].to_numpy(dtype=float)
     noise = np.random.default_rng(0).standard_normal(len(durations))
     scores = np.digitize(made.jobs["gpu_util_pct"].to_numpy(dtype=float), [MEDIUM_FROM_PCT, JUMBO_FROM_PCT])
-    workload = Workload.from_jobs(
-        made.jobs,
-        estimated_duration_s=np.maximum(1.0, durations * np.exp(noise)),
-        sharing_scores=scores.astype(float),
-    )
-    return Slice(workload, ClusterSpec.from_nodes(made.nodes))
+    workload = Workload.from_jobs(made.jobs, estimated_duration_s=np.maximum(1.0, durations * np.exp(noise)))
+    profiles = [None] * len(made.jobs)
+    for row, job in zip(workload.rows.tolist(), workload.jobs, strict=True):
+        if job.profile is not None:
+            profiles[row] = replace(job.profile, sharing_score=int(scores[row]))
+    return Slice(with_profiles(workload, profiles), ClusterSpec.from_nodes(made.nodes))
 
 
 def replay_month(policy: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.registry import Registry
+from pipeline.replay.log_file import LogFile
 from pipeline.search.pareto import steps
 from pipeline.search.pareto.inputs import Collected, collect_from_log
 from pipeline.search.pareto.local import run_search
@@ -228,8 +229,7 @@ def test_steps_on_several_machines_give_the_same_front(
 ) -> None:
     """What the DAG does, with documents between the steps as Airflow carries them."""
     plan = steps.plan_search(
-        jobs_path=log,
-        source_format="pcs-csv",
+        log=LogFile(str(log), "pcs-csv"),
         gpus=GPUS,
         out_uri=str(tmp_path),
         asked={**vars(SPEC), "evaluations": "", "seed": None} | {"evaluations": 16},

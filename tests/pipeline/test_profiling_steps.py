@@ -17,7 +17,7 @@ from foundation.errors import BadInputError, ServiceUnavailableError, UnknownNam
 from pipeline.profiling import steps
 from pipeline.profiling.measurement_store import measurements_uri
 from pipeline.profiling.profile_store import ingest_profiles, read_profile_set, write_profile_set
-from pipeline.profiling.request import read_request
+from pipeline.profiling.request import ProfilingForm, read_request
 from pipeline.profiling.steps import (
     collect_measurements,
     measure_batch,
@@ -63,7 +63,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def request(lake: Path, run: str = "run", **asked: Any) -> steps.Request:
     form = {"devices": ["simulated:0"], "workloads": "PPO,NeuMF/MovieLens/64/0", **asked}
-    return read_request(lake_uri=str(lake), cluster="c", run_id=run, **form)
+    return read_request(ProfilingForm(**form), lake_uri=str(lake), cluster="c", run_id=run)
 
 
 def measure(stage: steps.PlannedStage) -> list[dict[str, Any]]:

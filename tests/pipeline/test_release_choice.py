@@ -20,6 +20,7 @@ from lucid_models.releases.lifecycle import (
 from pipeline.release.current_release import kept_policy
 from pipeline.search.pareto.presented import Front, FrontPoint
 from pipeline.search.pareto.release_choice import build_picked_release, choice_of, gate_objective
+from pipeline.validation.held_out_days import HeldOutDays
 from simulator.elastic.pareto.objectives import Objective
 from simulator.elastic.pareto.size_classes import WfqParameters
 from simulator.elastic.rules.wfq import WfqConfig
@@ -78,7 +79,7 @@ def pick(lake_uri: str, shop: ReleaseShop, hold_out_days: int = 1) -> ReleaseInf
         tracking_uri=shop.uri,
         lake_uri=lake_uri,
         cluster="small",
-        hold_out_days=hold_out_days,
+        held_out=HeldOutDays(hold_out_days),
     )
 
 

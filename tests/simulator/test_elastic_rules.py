@@ -91,7 +91,7 @@ def test_capacity_work_and_time(rule, world):
 def test_what_is_kept_up_to_date_is_what_the_plain_rule_says_and_so_are_predictions(rule, world):
     workload, pool = world
     quick = ElasticSimulation(workload, pool, rule, predict=True)
-    plain = ElasticSimulation(workload, pool, rule, predictor=play_forward)
+    plain = ElasticSimulation(workload, pool, rule, predict=play_forward)
     plain._allocator = PlainAllocator(rule, pool)
     quick.run()
     plain.run()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.gate.judge import judge
+from simulator.gate.judge import ReleaseChecks, judge
 from simulator.gate.metrics import EstimateCheck, MeasuredWindow, check_estimates, delivered_gpu_h
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Verdict
@@ -56,11 +56,15 @@ def waits(mean_s: float, seed: int = 2, jobs: int = 600) -> np.ndarray:
 def decide(results: dict[str, Replay], *, champion: str | None = "champion", **options: object) -> Verdict:
     given_options = {
         "rules": GateRules(),
-        "decision_latency_ms": 1.2,
         "assumptions": ["Drawn for a test."],
-        "estimates": FINE,
         **options,
     }
+    checked = {name: given_options.pop(name) for name in ("estimates", "models") if name in given_options}
+    latency_ms = given_options.pop("decision_latency_ms", 1.2)
+    given_options["checks"] = ReleaseChecks(
+        **{"estimates": FINE, **checked},  # type: ignore[arg-type]
+        decision_latency_ms=latency_ms,  # type: ignore[arg-type]
+    )
     return judge(results, challenger="challenger", champion=champion, **given_options)  # type: ignore[arg-type]
 
 

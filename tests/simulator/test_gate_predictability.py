@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.gate.judge import judge
+from simulator.gate.judge import ReleaseChecks, judge
 from simulator.gate.metrics import EstimateCheck
 from simulator.gate.report import verdict_page
 from simulator.gate.rules import GateRules
@@ -62,9 +62,8 @@ def decide(
         challenger="challenger",
         champion=None if champion is None else "champion",
         rules=GateRules(**RULES.to_dict() | rules),
-        decision_latency_ms=1.0,
         assumptions=(),
-        estimates=EstimateCheck(JOBS, 0, 0),
+        checks=ReleaseChecks(EstimateCheck(JOBS, 0, 0), decision_latency_ms=1.0),
     )
 
 

@@ -58,7 +58,7 @@ def test_a_virtual_cluster_without_nodes_is_counted():
 
 def test_the_window_is_half_open():
     workload = Workload.from_jobs(
-        table(), start=datetime(2020, 1, 1, 0, 0, 10, tzinfo=UTC), end=datetime(2020, 1, 2, tzinfo=UTC)
+        table(), window=(datetime(2020, 1, 1, 0, 0, 10, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
     )
     assert [job.job_id for job in workload.jobs] == ["a"]
     assert workload.jobs[0].submit_time_s == 0
@@ -90,8 +90,8 @@ def test_profiles_by_job_type_and_from_the_table():
     )
     by_type = Workload.from_jobs(frame, profiles={"VGG/CIFAR-10/32/1": measured})
     assert [job.profile for job in by_type.jobs] == [None, measured, None]
-    own = Workload.from_jobs(frame, sharing_scores=np.array([2.0, 0, 0, 0, 1])).jobs[1].profile
-    assert own == JobProfile(40, 30, 2_000, amp=True, job_type="VGG/CIFAR-10/32/1", sharing_score=2)
+    own = Workload.from_jobs(frame).jobs[1].profile
+    assert own == JobProfile(40, 30, 2_000, amp=True, job_type="VGG/CIFAR-10/32/1")
 
 
 def test_a_table_without_a_needed_column_is_named():

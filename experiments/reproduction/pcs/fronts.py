@@ -11,6 +11,7 @@ import pandas as pd
 
 from experiments.reproduction.pcs.replays import Trace, Variant
 from foundation.progress import Progress, Work
+from pipeline.replay.log_file import LogFile
 from pipeline.search.pareto.local import run_search
 from pipeline.search.pareto.presented import Front, FrontPoint, present
 from pipeline.search.pareto.rounds import held_out_samples, sample_of
@@ -52,8 +53,7 @@ def search_front(
     """Search a trace's front; what an earlier run of the same search found is not searched again."""
     plan = plan_search(
         gpus=trace.gpus,
-        jobs_path=path,
-        source_format=source_format,
+        log=LogFile(str(path), source_format),
         folder_uri=str(folder),
         asked={
             "preference": ("JCT:avg", "Pred_err:avg"),

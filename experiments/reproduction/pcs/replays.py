@@ -137,8 +137,7 @@ def replay(
         trace.workload,
         Pool(trace.gpus),
         variant.make().rule,
-        predict=True,
-        predictor=each_nth if every > 1 else None,
+        predict=each_nth if every > 1 else True,
         progress=progress,
         name=f"{NAMES[variant.key]} on {trace.name}",
     )

@@ -7,7 +7,6 @@ judge it by: the predictability that was preferred, at the price in mean JCT tha
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from lucid_models.registry import Registry
@@ -18,7 +17,7 @@ from pipeline.release.release_settings import allowing_simulated, pinned_setting
 from pipeline.search.pareto.front_choice import amount
 from pipeline.search.pareto.presented import Front, FrontPoint
 from pipeline.training.windows import training_window_end
-from pipeline.validation.held_out_days import record_held_out
+from pipeline.validation.held_out_days import USUAL_DAYS, HeldOutDays, record_held_out
 from simulator.elastic.configurations import FIELDS, configuration_to_json
 from simulator.elastic.pareto.objectives import AVERAGE, Objective
 from simulator.gate.rules import GateRules
@@ -36,8 +35,7 @@ def build_picked_release(
     tracking_uri: str,
     lake_uri: str,
     cluster: str,
-    hold_out_days: int = 14,
-    as_of: datetime | None = None,
+    held_out: HeldOutDays = USUAL_DAYS,
     run_id: str | None = None,
     jct_price_pct: float | None = None,
 ) -> ReleaseInfo:
@@ -62,10 +60,10 @@ def build_picked_release(
             allow=base.settings.get(ALLOW_SIMULATED) is True,
         ),
         choice=choice,
-        training_until=training_window_end(lake_uri, cluster, hold_out_days, as_of),
+        training_until=training_window_end(lake_uri, cluster, held_out.days, held_out.as_of),
         datasets={SEARCH_DATASET: front.study},
     )
-    record_held_out(tracking_uri, release, hold_out_days)
+    record_held_out(tracking_uri, release, held_out.days)
     registry = Registry(tracking_uri)
     tags = {
         "picked_point": front_id,

@@ -13,6 +13,7 @@ from typing import Any
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
+from pipeline.replay.log_file import LogFile
 from pipeline.search.pareto import rounds
 from pipeline.search.pareto.inputs import collect_from_lake, collect_from_log
 from pipeline.search.pareto.presented import FrontPoint, present, read_front
@@ -29,8 +30,7 @@ def plan_search(
     gpus: int | None = None,
     lake_uri: str | None = None,
     cluster: str | None = None,
-    jobs_path: Path | None = None,
-    source_format: str | None = None,
+    log: LogFile | None = None,
     out_uri: str | None = None,
     folder_uri: str | None = None,
     asked: Mapping[str, Any] | None = None,
@@ -52,12 +52,13 @@ def plan_search(
     spec = SearchSpec(**given)
     progress(0, None, "reading the log")
     taken: dict[str, Any] = {"gpus": gpus, "scaling": spec.scaling, "whole": spec.whole_gpus}
-    if jobs_path is not None and cluster is None:
-        if source_format is None or gpus is None or (out_uri or folder_uri) is None:
+    if log is not None and cluster is None:
+        if not log.source_format or gpus is None or (out_uri or folder_uri) is None:
             raise BadInputError("A log file needs its --format, --gpus N and a folder for the search.")
-        collected = collect_from_log(jobs_path, source_format, progress=progress, **taken, **log_only)
+        jobs_path = Path(log.path)
+        collected = collect_from_log(jobs_path, log.source_format, progress=progress, **taken, **log_only)
         name, about = jobs_path.name.split(".")[0], {"log": jobs_path.name}
-    elif cluster is None or lake_uri is None or jobs_path is not None:
+    elif cluster is None or lake_uri is None or log is not None:
         raise BadInputError(
             "It is not clear whose jobs are to be sampled.",
             remedy="Give either a log file (--jobs FILE --format F) or the lake's --cluster NAME.",

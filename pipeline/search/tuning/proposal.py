@@ -135,7 +135,6 @@ def _validate(study: TuningStudy, current: Trial, best: Trial, rules: GateRules)
         challenger=TUNED,
         champion=CURRENT,
         rules=replace(rules, objective=study.objective, margin_pct=0.0, margin_floor_s=0.0),
-        decision_latency_ms=None,
         assumptions=study.remarks,
         window=_measured(replays[CURRENT]),
     )

@@ -196,6 +196,7 @@ class BuildPickedReleaseOperator(LucidOperator):
         from pipeline.search.pareto.presented import read_front
         from pipeline.search.pareto.release_choice import build_picked_release, describe_choice
         from pipeline.training.windows import read_as_of
+        from pipeline.validation.held_out_days import HeldOutDays
 
         release = build_picked_release(
             front=read_front(self.study_uri),
@@ -204,8 +205,7 @@ class BuildPickedReleaseOperator(LucidOperator):
             tracking_uri=settings.tracking_uri(),
             lake_uri=self.lake_uri,
             cluster=self.cluster,
-            hold_out_days=int(self.hold_out_days),
-            as_of=read_as_of(self.as_of),
+            held_out=HeldOutDays(int(self.hold_out_days), read_as_of(self.as_of)),
             jct_price_pct=None if self.jct_price_pct is None else float(self.jct_price_pct),
         )
         says = describe_choice(release.choice or {})

@@ -133,11 +133,11 @@ class AnnounceMeasurementsOperator(LucidOperator):
 
 
 def _request(operator: Any, context: Any) -> Any:
-    from pipeline.profiling.request import read_request
+    from pipeline.profiling.request import ProfilingForm, read_request
 
     return read_request(
+        ProfilingForm(**operator.asked),
         lake_uri=operator.lake_uri or settings.lake_uri(),
         cluster=operator.cluster,
         run_id=context["run_id"],
-        **operator.asked,
     )

@@ -161,7 +161,7 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Train; returns the version with its scores."""
-        from pipeline.training.model_training import train_model
+        from pipeline.training.model_training import TrainingOptions, train_model
 
         if self.models is not None and self.model not in self.models:
             raise AirflowSkipException(f"The {self.model} model is kept as it is.")
@@ -172,7 +172,7 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
             lake_uri=self.lake_uri,
             training_until=self.training_until,
             tracking_uri=settings.tracking_uri(),
-            **(self.options or {}),
+            options=TrainingOptions(**(self.options or {})),
         )
         self.mlflow_path = model_version_path(report["name"], report["version"])
         self.log.info(
