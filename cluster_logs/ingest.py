@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -72,46 +72,62 @@ class IngestReport:
     notes: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class IngestSettings:
+    """How a log is read into the lake.
+
+    - `time_zone` replaces the format's own clock for times without offset.
+    - `gpus_per_node` matters to formats that count a virtual cluster's GPUs.
+    - `start` and `end` keep the jobs submitted in [start, end), naive times on the log's own clock.
+    - `bin_s`: of the derived throughput table, in seconds; it divides a day.
+    - `max_bad_share`: of the rows; a log with more of them is refused (`cluster_logs.bad_rows`).
+    - `mark_key`: whose marks on jobs are believed.
+    - `wait_s`: how long another writer of the cluster is waited for (default: ten minutes).
+    """
+
+    time_zone: str | None = None
+    gpus_per_node: int = 8
+    start: datetime | None = None
+    end: datetime | None = None
+    bin_s: int = DEFAULT_BIN_S
+    max_bad_share: float = MAX_BAD_SHARE
+    mark_key: MarkKey | None = None
+    wait_s: float | None = None
+
+
+AS_USUAL = IngestSettings()
+
+
 def ingest_log(
     *,
     source_format: str,
     input_uri: str,
     cluster: str,
     lake_uri: str,
-    time_zone: str | None = None,
-    gpus_per_node: int = 8,
-    start: datetime | None = None,
-    end: datetime | None = None,
-    bin_s: int = DEFAULT_BIN_S,
-    max_bad_share: float = MAX_BAD_SHARE,
-    mark_key: MarkKey | None = None,
+    settings: IngestSettings = AS_USUAL,
     nodes: pd.DataFrame | None = None,
-    wait_s: float | None = None,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read a log into the lake under the cluster's name.
 
-    `start` and `end` keep the jobs submitted in [start, end), naive times on the log's own clock; jobs
-    outside are skipped by a named rule, and what the lake holds of them stays.
-
-    `time_zone` replaces the format's own clock for times without offset. `gpus_per_node` matters to formats
-    that count a virtual cluster's GPUs. `mark_key`: whose marks on jobs are believed. Jobs also renew the
-    derived throughput table, in bins of `bin_s` seconds, which divide a day. Raises BadInputError (or
-    NotFoundError, UnknownNameError) for an input that cannot be used as a whole; single bad rows are
-    quarantined. Raises TooManyBadRowsError as soon as more than `max_bad_share` of the rows are bad
-    (`cluster_logs.bad_rows`); nothing is written then.
-
-    `nodes` (virtual_cluster, nodes, gpus_per_node) are written with the jobs. Where another writer is at the
-    cluster, this one waits for `wait_s` seconds (default: ten minutes), then raises ClusterBusyError. Raises
+    Jobs outside the settings' window are skipped by a named rule, and what the lake holds of them stays. Jobs
+    also renew the derived throughput table; `nodes` (virtual_cluster, nodes, gpus_per_node) are written with
+    them. Raises BadInputError (or NotFoundError, UnknownNameError) for an input that cannot be used as a
+    whole; single bad rows are quarantined. Raises TooManyBadRowsError as soon as too many of the rows are
+    bad; nothing is written then. Raises ClusterBusyError where another writer is at the cluster for too long,
     HalfWrittenError when another ingest of the cluster did not end; the same ingest again completes it.
     """
     reader = load_reader(source_format)
-    lake = Lake(lake_uri, wait_s=wait_s)
-    options = ReadOptions(check_cluster_name(cluster), time_zone, gpus_per_node, mark_key)
-    limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
+    lake = Lake(lake_uri, wait_s=settings.wait_s)
+    options = ReadOptions(
+        check_cluster_name(cluster), settings.time_zone, settings.gpus_per_node, settings.mark_key
+    )
+    limit = BadRowLimit(input_uri, source_format, check_max_bad_share(settings.max_bad_share))
     report = progress or silent
     sweep_unfinished(lake_uri)
-    window = _window(start, end, load_zone(time_zone or reader.time_zone))
+    start, end = _window(settings.start, settings.end, load_zone(settings.time_zone or reader.time_zone))
+    settings = replace(settings, start=start, end=end)
+    bin_s = settings.bin_s
     if not 1 <= bin_s <= DAY_S or DAY_S % bin_s:
         raise BadInputError(f"A bin of {bin_s} s does not divide a day.", remedy="Choose for example 600 s.")
     if reader.table != "jobs" and (start is not None or end is not None):
@@ -120,7 +136,7 @@ def ingest_log(
         )
     with naming_likely_formats(input_uri, source_format):
         if reader.table == "jobs":
-            return _ingest_jobs(reader, input_uri, options, lake, report, window, bin_s, limit, nodes)
+            return _ingest_jobs(reader, input_uri, options, lake, report, limit, settings, nodes)
         return _ingest_table(reader, input_uri, options, lake, report, limit)
 
 
@@ -219,11 +235,11 @@ def _ingest_jobs(
     options: ReadOptions,
     lake: Lake,
     progress: Progress,
-    window: Window,
-    bin_s: int,
     limit: BadRowLimit,
+    settings: IngestSettings,
     nodes: pd.DataFrame | None,
 ) -> IngestReport:
+    window = (settings.start, settings.end)
     if reader.name != LAKE_FORMAT:
         lake.admit(options.cluster, LogOrigin.REAL, uri)
     with scratch_folder("ingest") as scratch:
@@ -257,7 +273,7 @@ def _ingest_jobs(
             tables = _write_quarantine(reader, uri, options, lake, refused)
             if days:
                 progress(len(days), len(days), "counting throughput")
-                bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS), bin_s)
+                bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS), settings.bin_s)
                 lake.replace_derived_throughput(options.cluster, bins)
                 written = tuple(lake.table_uri(table, options.cluster) for table in ("jobs", "throughput"))
                 tables = (*written, *tables)

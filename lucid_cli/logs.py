@@ -74,31 +74,34 @@ def ingest(
     accounting (sacct) with the nodes (sinfo); its window holds what waited or ran in it: by default since the
     newest job in the lake, with a day of overlap, or the last 30 days.
     """
-    from pipeline.ingest.ingestion import ingest_cluster
+    from cluster_logs.ingest import IngestSettings
+    from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
     if (source_format == SLURM) == (source is not None):
         raise BadInputError(
             f"Format {source_format!r} {'reads no file' if source else 'needs a file'}.",
             remedy="Leave --input out." if source else "Give it with --input.",
         )
-    parse_time(start, "--start")
-    parse_time(end, "--end")
     with progress_reporter() as progress:
         facts = ingest_cluster(
-            source_format=source_format,
-            input_uri=source,
+            ClusterLog(
+                source_format,
+                source,
+                nodes_uri=str(nodes) if nodes else None,
+                nodes_required=False,  # models can be trained, and the log described, without
+                mark_key_file=mark_key,
+            ),
             cluster=cluster,
             lake_uri=lake_or_default(lake),
-            nodes_uri=str(nodes) if nodes else None,
-            nodes_required=False,  # models can be trained, and the log described, without
-            gpus_per_node=gpus_per_node,
-            time_zone=time_zone,
-            start=start,
-            end=end,
-            bin_s=bin_s,
-            mark_key_file=mark_key,
-            max_bad_share=max_bad_share,
-            wait_s=wait,
+            settings=IngestSettings(
+                time_zone=time_zone,
+                gpus_per_node=gpus_per_node,
+                start=parse_time(start, "--start"),
+                end=parse_time(end, "--end"),
+                bin_s=bin_s,
+                max_bad_share=max_bad_share,
+                wait_s=wait,
+            ),
             progress=progress,
         )
     for remark in facts.get("remarks", ()):

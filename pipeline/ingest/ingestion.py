@@ -1,54 +1,63 @@
 """One cluster's tables into the lake: what the DAG `ingest_logs` maps its tasks to."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cluster_logs.log_sources import SLURM, SYNTHETIC
-from cluster_logs.quarantine import MAX_BAD_SHARE
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.throughput import DEFAULT_BIN_S
 from foundation.errors import BadInputError
 from foundation.plain_values import plain
 from foundation.progress import Progress, silent
 from pipeline.ingest.mark_keys import mark_key_of
-from pipeline.training.windows import read_time
+
+if TYPE_CHECKING:  # what reads logs is imported where it is used: a form's list of sources is light
+    from cluster_logs.ingest import IngestSettings
+    from pipeline.ingest.slurm_log import AccountingWindow
+
+
+@dataclass(frozen=True)
+class ClusterLog:
+    """Where a cluster's log and its nodes come from.
+
+    - `source_format`: a format of log files, `slurm` for the accounting of this machine's Slurm, or
+      `synthetic:LIKE` for a log that is made, of so many `days` and by `seed`.
+    - `nodes_uri`: a file of the virtual clusters' nodes; without `nodes_required` it is a remark, and no
+      error, when the cluster's size is not known.
+    - `staged_uris`: of `read_accounting`, if it was called before.
+    - `mark_key_file`: the key of the cluster's live scheduler (default: `mark_key_of`).
+    """
+
+    source_format: str
+    input_uri: str | None = None
+    nodes_uri: str | None = None
+    nodes_required: bool = True
+    days: int = 30
+    seed: int = 0
+    staged_uris: Sequence[str] | None = None
+    mark_key_file: Path | None = None
 
 
 def ingest_cluster(
+    log: ClusterLog,
     *,
-    source_format: str,
-    input_uri: str | None,
     cluster: str,
     lake_uri: str,
-    nodes_uri: str | None = None,
-    nodes_required: bool = True,
-    gpus_per_node: int = 8,
-    time_zone: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    bin_s: int = DEFAULT_BIN_S,
-    days: int = 30,
-    seed: int = 0,
-    staged_uris: Sequence[str] | None = None,
-    mark_key_file: Path | None = None,
-    max_bad_share: float = MAX_BAD_SHARE,
-    wait_s: float | None = None,
+    settings: "IngestSettings | None" = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Read a log (or make one: source_format `synthetic:LIKE`) and the cluster's nodes into the lake, as one
-    change of it.
+    """Read a log, or make one, and the cluster's nodes into the lake, as one change of it.
 
-    `start` and `end` (ISO days or times) keep the jobs submitted in [start, end); a made log is whole. The
-    source `slurm` is the accounting of this machine's Slurm: the runs that were about in the window, from
-    `staged_uris` if `read_accounting` was called before. `mark_key_file`: the key of the cluster's live
-    scheduler (default: `mark_key_of`). `bin_s`, `max_bad_share`, `wait_s`: as for `ingest_log`.
+    The window of `settings` keeps the jobs submitted in it, of Slurm's accounting the runs that were about
+    then; a made log is whole.
 
     Returns the accounting with `lake_uri`, and with `remarks` of a file's cluster. Raises BadInputError when
     the log is not named or does not go with the source, or when a row of the nodes file cannot be used;
-    TooManyBadRowsError when more than `max_bad_share` of a file's rows are bad; NodesNeededError (with the
-    jobs in the lake) when the cluster's size is not known, which without `nodes_required` is a remark.
+    TooManyBadRowsError when too many of a file's rows are bad; NodesNeededError (with the jobs in the lake)
+    when the cluster's size is not known.
     """
+    source_format, input_uri = log.source_format, log.input_uri
     made_here = source_format == SLURM or source_format.startswith(SYNTHETIC)
     if made_here and input_uri:
         raise BadInputError(
@@ -56,28 +65,31 @@ def ingest_cluster(
             remedy="Leave the log out, or choose its format as the source.",
         )
     if source_format.startswith(SYNTHETIC):
-        return _synthesize(source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=days, seed=seed)
+        return _synthesize(
+            source_format.removeprefix(SYNTHETIC), cluster, lake_uri, days=log.days, seed=log.seed
+        )
     if not made_here and not input_uri:
         raise BadInputError(
             f"No log is named for source {source_format!r}.",
             remedy="Give its path or URI, or choose a synthetic source.",
         )
-    from cluster_logs.ingest import ingest_log
+    from cluster_logs.ingest import IngestSettings, ingest_log
     from cluster_logs.readers.nodes_file import read_nodes_file
     from pipeline.ingest.cluster_size import NodesNeededError, settle_nodes
 
-    mark_key = mark_key_of(cluster, mark_key_file)
-    nodes = read_nodes_file(nodes_uri, gpus_per_node=gpus_per_node) if nodes_uri else None
+    settings = settings or IngestSettings()
+    mark_key = mark_key_of(cluster, log.mark_key_file)
+    gpus_per_node, wait_s = settings.gpus_per_node, settings.wait_s
+    nodes = read_nodes_file(log.nodes_uri, gpus_per_node=gpus_per_node) if log.nodes_uri else None
     if not input_uri:
-        from pipeline.ingest.slurm_log import ingest_staged
+        from pipeline.ingest.slurm_log import AccountingWindow, ingest_staged
 
-        counted = None
+        staged_uris, counted = log.staged_uris, None
         if staged_uris is None:
             staged = read_accounting(
                 cluster=cluster,
                 lake_uri=lake_uri,
-                start=start,
-                end=end,
+                window=AccountingWindow(settings.start, settings.end),
                 nodes=nodes is None,
                 mark_key=mark_key,
                 wait_s=wait_s,
@@ -99,15 +111,8 @@ def ingest_cluster(
         input_uri=input_uri,
         cluster=cluster,
         lake_uri=lake_uri,
-        time_zone=time_zone,
-        gpus_per_node=gpus_per_node,
-        start=read_time(start),
-        end=read_time(end),
-        bin_s=bin_s,
-        max_bad_share=max_bad_share,
-        mark_key=mark_key,
+        settings=replace(settings, mark_key=mark_key),
         nodes=nodes,
-        wait_s=wait_s,
         progress=progress,
     )
     try:
@@ -119,7 +124,7 @@ def ingest_cluster(
             gpus_per_node=gpus_per_node,
         )
     except NodesNeededError as error:
-        if nodes_required:
+        if log.nodes_required:
             raise
         remarks = [str(error)]
     return {**plain(report), "remarks": remarks, "lake_uri": lake_uri}
@@ -129,9 +134,7 @@ def read_accounting(
     *,
     cluster: str,
     lake_uri: str,
-    start: str | None = None,
-    end: str | None = None,
-    interval_start: str | None = None,
+    window: "AccountingWindow",
     nodes: bool = True,
     mark_key: MarkKey | None = None,
     wait_s: float | None = None,
@@ -143,9 +146,7 @@ def read_accounting(
     staged = stage_accounting(
         cluster=cluster,
         lake_uri=lake_uri,
-        start=read_time(start),
-        end=read_time(end),
-        interval_start=read_time(interval_start),
+        window=window,
         nodes=nodes,
         mark_key=mark_key or mark_key_of(cluster),
         wait_s=wait_s,
@@ -159,14 +160,14 @@ def ingest_throughput(
     *, input_uri: str, cluster: str, lake_uri: str, time_zone: str | None = None
 ) -> dict[str, Any]:
     """Read a published throughput table (Helios layout) into the lake; returns the accounting."""
-    from cluster_logs.ingest import ingest_log
+    from cluster_logs.ingest import IngestSettings, ingest_log
 
     report = ingest_log(
         source_format="helios-throughput",
         input_uri=input_uri,
         cluster=cluster,
         lake_uri=lake_uri,
-        time_zone=time_zone,
+        settings=IngestSettings(time_zone=time_zone),
     )
     return {**plain(report), "lake_uri": lake_uri}
 

@@ -46,36 +46,46 @@ class StagedAccounting:
     nodes: ClusterSizes | None
 
 
+@dataclass(frozen=True)
+class AccountingWindow:
+    """[start - overlap, end) of Slurm's accounting; times without a zone are UTC.
+
+    `start`: by default the newest submission in the lake, or FIRST_DAYS ago in an empty one, and not later
+    than `interval_start`: nothing is missing after a pause of the schedule. `end`: by default now.
+    """
+
+    start: datetime | None = None
+    end: datetime | None = None
+    interval_start: datetime | None = None
+    overlap_h: float = OVERLAP_H
+
+
 def stage_accounting(
     *,
     cluster: str,
     lake_uri: str,
-    start: datetime | None = None,
-    end: datetime | None = None,
-    interval_start: datetime | None = None,
-    overlap_h: float = OVERLAP_H,
+    window: AccountingWindow,
     nodes: bool = True,
     mark_key: MarkKey | None = None,
     wait_s: float | None = None,
     progress: Progress = silent,
 ) -> StagedAccounting:
-    """Write what this machine's Slurm knows of [start - overlap, end) into the staging area.
+    """Write what this machine's Slurm knows of a window into the staging area.
 
     With `nodes` the lake's nodes are brought up to date, too: those of each partition that jobs belong to.
     The first count holds from the beginning, a later one from today (UTC) on.
 
-    `start`: by default the newest submission in the lake, or FIRST_DAYS ago in an empty one, and not later
-    than `interval_start`: nothing is missing after a pause of the schedule. `end`: by default now. Times
-    without a zone are UTC. Raises ServiceUnavailableError when slurmdbd or slurmctld does not answer
+    Raises ServiceUnavailableError when slurmdbd or slurmctld does not answer
     (nothing was written then), BadInputError for a window that is none or a Slurm without accounting.
     """
+    start, end, overlap_h = window.start, window.end, window.overlap_h
     if not 0 <= overlap_h <= 24 * 366:
         raise BadInputError(f"An overlap of {overlap_h!r} hours.", remedy="Use 0 to 8784.")
     lake = Lake(lake_uri, wait_s=wait_s)
     # What an ingest of accounting left half-written may be read here: `ingest_staged` completes it.
     with lake.completing(cluster, TASK):
         until = _utc(end) if end is not None else datetime.now(UTC)
-        since = _utc(start) if start is not None else _beginning(lake, cluster, until, interval_start)
+        since = _utc(start) if start is not None else _beginning(lake, cluster, until, window.interval_start)
         days = accounting.days_between(since - timedelta(hours=overlap_h), until)
         # Marks first: a job that ends meanwhile has its mark in accounting by then.
         marks = accounting.marks_of_living()
@@ -112,7 +122,7 @@ def ingest_staged(
     A run that was about on two days has a row in both files: it is read twice and is one job of the lake.
     Files that an earlier ingest had begun with and did not end with are read again before.
     """
-    from cluster_logs.ingest import JOB_TABLES, ingest_log
+    from cluster_logs.ingest import JOB_TABLES, IngestSettings, ingest_log
     from foundation.plain_values import plain
 
     total: dict[str, Any] = {
@@ -139,8 +149,7 @@ def ingest_staged(
                 input_uri=uri,
                 cluster=cluster,
                 lake_uri=lake_uri,
-                max_bad_share=1.0,
-                mark_key=mark_key,
+                settings=IngestSettings(max_bad_share=1.0, mark_key=mark_key),
                 progress=progress,
             )
             for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped"):

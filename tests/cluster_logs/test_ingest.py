@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs import bad_rows, spool
-from cluster_logs.ingest import IngestReport, ingest_log, read_jobs_file, read_throughput_file
+from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log, read_jobs_file, read_throughput_file
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
 from cluster_logs.readers.nodes_file import read_nodes_file
@@ -87,10 +87,10 @@ def test_a_log_of_bad_rows_writes_nothing_and_says_what_is_wrong_with_them(tmp_p
     asked = {"source_format": "helios", "input_uri": str(path), "cluster": "venus"}
     with pytest.raises(TooManyBadRowsError):
         read_jobs_file(str(path), "helios")
-    report = ingest_log(**asked, lake_uri=str(tmp_path / "lake"), max_bad_share=0.6)
+    report = ingest_log(**asked, lake_uri=str(tmp_path / "lake"), settings=IngestSettings(max_bad_share=0.6))
     assert (report.rows_in, report.rows_kept, report.rows_quarantined) == (170, 80, 90)
     with pytest.raises(BadInputError, match="A share of 60"):
-        ingest_log(**asked, lake_uri=str(tmp_path / "lake"), max_bad_share=60)
+        ingest_log(**asked, lake_uri=str(tmp_path / "lake"), settings=IngestSettings(max_bad_share=60))
 
 
 def test_a_few_rows_are_refused_as_a_whole_only_when_all_are_bad(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_rows_outside_the_window_speak_for_the_format(tmp_path: Path) -> None:
         input_uri=str(path),
         cluster="venus",
         lake_uri=str(tmp_path / "lake"),
-        start=pd.Timestamp("2021-01-01").to_pydatetime(),
+        settings=IngestSettings(start=pd.Timestamp("2021-01-01").to_pydatetime()),
     )
     assert report.reasons == {"negative_gpus": 1, "outside_window": 2}
 
@@ -251,13 +251,13 @@ def test_bins_have_the_length_that_was_asked_for(tmp_path: Path) -> None:
         "lake_uri": str(tmp_path / "lake"),
     }
     for bin_s in (600, 3_600):
-        ingest_log(**asked, bin_s=bin_s)
+        ingest_log(**asked, settings=IngestSettings(bin_s=bin_s))
         bins = Lake(str(tmp_path / "lake")).read_throughput("venus")
         assert set(bins["bin_s"]) == {bin_s}
         assert set(bins["bin_start"].diff().dropna().dt.total_seconds()) == {bin_s}
         assert bins["submitted_jobs"].sum() == 9
     with pytest.raises(BadInputError, match="A bin of 7000 s does not divide a day"):
-        ingest_log(**asked, bin_s=7_000)
+        ingest_log(**asked, settings=IngestSettings(bin_s=7_000))
 
 
 def test_doubled_bins_are_a_clear_error(tmp_path: Path) -> None:

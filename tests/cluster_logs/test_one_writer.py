@@ -9,7 +9,7 @@ import pytest
 
 from cluster_logs import cluster_lock, cluster_writes
 from cluster_logs.cluster_lock import StoreLock
-from cluster_logs.ingest import ingest_log
+from cluster_logs.ingest import IngestSettings, ingest_log
 from cluster_logs.lake import Lake
 from cluster_logs.validation import validate_lake
 from foundation.errors import ClusterBusyError, HalfWrittenError
@@ -23,7 +23,7 @@ DAYS, ROWS_A_DAY = 4, 25
 INGEST = """
 import os, signal, sys
 from cluster_logs import cluster_lock, lake_files
-from cluster_logs.ingest import ingest_log
+from cluster_logs.ingest import IngestSettings, ingest_log
 
 cluster_lock.LEASE_S, cluster_lock.RENEW_EVERY_S = 2.0, 0.2
 log, lake, files = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -83,7 +83,13 @@ def lake_uri(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 
 def ingest(log: Path, lake_uri: str, **how: float) -> int:
-    report = ingest_log(source_format="helios", input_uri=str(log), cluster="venus", lake_uri=lake_uri, **how)
+    report = ingest_log(
+        source_format="helios",
+        input_uri=str(log),
+        cluster="venus",
+        lake_uri=lake_uri,
+        settings=IngestSettings(**how),
+    )
     return report.rows_kept
 
 
@@ -149,7 +155,7 @@ def test_who_comes_while_another_writes_is_told_so_and_writes_nothing(tmp_path: 
             input_uri=str(write_log(tmp_path / "other.csv", 2_000)),
             cluster="venus",
             lake_uri=lake_uri,
-            wait_s=0.5,
+            settings=IngestSettings(wait_s=0.5),
             progress=lambda done, total, what: waited.append(what),
         )
     assert any("waiting for the writer of cluster venus" in what for what in waited)

@@ -15,7 +15,7 @@ from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write
 from foundation.errors import BadInputError, HalfWrittenError, NotFoundError
 from lucid_cli.main import app
 from lucid_models.training_data import read_training_jobs, read_training_throughput
-from pipeline.ingest.ingestion import ingest_cluster
+from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 AT, END = "2020-04-01 08:00:00", "2020-04-01 09:00:00"
@@ -110,9 +110,7 @@ def test_one_synthetic_row_of_an_older_lake_makes_its_models_synthetic(
 @pytest.mark.parametrize("source", ["synthetic:helios-venus", "slurm"])
 def test_a_source_that_reads_no_file_refuses_one(source: str, tmp_path: Path, log: Path) -> None:
     with pytest.raises(BadInputError, match=rf"{source}.*reads no file, but the log .*log\.csv"):
-        ingest_cluster(
-            source_format=source, input_uri=str(log), cluster="c", lake_uri=str(tmp_path / "lake"), days=1
-        )
+        ingest_cluster(ClusterLog(source, str(log), days=1), cluster="c", lake_uri=str(tmp_path / "lake"))
     assert not (tmp_path / "lake").exists()
 
 

@@ -21,7 +21,7 @@ from cluster_logs.quarantine_table import REFUSED_SCHEMA
 # bytes that hold many rows, rows of 60 kB, rows that contradict an earlier one.
 ATTACK = """
 import gzip, json, resource, sys
-from cluster_logs.ingest import ingest_log
+from cluster_logs.ingest import IngestSettings, ingest_log
 
 kind, folder, rows, times = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 header = b"job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\\n"
@@ -36,7 +36,11 @@ for number, count in enumerate((rows, rows * times)):
             line = {"many": b"x\\n", "wide": b"x" * 60_000 + b"\\n"}.get(kind)
             file.write(line or conflict % (row % 900 + 1))
     report = ingest_log(
-        source_format="helios", input_uri=log, cluster="c", lake_uri=f"{folder}/{number}", max_bad_share=1.0
+        source_format="helios",
+        input_uri=log,
+        cluster="c",
+        lake_uri=f"{folder}/{number}",
+        settings=IngestSettings(max_bad_share=1.0),
     )
     reports.append([report.rows_in, report.rows_quarantined])
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cluster_logs.ingest import IngestReport, ingest_log
+from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log
 from cluster_logs.job_table import (
     JOB_SCHEMA,
     NODES_SCHEMA,
@@ -274,7 +274,7 @@ def test_unknown_time_zone_is_named(tmp_path: Path) -> None:
             input_uri=str(DATA / "helios.csv"),
             cluster="venus",
             lake_uri=str(tmp_path),
-            time_zone="Mars/Olympus",
+            settings=IngestSettings(time_zone="Mars/Olympus"),
         )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.ingest import IngestReport, ingest_log, read_jobs_file
+from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import MARK_KEY_FILE, make_mark_key, read_mark_key
 from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark, texts_like_marks
@@ -48,7 +48,11 @@ def ingest(folder: Path, lines: list[str], key: MarkKey | None = KEY) -> tuple[p
     log.write_text("\n".join([UNIT_SEPARATOR.join(COLUMNS), *lines]) + "\n")
     lake = folder / "lake"
     report = ingest_log(
-        source_format="sacct", input_uri=str(log), cluster="venus", lake_uri=str(lake), mark_key=key
+        source_format="sacct",
+        input_uri=str(log),
+        cluster="venus",
+        lake_uri=str(lake),
+        settings=IngestSettings(mark_key=key),
     )
     return Lake(str(lake)).read_jobs("venus"), report
 

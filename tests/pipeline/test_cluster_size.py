@@ -11,12 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster_logs.host_lists import MOST_HOSTS, expand_hosts
+from cluster_logs.ingest import IngestSettings
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_file import read_nodes_file
 from foundation.errors import BadInputError
 from lucid_cli.main import app
 from pipeline.ingest.cluster_size import NodesNeededError
-from pipeline.ingest.ingestion import ingest_cluster
+from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
 HELIOS = "job_id,user,vc,gpu_num,state,submit_time,start_time,end_time\n"
 AT = "2020-04-01 "
@@ -30,8 +31,9 @@ def ingest(tmp_path: Path, text: str, source_format: str, **options: Any) -> dic
     log = tmp_path / "log"
     log.write_text(text)
     lake = str(tmp_path / "lake")
+    settings = IngestSettings(gpus_per_node=options.pop("gpus_per_node", 8))
     return ingest_cluster(
-        source_format=source_format, input_uri=str(log), cluster="mine", lake_uri=lake, **options
+        ClusterLog(source_format, str(log), **options), cluster="mine", lake_uri=lake, settings=settings
     )
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from cluster_logs.ingest import IngestSettings
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import make_mark_key
 from cluster_logs.slurm_mark import MarkStage, SlurmMark
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.slurm.accounting import gpus_of_gres
-from pipeline.ingest.ingestion import ingest_cluster
+from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 from tests.slurm.accounted_slurm import sbatch, told, wait_until
 from tests.slurm.private_slurm import PrivateSlurm
 
@@ -22,7 +23,9 @@ pytestmark = pytest.mark.slow
 
 
 def ingest(lake: Path, **window: Any) -> dict[str, Any]:
-    return ingest_cluster(source_format="slurm", input_uri=None, cluster="mini", lake_uri=str(lake), **window)
+    return ingest_cluster(
+        ClusterLog("slurm"), cluster="mini", lake_uri=str(lake), settings=IngestSettings(**window)
+    )
 
 
 def jobs_of(lake: Path) -> pd.DataFrame:
@@ -148,7 +151,7 @@ def test_a_job_that_ended_unseen_is_asked_for_by_its_id(accounted: PrivateSlurm,
     wait_until(slurm, job, "CANCELLED")
     # A window of next week: no day of it tells of the job.
     soon = datetime.now(UTC) + timedelta(days=7)
-    report = ingest(tmp_path / "lake", start=soon.isoformat(), end=(soon + timedelta(hours=1)).isoformat())
+    report = ingest(tmp_path / "lake", start=soon, end=soon + timedelta(hours=1))
     assert report["rows_in"] >= 1
     assert jobs_of(tmp_path / "lake").loc[job, "state"] == "CANCELLED"
 

@@ -31,6 +31,8 @@ class ReadAccountingOperator(LucidOperator, multiple_outputs=True):
     def run(self, context: Any) -> dict[str, Any]:
         """Read; a Slurm that does not answer is asked again by a retry, and nothing was written."""
         from pipeline.ingest.ingestion import read_accounting
+        from pipeline.ingest.slurm_log import AccountingWindow
+        from pipeline.training.windows import read_time
 
         if self.source_format != SLURM:
             raise AirflowSkipException(f"The source is {self.source_format!r}, not a live Slurm.")
@@ -38,9 +40,9 @@ class ReadAccountingOperator(LucidOperator, multiple_outputs=True):
         staged = read_accounting(
             cluster=self.cluster,
             lake_uri=self.lake_uri or settings.lake_uri(),
-            start=self.start,
-            end=self.end or end,
-            interval_start=start,
+            window=AccountingWindow(
+                read_time(self.start), read_time(self.end or end), interval_start=read_time(start)
+            ),
             nodes=not self.nodes_uri,
             progress=self.log_progress(),
         )
@@ -74,23 +76,29 @@ class IngestLogsOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
-        from pipeline.ingest.ingestion import ingest_cluster
+        from cluster_logs.ingest import IngestSettings
+        from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
+        from pipeline.training.windows import read_time
 
         start, end = map(_iso, data_interval(context))
         report = ingest_cluster(
-            source_format=self.source_format,
-            input_uri=self.input_uri,
+            ClusterLog(
+                self.source_format,
+                self.input_uri,
+                nodes_uri=self.nodes_uri,
+                days=self.days,
+                seed=self.seed,
+                staged_uris=self.staged_uris,
+            ),
             cluster=self.cluster,
             lake_uri=self.lake_uri or settings.lake_uri(),
-            nodes_uri=self.nodes_uri,
-            gpus_per_node=self.gpus_per_node,
-            time_zone=self.time_zone,
-            start=self.start or start,
-            end=self.end or end,
-            days=self.days,
-            seed=self.seed,
-            staged_uris=self.staged_uris,
-            max_bad_share=float(self.max_bad_share),
+            settings=IngestSettings(
+                time_zone=self.time_zone,
+                gpus_per_node=self.gpus_per_node,
+                start=read_time(self.start or start),
+                end=read_time(self.end or end),
+                max_bad_share=float(self.max_bad_share),
+            ),
             progress=self.log_progress(),
         )
         account = (
