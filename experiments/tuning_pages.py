@@ -22,7 +22,7 @@ from pipeline.search.tuning.local import run_study
 from pipeline.search.tuning.proposal import propose
 from pipeline.search.tuning.report import weights_of, write_report
 from pipeline.search.tuning.rounds import trials_of
-from pipeline.search.tuning.study import TuningSpec, plan_study
+from pipeline.search.tuning.study import TuningBase, TuningSpec, plan_study
 from pipeline.search.tuning.tables import study_markdown
 
 TRIALS = 24
@@ -99,7 +99,11 @@ def study_case(case: Case, data: Path, state: Path, workers: int, progress: Prog
             pairs_uri=str(packing / "colocated_pairs_rtx3090.csv"),
         )
     study = plan_study(
-        lake_uri=lake_uri, cluster=case.cluster, spec=case.spec, settings=case.settings, progress=progress
+        lake_uri=lake_uri,
+        cluster=case.cluster,
+        spec=case.spec,
+        base=TuningBase(case.settings),
+        progress=progress,
     )
     run_study(study, trials=TRIALS, workers=workers, progress=progress)
     proposal = propose(study, progress=progress)

@@ -9,7 +9,7 @@ from types import FrameType
 
 from live_scheduler.adapters import OpenedCluster
 from live_scheduler.client import ReleaseClient
-from live_scheduler.daemon import Daemon
+from live_scheduler.daemon import Daemon, DecisionSources
 from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.forecast.advice import Advisor
@@ -44,7 +44,7 @@ def assemble(
 ) -> Daemon:
     """Return the daemon with everything that belongs to it; nothing runs yet.
 
-    `estimator_of` and `profile_of` as in Daemon.
+    `estimator_of` and `profile_of` as in DecisionSources.
     """
     daemon = Daemon(
         cluster.adapter,
@@ -53,9 +53,7 @@ def assemble(
         folder,
         safety=SafetyNet(cluster.adapter, settings, folder),
         stages=cluster.stages,
-        profile_of=profile_of,
-        profiling=cluster.profiling,
-        estimator_of=estimator_of,
+        sources=DecisionSources(profile_of, cluster.profiling, estimator_of),
     )
     daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), RegretJob(folder)]
     return daemon

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -85,6 +85,20 @@ class Safety(Protocol):
         """A pass went well."""
 
 
+@dataclass(frozen=True)
+class DecisionSources:
+    """What decisions are made of, where it is not the release alone."""
+
+    profile_of: ProfileSource | None = None
+    profiling: Profiling | None = None
+    estimator_of: Callable[[OnlineState], Estimator] | None = (
+        None  # puts others in the place of the estimates
+    )
+
+
+FROM_THE_RELEASE = DecisionSources()
+
+
 class Daemon:
     """One cluster's live scheduler. `view` is the last pass, swapped in one step; read it from any thread."""
 
@@ -97,23 +111,20 @@ class Daemon:
         *,
         safety: Safety | None = None,
         stages: Sequence[Stage] = (),
-        watchers: Sequence[Watcher] = (),
-        profile_of: ProfileSource | None = None,
-        profiling: Profiling | None = None,
-        estimator_of: Callable[[OnlineState], Estimator] | None = None,
+        sources: DecisionSources = FROM_THE_RELEASE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Nothing is read or changed yet. `estimator_of` may put others in the place of the estimates."""
+        """Nothing is read or changed yet."""
         self.adapter, self.releases, self.settings = adapter, releases, settings
         self._in_force = settings_in_force(settings)  # with the policy of the release that is followed
         self.state_dir = state_dir
-        self.safety, self.stages, self.watchers = safety, list(stages), list(watchers)
+        self.safety, self.stages = safety, list(stages)
+        self.watchers: list[Watcher] = []
         self.journal = Journal(state_dir / JOURNAL_FILE)
         self.lock = threading.RLock()  # whoever uses the models
         self.online: OnlineState | None = None
         self.maker: DecisionMaker | None = None
-        self._profile_of, self._profiling = profile_of, profiling
-        self._estimator_of = estimator_of
+        self._sources = sources
         self._clock = clock
         self._tracker = JobTracker()
         self._followed: LiveRelease | None = None
@@ -289,15 +300,15 @@ class Daemon:
         settings = settings_in_force(self.settings, release.manifest)
         policy = live_policy(settings)
         online = OnlineState(release.scorers.duration, self.journal.read())
-        estimator = online if self._estimator_of is None else self._estimator_of(online)
+        estimator = online if self._sources.estimator_of is None else self._sources.estimator_of(online)
         self.maker = DecisionMaker(
             policy,
             estimator,
             settings,
             release=release.describe(),
             release_version=release.version,
-            profile_of=self._profile_of,
-            profiling=self._profiling,
+            profile_of=self._sources.profile_of,
+            profiling=self._sources.profiling,
             believed_pairs=believed_pairs(release.scorers.packing),
         )
         self.online, self._followed, self._refused, self._in_force = online, release, None, settings

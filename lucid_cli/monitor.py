@@ -56,7 +56,8 @@ def monitor(
     Writes a page and report.json, and a run of MLflow. Requests nothing: the DAG monitor_live does.
     """
     from pipeline import settings as places
-    from pipeline.monitoring.records import PAGES, make_pass
+    from pipeline.monitoring.live import LiveRecords
+    from pipeline.monitoring.records import PAGES, PassRequest, make_pass
     from pipeline.monitoring.rules import monitor_settings
     from pipeline.training.windows import read_as_of
 
@@ -72,12 +73,9 @@ def monitor(
             tracking_uri=tracking_or_default(tracking_uri),
             pages_dir=out or places.state_dir() / PAGES,
             cluster=cluster,
-            alias=alias,
             settings=monitor_settings(values),
-            as_of=read_as_of(as_of),
-            live=live,
-            live_dir=places.state_dir() / "live",
-            live_token_file=live_token_file,
+            asked=PassRequest(alias, read_as_of(as_of)),
+            live=LiveRecords(live, places.state_dir() / "live", live_token_file),
             progress=progress,
         )
     report = done.report

@@ -14,11 +14,18 @@ from profiler_jobs.devices.opening import SIMULATED, open_device
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
 from profiler_jobs.method import Method
-from profiler_jobs.plan import BATCH_PAIRS, NOT_YET_ALONE, PairRanking, Plan, expected_pair_s, pairs_to_come
+from profiler_jobs.plan import (
+    BATCH_PAIRS,
+    NOT_YET_ALONE,
+    PairChoice,
+    PairRanking,
+    Plan,
+    expected_pair_s,
+    pairs_to_come,
+)
 from profiler_jobs.plan_file import plan_document, read_plan, write_plan
 from profiler_jobs.profile_table import ProfileSet, write_profiles
 from profiler_jobs.session import (
-    PairChoice,
     Session,
     measure,
     measure_plan,

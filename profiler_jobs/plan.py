@@ -118,6 +118,18 @@ def plan_solo(
     )
 
 
+@dataclass(frozen=True)
+class PairChoice:
+    """Which pairs are measured: in which order, ranked anew after how many, and how many in all."""
+
+    ranking: PairRanking | None = None  # None: space-filling
+    batch: int = BATCH_PAIRS
+    most: int | None = None
+
+
+ALL_PAIRS = PairChoice()
+
+
 def plan_pairs(
     job_types: Sequence[JobType],
     found: ProfileSet,
@@ -126,27 +138,25 @@ def plan_pairs(
     memory_mib: float,
     method: Method,
     overhead_s: float,
-    ranking: PairRanking | None = None,
-    batch: int = BATCH_PAIRS,
-    most: int | None = None,
+    pairs: PairChoice = ALL_PAIRS,
 ) -> Plan:
-    """Plan the pairs that are left of these configurations, the most telling first (default: space-filling).
+    """Plan the pairs that are left of these configurations, the most telling first.
 
     `found` is what the table says so far, `settled` names its settled tasks in the order of measuring. The
     order follows from the first whole batches of settled pairs, so a campaign that was killed within a batch
-    goes on with the same pairs. `most` bounds the pairs in all, those that are done included; what is beyond
-    it is left out by that rule.
+    goes on with the same pairs. Those that are done count among the most pairs in all; what is beyond them is
+    left out by that rule.
     """
     fitting, left_out = pairs_that_fit(job_types, found, settled, memory_mib)
     by_name = {task.name: task for task in fitting}
     done = [by_name[name] for name in settled if name in by_name]
-    known = done[: len(done) // batch * batch]
+    known = done[: len(done) // pairs.batch * pairs.batch]
     known_names, done_names = {task.name for task in known}, {task.name for task in done}
     measured = found.pairs[pair_names(found.pairs).isin(known_names)]
     candidates = [task for task in fitting if task.name not in known_names]
-    ranked = (ranking or space_filling)(found.solo, measured, known, candidates)
+    ranked = (pairs.ranking or space_filling)(found.solo, measured, known, candidates)
     ranked = [each for each in ranked if each.task.name not in done_names]
-    if most is not None and len(ranked) > (wanted := max(0, most - len(done))):
+    if pairs.most is not None and len(ranked) > (wanted := max(0, pairs.most - len(done))):
         left_out[BEYOND_MOST] = tuple(sorted(each.task.name for each in ranked[wanted:]))
         ranked = ranked[:wanted]
     return Plan(

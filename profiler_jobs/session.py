@@ -32,9 +32,8 @@ from profiler_jobs.measurement_table import (
 )
 from profiler_jobs.method import Method
 from profiler_jobs.plan import (
-    BATCH_PAIRS,
     NOT_YET_ALONE,
-    PairRanking,
+    PairChoice,
     Plan,
     PlannedTask,
     pair_names,
@@ -61,15 +60,6 @@ class Session:
     budget_s: float | None = None
     progress: Progress = silent
     clock: Clock = time.monotonic
-
-
-@dataclass(frozen=True)
-class PairChoice:
-    """Which pairs are measured: in which order, ranked anew after how many, and how many in all."""
-
-    ranking: PairRanking | None = None  # None: space-filling
-    batch: int = BATCH_PAIRS
-    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,9 +109,7 @@ def plan_campaign(
         memory_mib=memory_mib,
         method=method,
         overhead_s=overhead_s,
-        ranking=pairs.ranking,
-        batch=pairs.batch,
-        most=pairs.most,
+        pairs=pairs,
     )
     return Plan(alone.planned + together.planned, alone.done + together.done, together.left_out)
 

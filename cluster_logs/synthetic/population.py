@@ -84,7 +84,7 @@ def build_population(profile: ClusterProfile, seed: int) -> Population:
 
     def rake(skew: float) -> tuple[FloatArray, FloatArray, float]:
         weights = within * np.exp(skew * appetite[user])
-        return _rake(profile, weights, user, vc, gpus, size_class, raw_score, shares, run_times)
+        return _rake(profile, weights, user, vc, gpus, size_class, raw_score, run_times)
 
     low, high = 0.0, 4.0
     for _ in range(12):
@@ -189,7 +189,6 @@ def _rake(
     gpus: IntArray,
     size_class: IntArray,
     raw_score: FloatArray,
-    shares: dict[int, float],
     run_times: tuple[RunTimes, ...],
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return jobs a day and score of each family, and the top users' share of GPU time."""
@@ -197,6 +196,7 @@ def _rake(
     load_share = capacity * _relative_loads(profile)
     load_share /= load_share.sum()
     once = 1.0 - profile.recurring
+    shares = _size_shares(profile)
     weights = weights / weights.sum()
     for _ in range(_RAKING_ROUNDS):
         score = np.empty_like(weights)

@@ -50,6 +50,8 @@ class Estimator(Protocol):
 class DecisionMaker:
     """One policy with one release's estimates: `follow` a reading, then `decide`."""
 
+    stopwatch: Callable[[], float] = staticmethod(perf_counter)  # in seconds; what decisions are timed by
+
     def __init__(
         self,
         policy: Policy,
@@ -61,12 +63,10 @@ class DecisionMaker:
         profile_of: ProfileSource | None = None,
         profiling: Profiling | None = None,
         believed_pairs: BelievedPairs | None = None,
-        stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
         self.policy, self.estimator, self.settings = policy, estimator, settings
         self.release, self.release_version = release, release_version
         self._believed_pairs = believed_pairs
-        self._stopwatch = stopwatch
         self.pools = LivePools(
             policy,
             partitions=settings.partitions,
@@ -125,7 +125,7 @@ class DecisionMaker:
         cluster = self._cluster
         if cluster is None:
             raise BadInputError("There is nothing to decide on.", remedy="Call `follow` first.")
-        began = self._stopwatch()
+        began = self.stopwatch()
         now_s = cluster.at_s
         pools, waiting = self.pools.pools, self._waiting
         order, ranks = waiting.rank(self.policy, self.estimator.estimates(now_s))
@@ -134,7 +134,7 @@ class DecisionMaker:
         started, sends_home = _sorted_out(self.policy.decide(snapshot))
         turns = {name: self.policy.service_order(pool) or {} for name, pool in pools.items()}
         orders = waiting.serve(order, started, turns, now_s - self.settings.longest_wait_s)
-        latency_s = self._stopwatch() - began
+        latency_s = self.stopwatch() - began
         ranked: list[QueuePlace] = []
         told = [*ranks]
         told += [None] * (len(waiting.views) - len(told))

@@ -79,12 +79,26 @@ class LiveHealth:
     note: str = ""
 
 
-def live_source(given: str | None, live_dir: Path | None, cluster: str) -> str | None:
-    """Return where to ask about a cluster's live scheduler: as given, else its state folder, if any."""
-    if given:
-        return given
-    folder = None if live_dir is None else live_dir / cluster
-    return str(folder) if folder is not None and (folder / DECISIONS_FILE).exists() else None
+@dataclass(frozen=True)
+class LiveRecords:
+    """Where a live scheduler's records are: at an address or in its state folder.
+
+    Without either they are the cluster's in `live_dir`, if there are any. `token_file` is for the address.
+    """
+
+    given: str | None = None
+    live_dir: Path | None = None
+    token_file: Path | None = None
+
+    def of(self, cluster: str) -> str | None:
+        """Return where to ask about a cluster's live scheduler; None: it has none."""
+        if self.given:
+            return self.given
+        folder = None if self.live_dir is None else self.live_dir / cluster
+        return str(folder) if folder is not None and (folder / DECISIONS_FILE).exists() else None
+
+
+NO_RECORDS = LiveRecords()
 
 
 def live_health(

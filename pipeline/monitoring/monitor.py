@@ -8,7 +8,6 @@ lake, release and time give the same report.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
@@ -26,7 +25,7 @@ from pipeline.monitoring.errors import (
     throughput_health,
 )
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
-from pipeline.monitoring.live import live_findings, live_health, live_source
+from pipeline.monitoring.live import NO_RECORDS, LiveRecords, live_findings, live_health
 from pipeline.monitoring.live_predictions import gate_prediction_errors, prediction_findings
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
@@ -93,15 +92,12 @@ def monitor_release(
     cluster: str,
     settings: MonitorSettings | None = None,
     as_of: datetime | None = None,
-    live: str | None = None,
-    live_dir: Path | None = None,
-    live_token_file: Path | None = None,
+    live: LiveRecords = NO_RECORDS,
     progress: Progress = silent,
 ) -> MonitorReport:
     """Make one pass over a loaded release; nothing is recorded.
 
-    `live` is the state folder or the address of a live scheduler that uses the release (default: the
-    cluster's folder in `live_dir`, if there is one). `as_of` ends the log earlier, or later than its last
+    `live`: of a live scheduler that uses the release. `as_of` ends the log earlier, or later than its last
     job: then what did not come in is missing. Raises NotFoundError when the lake lacks the cluster or the
     release's training window.
     """
@@ -132,7 +128,7 @@ def monitor_release(
         release.packing_digest,
         release.validation["packing"],
     )
-    source = live_source(live, live_dir, cluster)
+    source = live.of(cluster)
     lived = None
     if source is not None:
         lived = live_health(
@@ -142,7 +138,7 @@ def monitor_release(
             cluster=cluster,
             window=window,
             settings=chosen,
-            token_file=live_token_file,
+            token_file=live.token_file,
         )
     progress(3, 4, "deciding")
     findings = by_urgency(

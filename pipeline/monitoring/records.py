@@ -18,7 +18,7 @@ from cluster_logs.cluster_names import check_cluster_name
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from lucid_models.registry import FoundRun, Registry
-from pipeline.monitoring.live import LiveHealth
+from pipeline.monitoring.live import NO_RECORDS, LiveHealth, LiveRecords
 from pipeline.monitoring.monitor import load_watched_release, monitor_release
 from pipeline.monitoring.page import index_page, monitoring_page
 from pipeline.monitoring.report import MonitorReport
@@ -53,50 +53,57 @@ class MonitoringPass:
     mlflow_path: str
 
 
+@dataclass(frozen=True)
+class PassRequest:
+    """What a pass watches, as of when, and what may come of it.
+
+    `may_request`: a decision to retrain becomes a request, unless one was made less than `cooldown_hours` of
+    log ago. `pass_id` names a pass that may be tried again: its own earlier request does not count.
+    """
+
+    alias: str = "champion"
+    as_of: datetime | None = None
+    may_request: bool = False
+    pass_id: str = ""
+
+
+A_LOOK = PassRequest()
+
+
 def make_pass(
     *,
     lake_uri: str,
     tracking_uri: str,
     pages_dir: Path,
     cluster: str | None = None,
-    alias: str = "champion",
     settings: MonitorSettings | None = None,
-    as_of: datetime | None = None,
-    may_request: bool = False,
-    pass_id: str = "",
-    live: str | None = None,
-    live_dir: Path | None = None,
-    live_token_file: Path | None = None,
+    asked: PassRequest = A_LOOK,
+    live: LiveRecords = NO_RECORDS,
     progress: Progress = silent,
 ) -> MonitoringPass:
     """Watch the release behind a cluster's alias (default: the only cluster's), and record what was found.
-
-    `may_request`: a decision to retrain becomes a request, unless one was made less than `cooldown_hours` of
-    log ago. `pass_id` names a pass that may be tried again: its own earlier request does not count. `live`,
-    `live_dir` and `live_token_file` as in `monitor_release`.
 
     Raises NotFoundError when there is no such release or the lake lacks its training window, BadInputError
     when several clusters have releases and none is named, ServiceUnavailableError when MLflow does not
     answer.
     """
     chosen = settings or MonitorSettings()
-    release = load_watched_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias)
+    release = load_watched_release(tracking_uri=tracking_uri, cluster=cluster, alias=asked.alias)
     name = check_cluster_name(release.models.manifest.cluster)
     report = monitor_release(
         release,
         lake_uri=lake_uri,
         cluster=name,
         settings=chosen,
-        as_of=as_of,
+        as_of=asked.as_of,
         live=live,
-        live_dir=live_dir,
-        live_token_file=live_token_file,
         progress=progress,
     )
     registry = Registry(tracking_uri)
     earlier = registry.find_runs(EXPERIMENT, {"cluster": name}, most=SHOWN_PASSES)
-    asked = [run for run in earlier if run.tags.get("pass_id") != pass_id or not pass_id]
-    retraining = _retraining(report, asked, may_request)
+    pass_id = asked.pass_id
+    others = [run for run in earlier if run.tags.get("pass_id") != pass_id or not pass_id]
+    retraining = _retraining(report, others, asked.may_request)
     folder = pages_dir / name / f"{report.window.end.astimezone(UTC):%Y-%m-%dT%H%MZ}-r{release.version}"
     write_monitor_report(report, folder, tuple(map(_history_row, earlier)))
     _write_index(pages_dir)
@@ -109,7 +116,7 @@ def make_pass(
         REQUESTED: str(retraining.requested).lower(),
     }
     with registry.run(EXPERIMENT, f"{name} {report.window.end:%Y-%m-%d %H:%M}", tags) as run:
-        run.log_params({"alias": alias, **vars(chosen)})
+        run.log_params({"alias": asked.alias, **vars(chosen)})
         run.log_metrics(dict(metrics_of(report)))
         run.log_folder(folder)
         path = run.ui_path()

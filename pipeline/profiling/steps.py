@@ -28,7 +28,7 @@ from pipeline.profiling.measurement_store import (
 from pipeline.profiling.orders import PairOrder, ranking_of
 from pipeline.profiling.request import EVERYTHING, REJECTED, Request
 from profiler_jobs.devices.device import DeviceKind
-from profiler_jobs.plan import Plan, PlannedTask, plan_pairs, plan_solo
+from profiler_jobs.plan import PairChoice, Plan, PlannedTask, plan_pairs, plan_solo
 from profiler_jobs.plan_file import read_plan, write_plan
 from profiler_jobs.session import (
     Session,
@@ -96,8 +96,7 @@ def plan_pair_stage(
         memory_mib=float(rows["device_memory_mib"].min()),
         method=request.method,
         overhead_s=known.overhead_s,
-        ranking=ranking,
-        most=most,
+        pairs=PairChoice(ranking, most=most),
     )
     budget_s = request.budget_s
     if budget_s is not None:

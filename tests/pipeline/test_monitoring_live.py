@@ -27,6 +27,7 @@ from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.service.hosting import LiveService
+from pipeline.monitoring.live import LiveRecords
 from pipeline.monitoring.live_predictions import gate_prediction_errors
 from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.records import metrics_of, write_monitor_report
@@ -106,7 +107,11 @@ def look(watched: WatchedCluster, lake: str, live: str | None, **options: object
         lake_uri=lake,
         cluster=CLUSTER,
         as_of=as_of(7),
-        live=live,
+        live=LiveRecords(
+            live,
+            options.pop("live_dir", None),  # type: ignore[arg-type]
+            options.pop("live_token_file", None),  # type: ignore[arg-type]
+        ),
         **options,  # type: ignore[arg-type]
     )
 

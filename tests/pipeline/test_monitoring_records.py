@@ -11,7 +11,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
-from pipeline.monitoring.records import EXPERIMENT, MonitoringPass, make_pass
+from pipeline.monitoring.records import EXPERIMENT, MonitoringPass, PassRequest, make_pass
 from tests.conftest import ReleaseShop, forget_monitoring, small_jobs, small_throughput
 
 TRAINED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)
@@ -43,8 +43,8 @@ def one_pass(shop: ReleaseShop, tmp_path: Path, day: float, **options) -> Monito
         lake_uri=changed_lake(tmp_path / "lake"),
         tracking_uri=shop.uri,
         pages_dir=tmp_path / "pages",
-        as_of=TRAINED_UNTIL + timedelta(days=day),
-        **{"may_request": True, **options},
+        cluster=options.pop("cluster", None),
+        asked=PassRequest(as_of=TRAINED_UNTIL + timedelta(days=day), **{"may_request": True, **options}),
     )
 
 

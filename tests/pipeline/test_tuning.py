@@ -26,7 +26,7 @@ from pipeline.search.tuning.report import write_report
 from pipeline.search.tuning.rounds import ask_round, best_trial, evaluate_trials, trials_of
 from pipeline.search.tuning.search import importances, next_trials
 from pipeline.search.tuning.space import SearchSpace, search_space, thresholds_rise
-from pipeline.search.tuning.study import TuningSpec, TuningStudy, load_study, plan_study
+from pipeline.search.tuning.study import TuningBase, TuningSpec, TuningStudy, load_study, plan_study
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.conftest import small_profiles
@@ -73,7 +73,7 @@ def plan(lake_uri: str, out: Path | None = None, **changed: Any) -> TuningStudy:
         lake_uri=lake_uri,
         cluster=CLUSTER,
         spec=spec,
-        settings=held,
+        base=TuningBase(held or {}),
         out_uri=None if out is None else str(out),
     )
 
@@ -87,7 +87,7 @@ RUN = """
 import sys
 from pipeline.profiling.profile_store import write_profile_set
 from pipeline.search.tuning.local import run_study
-from pipeline.search.tuning.study import load_study
+from pipeline.search.tuning.study import TuningBase, load_study
 run_study(load_study(sys.argv[1]), trials=3)
 """
 

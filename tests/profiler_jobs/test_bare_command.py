@@ -19,8 +19,8 @@ from profiler_jobs.comparison import EXIT_DISAGREES
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements, write_measurements
 from profiler_jobs.method import Method
-from profiler_jobs.plan import expected_pair_s
-from profiler_jobs.session import PairChoice, Session, measure, only_writer
+from profiler_jobs.plan import PairChoice, expected_pair_s
+from profiler_jobs.session import Session, measure, only_writer
 from profiler_jobs.session_report import SessionReport
 from profiler_jobs.workload_choice import choose_job_types
 from profiler_jobs.workloads import all_job_types

@@ -21,6 +21,7 @@ from profiler_jobs.plan import (
     NOT_YET_ALONE,
     OUT_OF_MEMORY_ALONE,
     TOO_BIG_TOGETHER,
+    PairChoice,
     Plan,
     PlannedTask,
     pair_figures,
@@ -32,7 +33,7 @@ from profiler_jobs.plan import (
 )
 from profiler_jobs.plan_file import read_plan, write_plan
 from profiler_jobs.profile_table import ProfileSet
-from profiler_jobs.session import PairChoice, Session, measure, observed_overhead_s, plan_campaign, read_state
+from profiler_jobs.session import Session, measure, observed_overhead_s, plan_campaign, read_state
 from profiler_jobs.tasks import MeasurementTask, pair_tasks, solo_tasks
 from profiler_jobs.workload_choice import choose_job_types
 from profiler_jobs.workloads import JobType, all_job_types, find_job_type, list_job_types
@@ -68,7 +69,13 @@ class VirtualTime:
 
 def planned_pairs(job_types: Sequence[JobType], settled: Sequence[str] = (), most: int | None = None) -> Plan:
     return plan_pairs(
-        job_types, SOLO_ONLY, settled, memory_mib=24_576.0, method=METHOD, overhead_s=12.0, most=most
+        job_types,
+        SOLO_ONLY,
+        settled,
+        memory_mib=24_576.0,
+        method=METHOD,
+        overhead_s=12.0,
+        pairs=PairChoice(most=most),
     )
 
 

@@ -22,7 +22,7 @@ from pipeline.release.current_release import find_current_release
 from pipeline.release.release_settings import pinned_settings
 from pipeline.search.tuning.proposal import Proposal
 from pipeline.search.tuning.space import policy_part, thresholds_of, with_thresholds
-from pipeline.search.tuning.study import TuningSpec, TuningStudy, plan_study
+from pipeline.search.tuning.study import TuningBase, TuningSpec, TuningStudy, plan_study
 from pipeline.training.windows import training_window_end
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.held_out_days import record_held_out
@@ -83,9 +83,7 @@ def plan_around(
         lake_uri=lake_uri,
         cluster=cluster,
         spec=spec,
-        settings=current.settings,
-        packing=current.packing,
-        base_release=current.version,
+        base=TuningBase(current.settings, current.packing, current.version),
         out_uri=out_uri,
         progress=progress,
     )

@@ -97,29 +97,38 @@ class TuningStudy(Experiment):
         return trial_id(values, self.inputs_sha256)
 
 
+@dataclass(frozen=True)
+class TuningBase:
+    """What holds now: the policy's settings, those of the packing model, and the release that they are of."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    packing: PackingSettings = field(default_factory=PackingSettings)
+    release: int | None = None
+
+
+DEFAULTS = TuningBase()
+
+
 def plan_study(
     *,
     lake_uri: str,
     cluster: str,
     spec: TuningSpec | None = None,
-    settings: Mapping[str, Any] | None = None,
-    packing: PackingSettings | None = None,
-    base_release: int | None = None,
+    base: TuningBase = DEFAULTS,
     duration: DurationSettings | None = None,
     out_uri: str | None = None,
     progress: Progress = silent,
 ) -> TuningStudy:
     """Freeze the inputs and store the plan; the same arguments give the same study.
 
-    `settings` and `packing` are what holds now (default: the policy's and the model's own defaults),
-    `base_release` is where they come from; `duration` says how the estimates are learned. The study lies at
-    `out_uri`, by default in the lake under tuning/cluster=C/DIGEST. Raises NotFoundError when the lake lacks
-    jobs or nodes, BadInputError when the log is too short.
+    `base` is what holds now (default: the policy's and the model's own defaults); `duration` says how the
+    estimates are learned. The study lies at `out_uri`, by default in the lake under tuning/cluster=C/DIGEST.
+    Raises NotFoundError when the lake lacks jobs or nodes, BadInputError when the log is too short.
     """
     check_cluster_name(cluster)
     asked = spec or TuningSpec()
-    pinned = asdict(LucidSettings(**dict(settings or {})))
-    tree = packing or PackingSettings()
+    pinned = asdict(LucidSettings(**dict(base.settings)))
+    tree = base.packing
     until = training_window_end(lake_uri, cluster, asked.hold_out_days, asked.as_of)
     first, _ = submission_span(lake_uri, cluster, asked.as_of)
     windows = tuning_windows(
@@ -160,7 +169,7 @@ def plan_study(
         **plan,
         "hold_out_days": asked.hold_out_days,
         "as_of": None if asked.as_of is None else asked.as_of.isoformat(),
-        "base_release": base_release,
+        "base_release": base.release,
         "remarks": list(remarks),
     }
     TuningStudy.write_plan(uri, document)

@@ -30,7 +30,8 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Watch; returns the decision, its reasons and what a retraining is told (None: not requested)."""
-        from pipeline.monitoring.records import make_pass
+        from pipeline.monitoring.live import LiveRecords
+        from pipeline.monitoring.records import PassRequest, make_pass
         from pipeline.monitoring.rules import monitor_settings
         from pipeline.release.current_release import clusters_with_champion
         from pipeline.training.windows import read_as_of
@@ -52,13 +53,17 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
             pages_dir=settings.monitoring_dir(),
             cluster=cluster,
             settings=monitor_settings(values),
-            as_of=read_as_of(self.as_of or settings.monitor_as_of()),
-            may_request=bool(self.may_request),
-            pass_id=context["run_id"],
-            live=self.live or live,
-            live_dir=settings.live_dir(),
-            # The deployment's secret goes to the deployment's address alone.
-            live_token_file=token_file if self.live in (None, "", live) else None,
+            asked=PassRequest(
+                as_of=read_as_of(self.as_of or settings.monitor_as_of()),
+                may_request=bool(self.may_request),
+                pass_id=context["run_id"],
+            ),
+            live=LiveRecords(
+                self.live or live,
+                settings.live_dir(),
+                # The deployment's secret goes to the deployment's address alone.
+                token_file if self.live in (None, "", live) else None,
+            ),
             progress=self.log_progress(),
         )
         report = done.report
