@@ -1,6 +1,6 @@
 """The trace-driven simulator, its policies, and the gate that judges a release.
 
-    result = simulate(Workload(jobs, {}), ClusterSpec({"vc": nodes}), "qssf")
+    result = simulate(Scenario(Workload(jobs, {}), ClusterSpec({"vc": nodes})), "qssf")
 
 A policy is a subclass of `Policy`: it reads a `Snapshot`, with a `JobView` a job, and returns actions
 (`actions.py`); `policy_names` has ours and those that other packages offer, `load_policy` makes one by its
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.policy import start_from_front as start_from_front
     from simulator.replay import simulate as simulate
     from simulator.result import SimulationResult as SimulationResult
+    from simulator.scenario import Scenario as Scenario
     from simulator.snapshot import Snapshot as Snapshot
     from simulator.workload import Job as Job
     from simulator.workload import Workload as Workload
