@@ -92,9 +92,8 @@ def judge(  # noqa: C901, PLR0912
     Raises UnknownNameError when a named policy has no result, BadInputError when results do not fit together.
     """
     reference = champion if champion is not None else ANCHOR
-    estimates, models = checks.estimates, checks.models
-    unusable = (estimates is not None and not estimates.usable) or (
-        challenger not in results and any(c.passed is False for c in models)
+    unusable = (checks.estimates is not None and not checks.estimates.usable) or (
+        challenger not in results and any(c.passed is False for c in checks.models)
     )
     for name in (reference, *(() if unusable else (challenger,))):
         if name not in results:
@@ -121,7 +120,7 @@ def judge(  # noqa: C901, PLR0912
         )
         rows.append(row)
     judged = figures.get(challenger)
-    constraints = [usable_estimates(estimates), *models]
+    constraints = [usable_estimates(checks.estimates), *checks.models]
     others = {name: one for name, one in figures.items() if name not in (challenger, champion)}
     if ANCHOR in others:
         constraints.append(proving_window(others, rules))
