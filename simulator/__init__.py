@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simulator.cluster import ClusterSpec as ClusterSpec
     from simulator.gate.judge import judge as judge
     from simulator.gate.verdict import Verdict as Verdict
+    from simulator.job import Job as Job
     from simulator.job_view import JobView as JobView
     from simulator.policies.registry import load_policy as load_policy
     from simulator.policies.registry import policy_names as policy_names
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from simulator.result import SimulationResult as SimulationResult
     from simulator.scenario import Scenario as Scenario
     from simulator.snapshot import Snapshot as Snapshot
-    from simulator.workload import Job as Job
     from simulator.workload import Workload as Workload
 
 __getattr__, __dir__ = lazy_names(__name__)

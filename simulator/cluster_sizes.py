@@ -8,7 +8,7 @@ import pandas as pd
 from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.workload import Job
+from simulator.job import Job
 
 
 def changing_cluster(

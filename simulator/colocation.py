@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from foundation.errors import BadInputError
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,6 +20,7 @@ from foundation.errors import LucidError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.engine import Simulation
+from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
@@ -27,7 +28,7 @@ from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 SHAPES = ("quiet", "loaded", "burst", "gangs", "churn", "elastic")
 TOLERANCE_S = 1e-6

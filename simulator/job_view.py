@@ -6,8 +6,8 @@ from operator import attrgetter
 from typing import Any
 
 from simulator.elastic_run import ElasticRun
+from simulator.job import Job, JobProfile
 from simulator.placement import Placement
-from simulator.workload import Job, JobProfile
 
 
 class RunState(Enum):

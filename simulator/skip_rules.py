@@ -1,13 +1,10 @@
 """By which rules jobs are left out of a replay, and how many GPUs there are for a job at most."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-
-if TYPE_CHECKING:
-    from simulator.workload import Job
+from simulator.job import Job
 
 # Why a row is left out; the names are the keys of `Workload.skipped`.
 CPU_JOB = "cpu_job"  # it asks for no GPU, so it never waits for one
@@ -60,7 +57,7 @@ class LargestSizes:
         return most
 
 
-def rule_against(job: "Job", largest: LargestSizes) -> str | None:
+def rule_against(job: Job, largest: LargestSizes) -> str | None:
     """Return the rule by which a job that could never start is left out; None: it can start."""
     if not largest.knows(job.virtual_cluster):
         return UNKNOWN_VIRTUAL_CLUSTER

@@ -21,7 +21,7 @@ from lucid_models.evaluation.utilisation import CHOSEN, OURS, TARGETS, evaluate_
 from lucid_models.utilisation.margins import level_of_cost
 from lucid_models.utilisation.model import UtilisationSettings
 from profiler_jobs.profile_table import read_solo_profiles
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 SINGLES = "data/packing/single_jobs_rtx3090.csv"
 LEVELS = (1.0, 3.0, 6.0)

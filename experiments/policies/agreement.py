@@ -24,10 +24,11 @@ from simulator.artifact_rules.published_packing import (
 from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
 from simulator.colocation import ColocationModel
+from simulator.job import JobProfile
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Workload
 
 TOLERANCE_S = 2.0
 SCHEDULE_COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "queue")

@@ -33,9 +33,10 @@ from simulator.colocation import (
     MeasuredPairs,
     UtilisationModel,
 )
+from simulator.job import JobProfile
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Workload
 
 REFERENCE_NODES = (40, 48, 64)
 # Cut for the study of Clarity's ideas, where they chose nothing either.

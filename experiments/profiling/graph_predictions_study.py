@@ -26,10 +26,10 @@ from lucid_models.utilisation.profiled_graphs import join_graphs
 from pipeline.validation.replay_inputs import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.job import Job, JobProfile
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile
 
 NODES = (40, 48, 64)
 DRAWS = 3

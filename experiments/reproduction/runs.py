@@ -14,11 +14,12 @@ from foundation.progress import Progress, silent
 from foundation.worker_processes import over_processes
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
+from simulator.job import Job, JobProfile
 from simulator.metrics import SHORT_JOB_S
 from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 Floats = NDArray[np.float64]
 TRACE = "trace"  # the name of the trace's own workload and cluster

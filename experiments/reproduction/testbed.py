@@ -17,7 +17,8 @@ from experiments.reproduction.sections import HOUR_S, Section, name_of, not_meas
 from experiments.reproduction.study import BASE, Study, figure_of
 from foundation.markdown import number
 from simulator.cluster import ClusterSpec
-from simulator.workload import Job, Workload
+from simulator.job import Job
+from simulator.workload import Workload
 
 STATIC, CONTINUOUS = "static", "continuous"
 TESTBED = ClusterSpec({"testbed": 4}, 8)

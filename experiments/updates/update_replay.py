@@ -43,9 +43,10 @@ from lucid_models.throughput.model import (
 from simulator.cluster import ClusterSpec
 from simulator.colocation import ColocationModel
 from simulator.gate.bootstrap import block_numbers, paired_mean_change
+from simulator.job import JobProfile
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Workload
 
 Floats = NDArray[np.float64]
 FROZEN, LIVE = "frozen", "live"

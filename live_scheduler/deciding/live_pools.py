@@ -11,13 +11,13 @@ from math import inf
 from live_scheduler.adapter import Profiling
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from simulator.cluster import ClusterSpec
+from simulator.job import Job, JobProfile
 from simulator.job_family import job_templates
 from simulator.job_view import JobView, RunState
 from simulator.placement import FreeGpus, Placement
 from simulator.policy import Policy
 from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.profiler import PROFILER
-from simulator.workload import Job, JobProfile
 
 # What is known of what a job needs, at its submission; None: nothing.
 ProfileSource = Callable[[LiveJob], JobProfile | None]

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from lucid_models.packing.pairwise import PairwiseScorer
 from simulator.colocation import BelievedPairs
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 
 class PairModel(Protocol):

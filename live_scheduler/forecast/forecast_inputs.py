@@ -7,7 +7,7 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.forecast.run_times import ALIKE, RunTime
 from live_scheduler.live_settings import LiveSettings, Mode
 from simulator.colocation import BelievedPairs
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 SAMPLES = 64
 

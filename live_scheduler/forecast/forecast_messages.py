@@ -20,7 +20,7 @@ from live_scheduler.live_settings import LiveSettings
 from lucid_models.model_format import Fields
 from lucid_models.packing.pairwise import PairwiseScorer
 from simulator.colocation import BelievedPairs
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 Answer = CompletionForecast | dict[str, Prediction] | str
 

@@ -17,7 +17,7 @@ from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.release import LiveRelease
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 logger = logging.getLogger("lucid.live")
 

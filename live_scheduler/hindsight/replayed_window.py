@@ -26,10 +26,11 @@ from live_scheduler.hindsight.decision_log import FirstSight
 from live_scheduler.memory.journal import JobEvent, JobEventKind
 from simulator.cluster import ClusterSpec
 from simulator.gate.bootstrap import paired_mean_change
+from simulator.job import Job
 from simulator.policy import Policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 Floats = NDArray[np.float64]
 

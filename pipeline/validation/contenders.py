@@ -22,12 +22,12 @@ from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
 from simulator.colocation import BelievedPairs
 from simulator.elastic.elastic_policy import Sizes
 from simulator.forecast import ThroughputForecast
+from simulator.job import JobProfile
 from simulator.recorder import Recorder
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
-from simulator.workload import JobProfile
 
 Floats = NDArray[np.float64]
 

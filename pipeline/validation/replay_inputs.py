@@ -15,8 +15,9 @@ from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, say_ti
 from profiler_jobs.profile_table import ProfileSet
 from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
 from simulator.colocation import MeasuredPairs
+from simulator.job import JobProfile
 from simulator.scenario import Scenario
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Workload
 
 JobTypes = Literal["drawn", "log"]
 

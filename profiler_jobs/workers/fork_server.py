@@ -27,7 +27,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-import profiler_jobs
 from foundation.errors import ServiceUnavailableError
 from profiler_jobs.workers.worker import run_worker
 from profiler_jobs.workers.worker_protocol import Channel, ChannelClosedError, Message
@@ -69,7 +68,7 @@ class ForkServer:
     ) -> None:
         own, theirs = socket.socketpair()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the server)
-        root = str(Path(profiler_jobs.__file__).parents[1])
+        root = str(Path(__file__).parents[2])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs:
             self._process = subprocess.Popen(

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 if TYPE_CHECKING:
     import pandas as pd

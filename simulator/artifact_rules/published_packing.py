@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from foundation.errors import BadInputError, NotFoundError
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 TYPE_COLUMNS = ("model", "dataset", "batchsize", "amp")
 SINGLES_FILE = "single_jobs_rtx3090.csv"

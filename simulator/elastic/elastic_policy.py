@@ -17,10 +17,10 @@ from simulator.cluster import ClusterSpec
 from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.placing import Placing
+from simulator.job import Job
 from simulator.job_view import JobView
 from simulator.policy import Policy, RunCosts, start_from_front
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload import Job
 
 Sizes = Literal["true", "estimated"]
 SIZES: tuple[Sizes, ...] = ("true", "estimated")

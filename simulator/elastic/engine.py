@@ -15,7 +15,8 @@ from foundation.progress import Progress, silent
 from simulator.actions import PolicyError
 from simulator.elastic.active_job import ActiveJob, ActiveJobCount, to_microsecond
 from simulator.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
-from simulator.workload import Job, Workload
+from simulator.job import Job
+from simulator.workload import Workload
 
 PROGRESS_EVERY = 250  # completed jobs
 STALE_ENDS = 256  # ends that no longer hold are swept out when they are more than this and than half

@@ -9,9 +9,9 @@ from typing import Literal
 
 from foundation.errors import BadInputError
 from simulator.colocation import BelievedPairs
+from simulator.job import JobProfile
 from simulator.job_view import JobView
 from simulator.stages.settings import StageSettings
-from simulator.workload import JobProfile
 
 PACKING_RULES = ("scores", "pairs")
 

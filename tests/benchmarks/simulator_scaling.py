@@ -12,10 +12,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from experiments.policies.agreement import Slice
 from simulator.cluster import ClusterSpec
+from simulator.job import Job, JobProfile
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 IDLE_NODES = 400  # so that hardly any job waits, whether its week takes one week or ten
 STRETCH = 10

@@ -16,7 +16,7 @@ from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.run_times import ALIKE, RunTime, kin_of, ranks_of
 from live_scheduler.live_settings import LiveSettings, Mode
 from simulator.colocation import BelievedPairs, UtilisationModel
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 
 NOW = 1_700_000_000.0
 CONTROL = LiveSettings("mini", mode=Mode.CONTROL, policy="qssf")

@@ -17,10 +17,11 @@ from lucid_models.releases.manifest import Provenance, ReleaseManifest, Training
 from simulator.actions import Colocate, Start
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
+from simulator.job import Job
 from simulator.job_view import JobView, RunState
 from simulator.policies.registry import load_policy
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 EPOCH_S = 1_700_000_000.0
 GPUS = 4

@@ -21,11 +21,11 @@ from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.service import live_messages, scheduler_pb2_grpc, schema
 from live_scheduler.service import scheduler_pb2 as pb
 from live_scheduler.service.state_files import TOKEN_FILE, read_endpoint
+from simulator.job import Job
 from simulator.job_view import JobView, RunState
 from simulator.placement import FreeGpus
 from simulator.policies.registry import load_policy
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload import Job
 from tests.live_scheduler import toy_scheduler
 from tests.live_scheduler.live_release import AWAY, keep_release
 

@@ -33,8 +33,9 @@ from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.service.expectation import ExpectedTimes
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
+from simulator.job import Job
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 NOW = 1_700_000_000.0
 NODE = LiveNode("n1", 4, 0, True, ("vc1",))

@@ -29,9 +29,10 @@ from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import write_profiles
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel as SumOfUtilisations
+from simulator.job import Job, JobProfile
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 from tests.pipeline.shell import Shell
 
 onnx = pytest.importorskip("onnx")

@@ -25,7 +25,8 @@ from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.search.sweeps.spec import SweepSpec
 from pipeline.search.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
 from pipeline.search.sweeps.workers import SweepProgress, run_pending
-from simulator.workload import Job, Workload
+from simulator.job import Job
+from simulator.workload import Workload
 from tests.conftest import small_jobs, small_profiles
 from tests.pipeline.test_cli_contract import reference_csv
 

@@ -19,11 +19,12 @@ from simulator.artifact_rules.rule_sets import (
 )
 from simulator.cluster import ClusterSpec
 from simulator.conformance import check_policy
+from simulator.job import Job, JobProfile
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.rules import DEFAULT
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 ONE_NODE = ClusterSpec({"a": 1}, 8)
 

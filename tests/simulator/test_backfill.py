@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import check_policy
+from simulator.job import Job
 from simulator.job_view import JobView
 from simulator.mechanisms.waiting_jobs import BySubmission, ShortestFirst
 from simulator.placement import FreeGpus
@@ -19,7 +20,7 @@ from simulator.policies.registry import load_policy
 from simulator.policies.tsafrir_easy import TsafrirEasy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 NODES, SIZE = 3, 4
 CLUSTER = ClusterSpec({"vc": NODES}, SIZE)

@@ -12,12 +12,13 @@ from simulator.colocation import UtilisationModel
 from simulator.conformance import AuditedSimulation, check_work, sample_changes, sample_workload
 from simulator.engine import PolicyError
 from simulator.forecast import ThroughputForecast
+from simulator.job import Job, JobProfile
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.policy import Policy, start_from_front
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 
 def workload(*jobs: Job) -> Workload:

@@ -12,10 +12,11 @@ from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
+from simulator.job import Job
 from simulator.node_failures import longest_run_s, random_failures
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")
 REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")

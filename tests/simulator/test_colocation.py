@@ -8,10 +8,11 @@ from foundation.errors import BadInputError
 from simulator.actions import Colocate, Start
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs, UtilisationModel
+from simulator.job import Job, JobProfile
 from simulator.policies.fifo import Fifo
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 
 def profile(job_type: str, util: float = 50, mem_util: float = 20) -> JobProfile:

@@ -58,7 +58,8 @@ def test_it_does_what_it_says(package):
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.job import Job
+from simulator.workload import Workload
 jobs = tuple(Job(f"j{i}", "vc", None, gpus, float(i), 10.0, None, i) for i, gpus in enumerate((8, 1, 4, 8)))
 result = simulate(Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1})), "widest_first")
 print(result.jobs["first_start_time_s"].tolist())

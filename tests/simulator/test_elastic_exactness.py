@@ -14,8 +14,9 @@ from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.rules.elastic_fifo import ElasticFifo
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
+from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 
 class PlainPool:

@@ -15,13 +15,14 @@ from simulator.conformance import AuditedSimulation, check_policy, check_work, s
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.engine import Simulation
+from simulator.job import Job
 from simulator.job_view import RunState
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.policy import RunCosts
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 NAMES = elastic_policy_names()
 CLUSTER = ClusterSpec({"a": 2, "b": 3}, 4)

@@ -14,8 +14,9 @@ from simulator.elastic.rules.elastic_fifo import ElasticFifo
 from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
 from simulator.elastic.rules.themis import Themis
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
+from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 PCS = WeightedFairQueuing(WfqConfig((60.0, 400.0, inf), (0.6, 0.3, 0.1), 0.8, 0.3))
 RIVALS = (AfsL(), ShortestRemainingServiceFirst(), Themis(lease_s=25.0), ElasticFifo())

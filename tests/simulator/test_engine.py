@@ -3,10 +3,11 @@
 import pytest
 
 from simulator.cluster import ClusterSpec
+from simulator.job import Job
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 
 def workload(*jobs: tuple[float, int, float], virtual_cluster: str = "vc") -> Workload:

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.colocation import UtilisationModel
 from simulator.conformance import audited
+from simulator.job import Job, JobProfile
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 CLUSTER = ClusterSpec({"a": 3, "b": 11}, 4)
 

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.engine import Simulation
+from simulator.job import Job
 from simulator.policies.pcs import Pcs, PcsSettings
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 SETTINGS = PcsSettings(
     sizes="estimated",

@@ -10,11 +10,12 @@ from simulator.actions import Colocate, Preempt
 from simulator.cluster import ClusterSpec
 from simulator.conformance import AuditedSimulation, sample_workload
 from simulator.engine import Simulation
+from simulator.job import Job, JobProfile
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
 

@@ -13,12 +13,13 @@ from simulator.colocation import UtilisationModel
 from simulator.conformance import SHAPES, AuditedSimulation, sample_changes, sample_workload
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState, PoolNodes
+from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.stages.profiler import PROFILER
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 
 def outcome(view):

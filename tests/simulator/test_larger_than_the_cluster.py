@@ -12,12 +12,13 @@ from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
+from simulator.job import Job
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 HALF_AS_FAST = SpeedUp((0.0, 1.0, 1.5, 2.0, 2.5))
 

@@ -9,11 +9,12 @@ from simulator.actions import Colocate
 from simulator.cluster import ClusterSpec
 from simulator.colocation import BelievedPairs, UtilisationModel
 from simulator.conformance import AuditedSimulation, sample_workload
+from simulator.job import Job, JobProfile
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.snapshot import Snapshot
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
 BY_UTILISATION = BelievedPairs(UtilisationModel(), 0.9)

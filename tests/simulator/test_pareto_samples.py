@@ -16,8 +16,9 @@ from simulator.elastic.pareto.front import covers, front_positions, hypervolume
 from simulator.elastic.pareto.objectives import STANDARD, Objective, preference_of
 from simulator.elastic.pareto.samples import RUN_JOBS, WAYS, Purpose, SampleSpec, draw_sample
 from simulator.elastic.rules.wfq import WfqConfig
+from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 FIFO = WfqConfig((inf,), (1.0,), 0.0, 0.5)
 

@@ -11,10 +11,11 @@ from simulator.artifact_rules.published_packing import PAIRS_FILE, read_publishe
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.conformance import audited, check_policy, sample_workload
+from simulator.job import Job, JobProfile
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 LIGHT = JobProfile(20.0, 10.0, 2_000.0, job_type="light")
 HEAVY = JobProfile(100.0, 80.0, 20_000.0, job_type="heavy")

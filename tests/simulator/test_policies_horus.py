@@ -12,6 +12,7 @@ from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
 from simulator.conformance import AuditedSimulation, check_policy
+from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.utilisation_queues import UtilisationQueues
 from simulator.placement import FreeGpus
@@ -20,7 +21,7 @@ from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
 

@@ -6,9 +6,10 @@ import pytest
 
 from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
+from simulator.job import Job
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 ONE_GPU = ClusterSpec({"vc": 1}, gpus_per_node=1)
 

@@ -14,12 +14,13 @@ from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.rules.elastic_fifo import ElasticFifo
 from simulator.engine import Simulation
+from simulator.job import Job
 from simulator.job_view import RunState
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.prediction import PredictingSimulation, fair_times_s
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 
 def naively(name, workload, cluster, changes, moments):

@@ -8,13 +8,14 @@ from simulator.actions import Preempt, Start
 from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.cluster import ClusterSpec
 from simulator.conformance import sample_changes, sample_workload
+from simulator.job import Job
 from simulator.mechanisms.preemption import PreemptionSettings
 from simulator.policies.srtf import Srtf
 from simulator.policies.tiresias import Tiresias, TiresiasSettings
 from simulator.replay import simulate
 from simulator.rules import DEFAULT
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 
 def plain_fit(pool, rank):

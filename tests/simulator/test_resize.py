@@ -14,13 +14,14 @@ from simulator.cluster_changes import NodeFailure
 from simulator.conformance import AuditedSimulation
 from simulator.engine import PolicyError, Simulation
 from simulator.initial_state import InitialState
+from simulator.job import Job
 from simulator.policies.fifo import Fifo
 from simulator.policy import RunCosts
 from simulator.recorders.timeline import TimelineRecorder
 from simulator.recorders.usage import UsageRecorder
 from simulator.scenario import Scenario
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 CLUSTER = ClusterSpec({"vc": 2}, 4)
 CURVE = SpeedUp((0.0, 1.0, 1.8, 2.4, 3.0))  # 4 GPUs are three times as fast as one

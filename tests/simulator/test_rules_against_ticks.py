@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder
 from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
+from simulator.job import Job, JobProfile
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import Job, JobProfile, Workload
+from simulator.workload import Workload
 
 NODES = {"a": 5, "b": 2}
 SIZES = {"a": (1, 1, 1, 2, 3, 4, 5, 8, 8, 12, 16, 20, 24), "b": (1, 1, 2, 4, 8, 12, 16)}

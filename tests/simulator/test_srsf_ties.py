@@ -10,9 +10,10 @@ import pytest
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
+from simulator.job import Job
 from simulator.speed_up import Elasticity
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 JOBS, GPUS = 1_500, 18

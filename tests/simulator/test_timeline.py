@@ -13,10 +13,11 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
+from simulator.job import Job
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.recorders.timeline import CUT, TimelineRecorder, TimelineWindow, open_timeline
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 # Trace Event Format: what each phase that we write must have beside name, ph, pid, tid and ts.
 PHASES = {"X": {"dur", "args"}, "C": {"args"}, "i": {"s"}, "M": {"args"}}

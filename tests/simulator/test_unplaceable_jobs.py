@@ -7,13 +7,14 @@ import pytest
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation, check_work, sample_workload
+from simulator.job import Job
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.recorders.waiting import CAUSE_COLUMNS, WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, rows_of_job
 from simulator.replay import simulate
 from simulator.report import write_results
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 
 def job(number, submit_s, gpus, duration_s, **more):

@@ -9,11 +9,12 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
+from simulator.job import Job
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.recorders.waiting import CAUSE_COLUMNS, WaitCause, WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, in_words, rows_of_job
 from simulator.scenario import Scenario
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 CAUSES = list(CAUSE_COLUMNS.values())
 CHANGES = (

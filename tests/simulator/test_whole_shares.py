@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.rules.whole_shares import in_turn, rounded, whole_shares
+from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Job
 
 
 def job(index, demand, least=1, holds=0, submit_s=0.0, work_s=100.0):

@@ -8,10 +8,11 @@ import pytest
 
 from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
+from simulator.job import JobProfile
 from simulator.job_family import name_family
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Workload
 
 
 def table(**columns) -> pd.DataFrame:

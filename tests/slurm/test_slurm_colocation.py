@@ -14,7 +14,7 @@ from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.shared_partitions import NEW_JOBS_WAIT_S, SharedPartitions
-from simulator.workload import JobProfile
+from simulator.job import JobProfile
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 

@@ -23,8 +23,9 @@ from simulator.elastic.pareto.size_classes import (
     size_thresholds,
 )
 from simulator.elastic.rules.wfq import WfqConfig
+from simulator.job import Job
 from simulator.speed_up import Elasticity
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 SIMULATED_SAMPLES = (0.25, 0.5, 1.0, 2.0)  # of the jobs in a sample of the search
 SIMULATED_GPUS = (64, 256, 1_024)

@@ -22,10 +22,11 @@ from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.elastic.engine import ElasticSimulation, predict_end_s
 from simulator.elastic.pareto.objectives import metric_values
 from simulator.elastic.rules.wfq import WfqConfig
+from simulator.job import Job
 from simulator.metrics import mean, percentile
 from simulator.policies.pcs import Pcs, PcsSettings
 from simulator.policies.registry import load_policy
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 # Raise it when the same trace and policy give other figures.
 REPLAY_VERSION = 1

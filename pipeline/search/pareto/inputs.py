@@ -25,9 +25,10 @@ from foundation.progress import Progress, silent
 from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.training_data import as_known_at
 from simulator.elastic.active_job import rigid
+from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.speed_up_table import read_speed_ups
-from simulator.workload import Job, Workload
+from simulator.workload import Workload
 
 Scaling = Literal["rigid", "linear"]
 INPUTS_FILE = "workload.json.gz"

@@ -25,11 +25,12 @@ from profiler_jobs.profile_table import ProfileSet
 from simulator.artifact_rules.pair_speed_rules import PairsInOrder
 from simulator.artifact_rules.rule_sets import load_rules
 from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.job import JobProfile
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Workload
 
 SHORTEST_ESTIMATE_S = 1.0
 _NOISE = 1  # names the stream of random numbers that estimates are drawn from; job types have the seed's own

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.elastic.active_job import rigid
-from simulator.workload import Job, Workload
+from simulator.job import Job
+from simulator.workload import Workload
 
 Purpose = Literal["search", "held_out", "comparison"]
 Way = Literal["resampled", "runs", "shuffled"]
