@@ -25,13 +25,14 @@ from simulator.artifact_rules.published_packing import (
 )
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.elastic.elastic_jobs import as_elastic
+from simulator.job import JobProfile
 from simulator.job_columns import strings_or_none
 from simulator.naive_forecast import naive_forecast
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
 from simulator.user_history import user_history_estimates
-from simulator.workload import JobProfile, Workload
+from simulator.workload import Workload
 
 # Where the job table puts the beginning of a log that counts its own seconds.
 SECOND_0 = datetime(1970, 1, 1, tzinfo=UTC)
