@@ -5,7 +5,7 @@ pending time) and, of preemptive policies, ckpt_times; seconds from the slice's 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -34,19 +34,9 @@ TOLERANCE_S = 2.0
 SCHEDULE_COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "queue")
 
 
-@dataclass(frozen=True)
-class Slice:
-    """A part of a log, ready to be replayed."""
-
-    workload: Workload
-    cluster: ClusterSpec
-    colocation: ColocationModel | None = None
-
-    def replayed(self, policy: str, rules: str) -> SimulationResult:
-        """Replay it."""
-        return simulate(
-            Scenario(self.workload, self.cluster, rules=load_rules(rules), colocation=self.colocation), policy
-        )
+def replayed(part: Scenario, policy: str, rules: str) -> SimulationResult:
+    """Replay a part of a log under a rule set by name."""
+    return simulate(replace(part, rules=load_rules(rules)), policy)
 
 
 @dataclass(frozen=True)
@@ -77,7 +67,7 @@ class Agreement:
         return abs(self.mean_jct_s / self.reference_mean_jct_s - 1.0)
 
 
-def load_slice(jobs: Path, nodes: Path | int, packing: Path | None = None) -> Slice:
+def load_slice(jobs: Path, nodes: Path | int, packing: Path | None = None) -> Scenario:
     """Read a slice: `reference-csv` jobs, and a file of nodes or the nodes of its one virtual cluster.
 
     `packing` is the folder of the published packing measurements, which sharing GPUs needs.
@@ -103,7 +93,7 @@ def load_slice(jobs: Path, nodes: Path | int, packing: Path | None = None) -> Sl
         cluster = ClusterSpec({names[0]: nodes}, DEFAULT_GPUS_PER_NODE)
     else:
         cluster = ClusterSpec.from_nodes(read_nodes_file(str(nodes)))
-    return Slice(workload, cluster, colocation)
+    return Scenario(workload, cluster, colocation=colocation)
 
 
 def read_schedule(path: Path) -> pd.DataFrame:

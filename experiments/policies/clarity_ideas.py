@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from experiments.pages import run_study
-from experiments.policies.agreement import Slice
 from experiments.policies.philly_slices import PhillySlices, SliceSpec
 from foundation.markdown import markdown_table
 from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
@@ -97,17 +96,17 @@ class IdeaReplays:
         self.tuned = [slices.cut(spec) for spec in TUNED_ON]
         self.checked = [slices.cut(spec) for spec in CHECKED_ON]
 
-    def run(self, part: Slice, idea: Idea) -> Figures:
+    def run(self, part: Scenario, idea: Idea) -> Figures:
         """Replay a slice under a variant of Clarity."""
         predicted: ColocationModel | None = self.pairs if idea.table else None
         policy = Clarity(ClaritySettings(**{"pair_speeds": predicted, **idea.settings}))
         return self._replay(_exact(part.workload) if idea.exact else part.workload, part, policy)
 
-    def rival(self, part: Slice, name: str) -> Figures:
+    def rival(self, part: Scenario, name: str) -> Figures:
         """Replay a slice under a policy by name, with its default settings."""
         return self._replay(part.workload, part, name)
 
-    def _replay(self, workload: Workload, part: Slice, policy: str | Clarity) -> Figures:
+    def _replay(self, workload: Workload, part: Scenario, policy: str | Clarity) -> Figures:
         result = simulate(Scenario(workload, part.cluster, colocation=self.pairs), policy)
         return Figures(
             result.summary["mean_jct_s"],

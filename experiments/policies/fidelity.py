@@ -16,17 +16,18 @@ from experiments.pages import publish, study_parser
 from experiments.policies.agreement import (
     TOLERANCE_S,
     Agreement,
-    Slice,
     compare_means,
     compare_schedules,
     load_slice,
     read_schedule,
+    replayed,
 )
 from foundation.csv_files import write_csv
 from foundation.errors import LucidError
 from foundation.markdown import markdown_table
 from simulator.artifact_rules.artifact import ALL, WITHOUT
 from simulator.artifact_rules.rule_sets import ARTIFACTS, LUCID_SIMULATOR
+from simulator.scenario import Scenario
 
 LISTED_DIFFERENCES = 20
 
@@ -71,7 +72,7 @@ FAULT_CASES = (
 
 
 @cache
-def reference_slice(name: str, folder: Path) -> Slice:
+def reference_slice(name: str, folder: Path) -> Scenario:
     """Load a slice of the reference data: "week", or "week1vcN" for N nodes in one virtual cluster."""
     packing = folder.parents[1] / "data" / "packing"
     if name == "week":
@@ -82,7 +83,7 @@ def reference_slice(name: str, folder: Path) -> Slice:
 @cache
 def compare(case: Case, folder: Path) -> Agreement:
     """Replay a case and compare it with the reference files in `folder` (DATA/reference/lucid)."""
-    result = reference_slice(case.slice, folder).replayed(case.policy, case.rules)
+    result = replayed(reference_slice(case.slice, folder), case.policy, case.rules)
     if case.published_mean_jct_s is not None and case.published_mean_queuing_s is not None:
         return compare_means(result, case.published_mean_jct_s, case.published_mean_queuing_s)
     return compare_schedules(result, read_schedule(folder / f"{case.slice}_{case.policy}.csv.gz"))
@@ -127,19 +128,19 @@ def fault_table(folder: Path) -> str:
     """Return the Markdown table of what each fault is worth: each left out by itself, and all of them."""
     rows = []
     for case in FAULT_CASES:
-        replayed = reference_slice(case.slice, folder).replayed
+        part = reference_slice(case.slice, folder)
         names = [
             fault.name
             for fault in LUCID_SIMULATOR.faults
             if case.policy in fault.policy_settings or (fault.rules and case.policy == "lucid")
         ]
-        all_on = replayed(case.policy, case.rules).summary
+        all_on = replayed(part, case.policy, case.rules).summary
         for label, rules in (
             ("all faults", case.rules),
             *((f"without {name}", f"{case.rules}{WITHOUT}{name}") for name in names),
             ("none", f"{case.rules}{WITHOUT}{ALL}"),
         ):
-            summary = replayed(case.policy, rules).summary
+            summary = replayed(part, case.policy, rules).summary
             jct_s, queuing_s = summary["mean_jct_s"], summary["mean_queuing_delay_s"]
             rows.append(
                 (
@@ -276,7 +277,7 @@ def main(arguments: list[str]) -> int:
         nodes = int(chosen.nodes) if chosen.nodes.isdigit() else Path(chosen.nodes)
         packing = data / "data" / "packing" if data and chosen.policy == "lucid" else None
         part = load_slice(chosen.jobs, nodes, packing)
-        found = compare_schedules(part.replayed(chosen.policy, chosen.rules), read_schedule(chosen.schedule))
+        found = compare_schedules(replayed(part, chosen.policy, chosen.rules), read_schedule(chosen.schedule))
         print(report(found))
         if chosen.differences is not None and found.differences is not None:
             write_csv(found.differences, Path(chosen.differences))

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.pages import run_study
-from experiments.policies.agreement import Slice
 from experiments.policies.philly_slices import PhillySlices, SliceSpec
 from foundation.markdown import markdown_table
 from live_scheduler.deciding.sharing_beliefs import PredictedPairs, believed_pairs
@@ -140,7 +139,7 @@ def rules_table(data: Path) -> str:
     return markdown_table(list(columns), zip(*columns.values(), strict=True), align_numbers=False)
 
 
-def _slices(data: Path) -> Iterator[tuple[str, Slice]]:
+def _slices(data: Path) -> Iterator[tuple[str, Scenario]]:
     slices = PhillySlices(data)
     for nodes in REFERENCE_NODES:
         yield f"week1, {nodes} nodes", slices.reference(nodes)

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
-from experiments.policies.agreement import Slice, load_slice
+from experiments.policies.agreement import load_slice
 from simulator.artifact_rules.published_packing import SINGLES_FILE, read_labelled_profiles
 from simulator.cluster import ClusterSpec
+from simulator.scenario import Scenario
 from simulator.workload import Workload
 
 VIRTUAL_CLUSTER = "philly"
@@ -42,12 +43,12 @@ class PhillySlices:
         self._profiles = read_labelled_profiles(self._packing / SINGLES_FILE)
         self._log: pd.DataFrame | None = None
 
-    def reference(self, nodes: int = REFERENCE_NODES) -> Slice:
+    def reference(self, nodes: int = REFERENCE_NODES) -> Scenario:
         """Return the reference slice week1vc48, on as many nodes."""
         jobs = self._data / "reference" / "lucid" / "week1vc48_jobs.csv.gz"
         return load_slice(jobs, nodes, self._packing)
 
-    def cut(self, spec: SliceSpec) -> Slice:
+    def cut(self, spec: SliceSpec) -> Scenario:
         """Cut a slice; jobs larger than the cluster are left out, and counted by the workload."""
         if self._log is None:
             path = self._data / "data" / "philly" / "philly_jobs.csv.gz"
@@ -70,4 +71,4 @@ class PhillySlices:
             for i, (job, kind, factor) in enumerate(zip(workload.jobs, kinds, noise, strict=True))
         )
         cluster = ClusterSpec({VIRTUAL_CLUSTER: spec.nodes})
-        return Slice(replace(workload, jobs=jobs).that_fit(cluster), cluster, None)
+        return Scenario(replace(workload, jobs=jobs).that_fit(cluster), cluster)

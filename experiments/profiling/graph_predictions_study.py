@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.pages import run_study
-from experiments.policies.agreement import Slice
 from experiments.policies.philly_slices import PhillySlices
 from foundation.run_manifest import commit_text, machine_text
 from lucid_models.utilisation.model import UtilisationModel
@@ -140,7 +139,7 @@ def horus_table(data: Path) -> str:
 
 
 def _replay(
-    part: Slice, belief: Belief, measured: Mapping[str, JobProfile], truth: ColocationModel, draw: int
+    part: Scenario, belief: Belief, measured: Mapping[str, JobProfile], truth: ColocationModel, draw: int
 ) -> SimulationResult:
     """Replay a slice with the job types of one draw, the same for every belief."""
     names = np.random.default_rng(draw).choice(sorted(measured), len(part.workload))

@@ -65,6 +65,13 @@ class Materials:
             workload = workload_with_profiles(workload, self.profiles[run.profiles])
         return workload.with_estimates(self.estimates[run.estimates]) if run.estimates else workload
 
+    def scenario_of(self, run: Run) -> Scenario:
+        """Return what a run replays."""
+        workload = self.workload_of(run)
+        forecast = naive_forecast(workload) if run.forecast else None
+        cluster = self.clusters[run.workload]
+        return Scenario(workload, cluster, colocation=self.colocation, forecast=forecast)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -104,18 +111,8 @@ def measure(materials: Materials, run: Run) -> Outcome:
     """Simulate one run and keep its figures."""
     watching = ActivityRecorder()
     try:
-        workload = materials.workload_of(run)
-        result = simulate(
-            Scenario(
-                workload,
-                materials.clusters[run.workload],
-                colocation=materials.colocation,
-                forecast=naive_forecast(workload) if run.forecast else None,
-            ),
-            run.policy,
-            settings=dict(run.settings),
-            recorder=watching,
-        )
+        scenario = materials.scenario_of(run)
+        result = simulate(scenario, run.policy, settings=dict(run.settings), recorder=watching)
     except LucidError as error:
         return Outcome(run, {}, pd.DataFrame(), np.empty(0), None, failed=str(error))
     jobs = result.jobs

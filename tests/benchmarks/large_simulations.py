@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.synthetic.generator import synthesize
-from experiments.policies.agreement import Slice
 from pipeline.validation.replay_inputs import with_profiles
 from simulator.cluster import ClusterSpec
 from simulator.policies.registry import policy_names
@@ -38,7 +37,7 @@ MEDIUM_FROM_PCT, JUMBO_FROM_PCT = 40.0, 75.0
 
 
 @cache
-def saturn_month() -> Slice:
+def saturn_month() -> Scenario:
     """A synthetic month of Saturn's size, with noisy estimates and sharing scores for those who need them."""
     made = synthesize(SATURN, MONTH_DAYS, seed=0)
     durations = made.jobs["duration_s"].to_numpy(dtype=float)
@@ -49,7 +48,7 @@ def saturn_month() -> Slice:
     for row, job in zip(workload.rows.tolist(), workload.jobs, strict=True):
         if job.profile is not None:
             profiles[row] = replace(job.profile, sharing_score=int(scores[row]))
-    return Slice(with_profiles(workload, profiles), ClusterSpec.from_nodes(made.nodes))
+    return Scenario(with_profiles(workload, profiles), ClusterSpec.from_nodes(made.nodes))
 
 
 def replay_month(policy: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from simulator_speed import reference_slice
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from experiments.policies.agreement import Slice
 from simulator.cluster import ClusterSpec
 from simulator.job import Job, JobProfile
 from simulator.policies.registry import policy_names
@@ -24,7 +23,7 @@ QUEUES = (1_000, 10_000, 100_000)
 QUEUE_NODES = 16
 
 
-def cpu_per_job_us(found: Slice, policy: str, repeats: int) -> float:
+def cpu_per_job_us(found: Scenario, policy: str, repeats: int) -> float:
     """Return the least CPU time of a job in several runs (us)."""
     runs = (
         simulate(Scenario(found.workload, found.cluster, colocation=found.colocation), policy).summary
@@ -40,9 +39,9 @@ def idle_table() -> list[str]:
     cluster = replace(
         found.cluster, virtual_clusters=dict.fromkeys(found.cluster.virtual_clusters, per_cluster)
     )
-    near = Slice(found.workload, cluster, found.colocation)
+    near = replace(found, cluster=cluster)
     stretched = tuple(replace(job, submit_time_s=job.submit_time_s * STRETCH) for job in found.workload.jobs)
-    far = Slice(replace(found.workload, jobs=stretched), cluster, found.colocation)
+    far = replace(near, workload=replace(found.workload, jobs=stretched))
     lines = [
         f"Data: the jobs of {name}, on {IDLE_NODES} nodes; the best of 3 runs.",
         "",
@@ -55,7 +54,7 @@ def idle_table() -> list[str]:
     return lines
 
 
-def queued_jobs(jobs: int, seed: int = 1) -> Slice:
+def queued_jobs(jobs: int, seed: int = 1) -> Scenario:
     """Jobs that are all submitted before the first has ended: the queue is as long as there are jobs."""
     random = Random(seed)
     rows = []
@@ -77,7 +76,7 @@ def queued_jobs(jobs: int, seed: int = 1) -> Slice:
                 template=f"program{random.randint(0, 299)}",
             )
         )
-    return Slice(Workload(tuple(rows), {}), ClusterSpec({"vc": QUEUE_NODES}, 8))
+    return Scenario(Workload(tuple(rows), {}), ClusterSpec({"vc": QUEUE_NODES}, 8))
 
 
 def queue_table() -> list[str]:

@@ -11,8 +11,7 @@ from fifo_loop import fifo_starts
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from experiments.policies.agreement import Slice, load_slice
-from simulator.artifact_rules.rule_sets import load_rules
+from experiments.policies.agreement import load_slice, replayed
 from simulator.conformance import sample_workload
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
@@ -37,30 +36,24 @@ class Speed:
     preemptions: int
 
 
-def reference_slice(nodes: int = 48) -> tuple[str, Slice]:
+def reference_slice(nodes: int = 48) -> tuple[str, Scenario]:
     """Return the loaded week of Philly, or a synthetic stand-in without the reference data."""
     data = os.environ.get("LUCID_REFERENCE_DATA")
     if not data:
-        return SYNTHETIC, Slice(*sample_workload("loaded", seed=1, jobs=10_000))
+        return SYNTHETIC, Scenario(*sample_workload("loaded", seed=1, jobs=10_000))
     folder = Path(data)
     jobs = folder / "reference" / "lucid" / "week1vc48_jobs.csv.gz"
     return WEEK, load_slice(jobs, nodes, folder / "data" / "packing")
 
 
-def measure(found: Slice, policy: str, rules: str = "default", repeats: int = 3) -> Speed:
+def measure(found: Scenario, policy: str, rules: str = "default", repeats: int = 3) -> Speed:
     """Replay a slice several times and keep the fastest."""
-    summaries = [
-        simulate(
-            Scenario(found.workload, found.cluster, rules=load_rules(rules), colocation=found.colocation),
-            policy,
-        ).summary
-        for _ in range(repeats)
-    ]
+    summaries = [replayed(found, policy, rules).summary for _ in range(repeats)]
     best = min(summaries, key=lambda summary: summary["cpu_s"])
     return Speed(policy, rules, best["jobs_per_cpu_s"], best["decisions"], best["preemptions"])
 
 
-def plain_loop_speed(found: Slice, repeats: int = 3) -> float:
+def plain_loop_speed(found: Scenario, repeats: int = 3) -> float:
     """Return the plain loop's jobs per CPU second; raises RuntimeError if its starts differ from FIFO's.
 
     Without the reference data there are several virtual clusters: it replays one after another.

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.pages import written
-from experiments.policies.agreement import compare_schedules, load_slice, read_schedule
+from experiments.policies.agreement import compare_schedules, load_slice, read_schedule, replayed
 from experiments.policies.fidelity import (
     CASES,
     Case,
@@ -75,7 +75,7 @@ def test_with_the_order_across_virtual_clusters_every_start_is_the_artifacts():
     jobs = [replace(job, order=int(order.loc[job.job_id, "order_in_vc"])) for job in part.workload.jobs]
     jobs.sort(key=lambda job: (job.submit_time_s, job.order))
     known = replace(part, workload=replace(part.workload, jobs=tuple(jobs), rows=None))
-    result = known.replayed("lucid", "lucid-artifact")
+    result = replayed(known, "lucid", "lucid-artifact")
     assert compare_schedules(result, read_schedule(folder() / "week_lucid.csv.gz")).equal_starts == 1.0
 
 
@@ -89,7 +89,7 @@ def test_with_the_order_across_virtual_clusters_every_start_is_the_artifacts():
 )
 def test_lucid_disagrees_without_any_one_of_the_faults(fault):
     part = reference_slice("week1vc64", folder())
-    result = part.replayed("lucid", f"lucid-artifact-without:{fault}")
+    result = replayed(part, "lucid", f"lucid-artifact-without:{fault}")
     found = compare_schedules(result, read_schedule(folder() / "week1vc64_lucid.csv.gz"))
     assert found.equal_ends < 0.9
 
@@ -117,6 +117,6 @@ def test_any_slice_is_compared_from_the_command_line(tmp_path, capsys):
 def test_a_slice_of_one_virtual_cluster_needs_only_the_number_of_its_nodes():
     part = load_slice(folder() / "week1vc48_jobs.csv.gz", 48)
     found = compare_schedules(
-        part.replayed("fifo", "default"), read_schedule(folder() / "week1vc48_fifo.csv.gz")
+        replayed(part, "fifo", "default"), read_schedule(folder() / "week1vc48_fifo.csv.gz")
     )
     assert found.equal_starts == found.equal_ends == 1.0
