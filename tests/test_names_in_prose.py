@@ -28,7 +28,7 @@ OTHERS = re.compile(
 )
 _FILE = re.compile(r"(?<![\w/.*{<-])((?:[\w-]+/)*\w+\.py)\b(?![\w*])")
 _MODULE = re.compile(rf"(?<![\w/.:-])((?:{'|'.join(PACKAGES)})(?:\.(?!py\b)\w+)+)")
-_ATTRIBUTE = re.compile(r"(?<![\w./-])([a-z]+(?:_[a-z]+)+)\.(?!md\b|csv\b|png\b|txt\b|html\b|json)([A-Za-z_]\w*)")
+_ATTRIBUTE = re.compile(r"(?<![\w./-])([a-z]+(?:_[a-z]+)+)\.(?!(?:md|csv|png|txt|html)\b|json)([A-Za-z_]\w*)")
 _TEST = re.compile(r"`(test_\w+)`")
 _COMMAND = re.compile(r"`(?:\.venv/bin/)?lucid ([a-z][a-z0-9 -]*)")
 

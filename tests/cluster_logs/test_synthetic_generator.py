@@ -117,6 +117,7 @@ def test_a_short_log_holds_the_job_that_nobody_ends(seed: int) -> None:
     assert synthesize("helios-venus", 3, seed).statistics()["max_duration_days"] == 50
 
 
+@pytest.mark.slow
 def test_sixty_days_are_made_quickly() -> None:
     begin = time.process_time()
     made = synthesize("helios-venus", 60, 9)
@@ -148,6 +149,7 @@ def test_lake_takes_it_twice_and_refuses_another_seed(tmp_path: Path) -> None:
         write_to_lake(synthesize("philly", 2, 2), lake, "demo")
 
 
+@pytest.mark.slow
 def test_helios_layout(venus: SyntheticCluster, tmp_path: Path) -> None:
     path = write_log(venus, tmp_path / "deep" / "cluster_log.csv.gz", "helios")
     with gzip.open(path, "rt") as text:
@@ -161,6 +163,7 @@ def test_helios_layout(venus: SyntheticCluster, tmp_path: Path) -> None:
     assert set(table["state"]) <= {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_format", ["helios", "reference-csv", "philly-csv"])
 def test_a_written_log_is_read_back(log_format: str, tmp_path: Path) -> None:
     made = synthesize("helios-venus", 2, 3)

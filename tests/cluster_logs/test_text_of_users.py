@@ -20,6 +20,7 @@ ANY_TEXT = st.text(alphabet=st.sampled_from("'=+-@\t\r\n,;\"0159.eEx\u3042\uff1d
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d")
 
 
+@pytest.mark.slow
 @given(st.lists(ANY_TEXT | st.text(st.characters(codec="utf-8")), min_size=1))
 def test_texts_come_back_exactly_and_none_is_computed(texts: list[str]) -> None:
     frame = pd.DataFrame({"job_id": pd.Series(texts, dtype=object), "n": range(len(texts))})

@@ -40,6 +40,7 @@ def test_an_error_of_the_work_is_raised_here(workers: int) -> None:
     assert caught.value.remedy == "Choose one of: 1, 2."
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_costs_its_piece_only() -> None:
     with WorkerPool(square, 2) as pool:
         outcomes = dict(
@@ -55,6 +56,7 @@ def test_a_process_that_dies_costs_its_piece_only() -> None:
             dict(pool.results([99]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_it_is_told_how_far_a_piece_is(workers: int) -> None:
     told: list[tuple[int, int, int | None]] = []
@@ -64,6 +66,7 @@ def test_it_is_told_how_far_a_piece_is(workers: int) -> None:
     assert all(item == 7 and 1 <= done <= total == 3 for item, done, total in told)
 
 
+@pytest.mark.slow
 def test_the_outcome_does_not_depend_on_the_number_of_workers() -> None:
     told: list[int] = []
     for workers in (1, 3):

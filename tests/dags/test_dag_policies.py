@@ -33,6 +33,7 @@ HEAVY = (
 ids = [file.stem for file in FILES]
 
 
+@pytest.mark.slow
 def test_all_files_are_dags_that_load(dag_bag: Any) -> None:
     assert dag_bag.import_errors == {}
     assert set(dag_bag.dags) == set(ids)

@@ -38,6 +38,7 @@ def is_free(schema: dict[str, Any], kind: str) -> bool:
     } & {*schema, *schema.get("items", ())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_a_field_of_free_text_is_a_place_or_known_words(dag_bag: Any, dag_id: str) -> None:
     """A new text field must be declared: with `form_fields.place`, a pattern or an enum, or named above."""
@@ -58,6 +59,7 @@ def places(dag_bag: Any) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_no_task_begins_when_a_field_names_a_place_outside(
     dag_bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

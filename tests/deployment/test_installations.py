@@ -62,6 +62,7 @@ def queue(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_light_client_needs_numpy_and_httpx_alone(light: Installation, tmp_path: Path) -> None:
     assert {requirement.name for requirement in declared()} == {"numpy", "httpx"}
     code = "from importlib.metadata import distributions as d; print(*{each.name for each in d()})"
@@ -103,6 +104,7 @@ def test_the_extra_live_ranks_from_a_shell(
     assert [job["job_id"] for job in json.loads(done.stdout)["jobs"]] == ["short", "long"]
 
 
+@pytest.mark.slow
 def test_the_extra_live_has_the_live_scheduler(live: Installation, tmp_path: Path) -> None:
     code = "import live_scheduler.assembly, live_scheduler.service.standalone, live_scheduler.service.rpc;"
     code += "from live_scheduler.adapters import *; [adapter_kind(n).open for n in adapter_names()]"
@@ -131,6 +133,7 @@ def imported(package: Path) -> set[str]:
     return found - sys.stdlib_module_names
 
 
+@pytest.mark.slow
 def test_every_library_that_we_import_has_an_extra() -> None:
     ours = {package.name for package in PACKAGES} | {"tests"}
     light = {"numpy", "httpx", "httpcore"}

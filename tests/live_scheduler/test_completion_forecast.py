@@ -166,6 +166,7 @@ def test_an_array_starts_with_its_first_task_and_ends_with_its_last():
     assert times(found, 1) == (0, 200)
 
 
+@pytest.mark.slow
 def test_many_tasks_are_played_up_to_a_number_of_jobs():
     arrays = [waits(number, 1, number, tasks=10_000) for number in range(1, 201)]
     found = played(cluster(*arrays), dict.fromkeys(range(1, 201), 10.0), samples=1)
@@ -389,6 +390,7 @@ def test_the_same_seed_says_the_same_and_another_says_otherwise():
     assert played(state, run_times, seed=1).jobs != played(state, run_times).jobs
 
 
+@pytest.mark.slow
 def test_long_queues_are_played_less_often():
     state = cluster(*(waits(number, ago_s=number) for number in range(1, 31)), nodes=(N1,))
     run_times = dict.fromkeys(range(1, 31), 10.0)

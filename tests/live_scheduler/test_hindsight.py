@@ -165,6 +165,7 @@ def test_a_look_back_is_finite_and_causal(rows: list[tuple[float, int, float, fl
         assert figures.mean_queuing_delay_s >= 0
 
 
+@pytest.mark.slow
 def test_the_daemon_has_looks_back_made_beside_its_passes(tmp_path: Path) -> None:
     lived = busy_day(jobs=60)
     end_s = max(job.end_time_s or 0 for job in lived) + 100.0

@@ -11,6 +11,7 @@ DAEMON = "live_scheduler.assembly, live_scheduler.forecast.forecast_process"
 TABLES = {"pandas", "pyarrow", "scipy", "sklearn", "mlflow"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("modules", "heavy"), [(WAY_BACK, HEAVY), (DAEMON, TABLES)])
 def test_what_runs_beside_a_cluster_imports_no_heavy_library(modules: str, heavy: set[str]) -> None:
     code = f"import sys, {modules}; print(*({heavy!r} & set(sys.modules)))"

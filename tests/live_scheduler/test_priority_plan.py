@@ -53,6 +53,7 @@ def test_a_job_that_comes_in_between_is_the_only_one_that_changes():
     assert plan_priorities(order, ROOMY) == [("new", 2_500)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("front", [True, False])
 def test_jobs_that_come_one_after_another_change_nobody_else(front):
     order = []

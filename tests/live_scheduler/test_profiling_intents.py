@@ -301,6 +301,7 @@ JOBS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.lists(JOBS, max_size=6, unique_by=lambda job: job.job_id), min_size=1, max_size=4),

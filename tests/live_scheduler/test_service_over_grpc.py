@@ -282,6 +282,7 @@ def test_a_second_service_of_the_same_cluster_is_refused(served: Served) -> None
         serve(served.home)
 
 
+@pytest.mark.slow
 def test_it_starts_without_a_release_says_so_and_ends_in_order(tmp_path: Path) -> None:
     found = serve(tmp_path, "--http-port", "-1")
     try:

@@ -134,6 +134,7 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
     return made.map(lambda found: kind(**found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)

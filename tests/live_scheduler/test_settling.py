@@ -100,6 +100,7 @@ class Site:
         return self.cluster.at_s - began_s
 
 
+@pytest.mark.slow
 @given(
     jobs=st.integers(1, 8),
     ranked_s=st.floats(0, 500),

@@ -323,6 +323,7 @@ NASTY = st.sampled_from([np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-300, 0.0, -0
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     data=st.data(),

@@ -100,6 +100,7 @@ def case(request) -> tuple[Case, Any, Any]:
     return case, request.getfixturevalue(case.fixture), request.getfixturevalue(case.table)
 
 
+@pytest.mark.slow
 def test_saved_form_is_plain_json_and_gives_the_same_model(case) -> None:
     one, model, data = case
     document = json.loads(json.dumps(model.to_data(), allow_nan=False))
@@ -121,6 +122,7 @@ def test_predictions_are_finite_and_not_negative(case) -> None:
     assert (predicted >= 0).all()
 
 
+@pytest.mark.slow
 def test_explanations_are_data_and_can_be_drawn(case, tmp_path: Path) -> None:
     one, model, data = case
     explained, local = model.explain_global(), one.local(model, data)

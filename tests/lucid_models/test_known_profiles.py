@@ -209,6 +209,7 @@ SEEN = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(SEEN, max_size=8), SOMEBODY)
 def test_looked_up_job_by_job_it_is_what_is_known_at_a_submission(

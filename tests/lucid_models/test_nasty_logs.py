@@ -60,6 +60,7 @@ values = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.tuples(gaps, values), min_size=1, max_size=3))
 def test_any_series_gives_forecasts_or_one_sentence(tmp_path_factory, stretches) -> None:

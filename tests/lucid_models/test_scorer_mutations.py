@@ -99,6 +99,7 @@ def damage(data: st.DataObject, document: dict[str, Any]) -> None:
         container[key] = copy.deepcopy(data.draw(st.sampled_from(RUBBISH)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(SAVED))
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), changes=st.integers(1, 3))

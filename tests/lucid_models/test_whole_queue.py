@@ -64,6 +64,7 @@ def happen(state: DurationFeatureState, what: str, job: dict, time_s: float) -> 
         state.observe_withdrawal(job["job_id"])
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(queue=queues, buckets=st.booleans())
 def test_columns_hold_what_each_job_says(queue: list[dict], buckets: bool) -> None:

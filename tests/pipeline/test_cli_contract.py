@@ -88,6 +88,7 @@ def test_synthesize_validate_and_simulate_from_the_written_log(lucid, tmp_path):
     assert again.json["rows_in"] == again.json["rows_kept"] == document["jobs"]
 
 
+@pytest.mark.slow
 def test_ingesting_twice_changes_nothing(lucid, tmp_path):
     log = reference_csv(tmp_path / "log.csv")
     arguments = (

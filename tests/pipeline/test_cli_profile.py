@@ -37,6 +37,7 @@ def test_both_commands_measure_the_same(tmp_path: Path, capsys: pytest.CaptureFi
     assert "Nothing is left." in again
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_it_takes_and_is_followed(tmp_path: Path) -> None:
     table, plan = str(tmp_path / "m.parquet"), str(tmp_path / "plan.json")
     before = lucid("plan", *ASKED, "--out", table, "--budget-s", "560", "--json")
@@ -63,6 +64,7 @@ def test_orders_by_uncertainty_measure_the_same_pairs_in_another_order(tmp_path:
     assert set(telling[53:]) != set(filling[53:])
 
 
+@pytest.mark.slow
 def test_a_summary_is_written_in_the_layout_that_training_reads(tmp_path: Path) -> None:
     table, folder = str(tmp_path / "m.parquet"), tmp_path / "out"
     lucid("pairs", *ASKED, "--out", table)

@@ -85,6 +85,7 @@ def ingest(lucid: Any, lake: Lake, *more: Any) -> Any:
 RANGE = ("--start", "2024-03-01T21:00", "--end", "2024-03-02T03:00")
 
 
+@pytest.mark.slow
 def test_from_a_prometheus_by_its_job_labels(lucid: Any, lake: Lake, server: PrometheusServer) -> None:
     report = ingest(lucid, lake, "--prometheus", server.url, *RANGE)
     assert report["rows_in"] == report["rows_kept"] + report["rows_quarantined"] + report["rows_skipped"]

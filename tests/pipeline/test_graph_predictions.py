@@ -96,6 +96,7 @@ def jobs_file(folder: Path, text: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_one_prediction_says_figures_score_reason_and_origin(predictor) -> None:
     found = describe_prediction(predictor, GRAPHS["ResNet50/ImageNet/64/1"], True)
     assert set(FIGURES) <= set(found)
@@ -213,6 +214,7 @@ def run(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_predicts_and_says_why(network, profiles, tmp_path: Path) -> None:
     found = Shell(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}").document(
         "predict-profile", "--onnx", network, "--batch-size", "32", "--amp", "--simulated"
@@ -228,6 +230,7 @@ def test_the_command_predicts_and_says_why(network, profiles, tmp_path: Path) ->
     assert "simulated GPU, not on a real one" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -268,6 +271,7 @@ def test_training_registers_a_version_that_then_predicts(tmp_path: Path, network
 # In simulation ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_predictions_of_a_model_come_from_the_others_alone(profiles) -> None:
     solo = profiles.solo
     before = unseen_predictions(solo)

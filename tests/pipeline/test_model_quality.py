@@ -142,6 +142,7 @@ def test_contract_models_have_words() -> None:
     assert named | {"helios_mix", "neural", "tree", "pairwise", "utilisation_sum", "with_leak"} <= set(MODELS)
 
 
+@pytest.mark.slow
 def test_a_log_a_lake_and_errors_on_the_command_line(lucid, tmp_path: Path) -> None:
     made = lucid("synthesize", "--like", "helios-venus", "--days", 3, "--seed", 2, "--lake", "lake",
                  "--out", "log.csv", "--format", "helios", "--json")  # fmt: skip

@@ -84,6 +84,7 @@ def counted(done: Sequence[dict[str, Any]], what: str) -> int:
     return sum(each[what] for each in done)
 
 
+@pytest.mark.slow
 def test_two_devices_share_a_stage_and_the_lake_has_one_table(tmp_path: Path) -> None:
     asked = request(tmp_path, devices=["simulated:0", "simulated:1"])
     alone = plan_solo_stage(asked)
@@ -106,6 +107,7 @@ def test_two_devices_share_a_stage_and_the_lake_has_one_table(tmp_path: Path) ->
     assert {**again, "remarks": []} == {**result, "remarks": []}
 
 
+@pytest.mark.slow
 def test_what_has_a_result_is_not_measured_again_unless_asked(tmp_path: Path) -> None:
     whole_run(tmp_path)
     assert plan_solo_stage(request(tmp_path, "second")).batches == ()
@@ -142,6 +144,7 @@ def test_what_was_rejected_is_measured_again_on_demand(
     assert collect_measurements(again)["rejected"] == 0
 
 
+@pytest.mark.slow
 def test_a_killed_task_goes_on_after_its_last_measurement(tmp_path: Path) -> None:
     asked = request(tmp_path, workloads="ResNet50,ResNet18")
     (batch,) = plan_solo_stage(asked).batches
@@ -214,6 +217,7 @@ def test_a_budget_bounds_what_each_device_measures(tmp_path: Path, machine: None
     assert any("8 were before" in remark for remark in plan_solo_stage(more).remarks)
 
 
+@pytest.mark.slow
 def test_measured_rows_replace_simulated_ones(tmp_path: Path, machine: None) -> None:
     whole_run(tmp_path)
     result = whole_run(tmp_path, "real", devices=["0", "1"])
@@ -226,6 +230,7 @@ def test_measured_rows_replace_simulated_ones(tmp_path: Path, machine: None) -> 
     assert any("gave way" in remark for remark in result["remarks"])
 
 
+@pytest.mark.slow
 def test_simulated_rows_never_replace_or_join_measured_ones(tmp_path: Path, machine: None) -> None:
     whole_run(tmp_path, devices=["0"])
     before = read_profile_set(str(tmp_path), "c")
@@ -250,6 +255,7 @@ def test_simulated_rows_that_were_under_way_when_measured_ones_came_are_refused(
     assert not read_profile_set(str(tmp_path), "c").solo["simulated"].any()
 
 
+@pytest.mark.slow
 def test_a_processor_never_becomes_a_profile(tmp_path: Path, machine: None) -> None:
     result = whole_run(tmp_path, devices=["cpu"])
     assert result["rows"] > 0
@@ -262,6 +268,7 @@ def test_a_processor_never_becomes_a_profile(tmp_path: Path, machine: None) -> N
     assert read_profile_set(str(tmp_path), "c").solo["simulated"].all()
 
 
+@pytest.mark.slow
 def test_two_kinds_of_gpu_do_not_mix(tmp_path: Path, machine: None) -> None:
     whole_run(tmp_path, devices=["0"])
     other = request(tmp_path, "other", devices=["2"], method={"repeats": 2})
@@ -287,6 +294,7 @@ def test_a_device_that_does_not_work_is_an_error_and_the_others_rows_stay(
     assert done["measured"] == len(steps.read_plan(bad["plan_uri"]).plan.tasks)
 
 
+@pytest.mark.slow
 def test_profiles_alone_teach_nothing_and_leave_the_tables(tmp_path: Path, machine: None) -> None:
     ingest_profiles(lake_uri=str(tmp_path), cluster="c", singles_uri=None, pairs_uri=None)
     before = read_profile_set(str(tmp_path), "c")
@@ -298,6 +306,7 @@ def test_profiles_alone_teach_nothing_and_leave_the_tables(tmp_path: Path, machi
     pd.testing.assert_frame_equal(read_profile_set(str(tmp_path), "c").solo, before.solo)
 
 
+@pytest.mark.slow
 def test_a_profile_of_the_same_device_stays_until_it_is_measured_anew(tmp_path: Path) -> None:
     ingest_profiles(lake_uri=str(tmp_path), cluster="c", singles_uri=None, pairs_uri=None)
     before = read_profile_set(str(tmp_path), "c")
@@ -322,6 +331,7 @@ def test_a_later_ingest_without_files_keeps_what_was_measured(tmp_path: Path, ma
     pd.testing.assert_frame_equal(read_profile_set(str(tmp_path), "c").solo, before.solo)
 
 
+@pytest.mark.slow
 def test_pairs_may_be_ordered_by_what_the_model_does_not_know(tmp_path: Path) -> None:
     workloads = "PPO,ResNet50/ImageNet/64/*,BERT,DCGAN/LSUN/64/*,NeuMF"
     asked = request(tmp_path, workloads=workloads)

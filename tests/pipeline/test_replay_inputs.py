@@ -53,6 +53,7 @@ def lake(tmp_path):
     return lake
 
 
+@pytest.mark.slow
 def test_sizes_follow_the_lake_and_no_job_is_left_behind(lake):
     window = HeldOutWindow(START, START + DAY, START + 4 * DAY)
     inputs = replay_inputs(read_held_out(lake.uri, "c", window), job_types="log", seed=0)
@@ -72,6 +73,7 @@ def test_sizes_follow_the_lake_and_no_job_is_left_behind(lake):
     assert result.jobs["end_time_s"].notna().all()
 
 
+@pytest.mark.slow
 def test_a_cluster_of_one_size_has_no_changes(tmp_path):
     lake = Lake(str(tmp_path))
     lake.write_jobs("c", pd.DataFrame([job(i, START + i * timedelta(hours=3), 8) for i in range(1, 20)]))

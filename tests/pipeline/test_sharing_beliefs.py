@@ -12,6 +12,7 @@ def measured():
     return measure_simulated_profiles(seed=0)
 
 
+@pytest.mark.slow
 def test_a_tree_says_nothing_of_pairs(measured) -> None:
     assert believed_pairs(PackingAnalyzeModel().fit(measured.solo, measured.pairs)) is None
 

@@ -24,6 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ThroughputSettings]:
     return found
 
 
+@pytest.mark.slow
 def test_lead_and_local_time_are_options(lucid, small_tables: Any, tmp_path: Path, asked) -> None:
     lake = Lake(str(tmp_path / "lake"))
     lake.write_throughput("small", small_tables.throughput)

@@ -19,6 +19,7 @@ def docs(tmp_path: Path, monkeypatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_nobody_reads_without_a_login(docs: Path) -> None:
     client = TestClient(DataDocsApp())
     assert client.get("/data-docs/philly/jobs/index.html").status_code == 401

@@ -47,6 +47,7 @@ def test_metrics_are_optional_to_their_validation(lake: Lake) -> None:
     assert check.execute(CONTEXT) == {"c": 0}
 
 
+@pytest.mark.slow
 def test_a_folder_of_samples_becomes_metrics_that_hold(lake: Lake, tmp_path: Path) -> None:
     times = pd.date_range(START, periods=100, freq="5s")
     folder = tmp_path / "samples" / "date=2024-03-01"

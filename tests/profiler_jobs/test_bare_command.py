@@ -133,6 +133,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(tmp_path: Path) -> None
     pd.testing.assert_frame_equal(read_measurements(str(killed)), undisturbed)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_session_and_says_how_to_go_on(tmp_path: Path) -> None:
     table = tmp_path / "m.parquet"
     process = start_standing(table, 2, 2)
@@ -184,6 +185,7 @@ def test_two_processes_do_not_write_one_table(tmp_path: Path, capsys: pytest.Cap
     assert main(asked) == 0
 
 
+@pytest.mark.slow
 def test_a_report_accounts_for_every_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = str(tmp_path / "m.parquet")
     asked = ["--workloads", "BERT,NeuMF/*/64/*", "--device", "simulated", "--out", table]
@@ -253,6 +255,7 @@ def test_a_plan_says_by_which_window_a_budget_holds_one_more(
     assert int(560 // expected_pair_s(Method(window_s=better + 1), overhead_s=12.0)) < int(hint.split()[-1])
 
 
+@pytest.mark.slow
 def test_a_comparison_judges_two_measurements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tables = [str(tmp_path / f"{seed}.parquet") for seed in (1, 2)]
     for seed, table in zip((1, 2), tables, strict=True):

@@ -92,6 +92,7 @@ def test_the_table_is_one_parquet_file_with_units(tmp_path: Path) -> None:
     assert summarise(rows).solo["simulated"].all()
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # files are written
 @given(budget_runs=st.integers(0, len(TASKS)))
 def test_a_budget_is_kept_and_every_task_accounted_for(
@@ -170,6 +171,7 @@ def test_out_of_memory_and_failures_are_results(tmp_path: Path) -> None:
     assert len(summarise(read_measurements(table)).rejected) == 0
 
 
+@pytest.mark.slow
 @given(first=job_types, second=job_types, drift=st.floats(-0.02, 0.02), repeats=st.integers(2, 6))
 def test_a_clock_that_drifts_cancels_against_the_solo_windows_beside(
     first: JobType, second: JobType, drift: float, repeats: int

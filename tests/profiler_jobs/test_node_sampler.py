@@ -120,6 +120,7 @@ def test_an_agent_that_is_stopped_keeps_what_it_saw(driver: Path, tmp_path: Path
     assert {row["job_ids"] for row in rows} == {None}, "a process of no job that can be seen"
 
 
+@pytest.mark.slow
 def test_a_gpu_that_falls_off_ends_the_agent_once_it_was_the_last(driver: Path, tmp_path: Path) -> None:
     agent = _start(driver, tmp_path, CARD)
     assert agent.stderr is not None
@@ -133,6 +134,7 @@ def test_a_gpu_that_falls_off_ends_the_agent_once_it_was_the_last(driver: Path, 
     assert said.endswith("No GPU of this node answers any more.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "state", "why"),
     [

@@ -254,6 +254,7 @@ def test_a_window_is_told_by_the_drivers_samples(machine: Machine, clock: str) -
     assert found["mode"] == found["mode afterwards"] == "time-slicing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
@@ -427,6 +428,7 @@ def _check(machine: Machine, state: str, *arguments: str) -> "subprocess.Complet
     )
 
 
+@pytest.mark.slow
 def test_a_gpu_is_checked_before_anything_is_measured(machine: Machine) -> None:
     found = json.loads(_check(machine, CARD, "--json").stdout)
     assert found["device"]["uuid"] == UUID

@@ -173,6 +173,7 @@ def test_a_campaign_killed_within_a_batch_is_planned_on_as_before() -> None:
         assert [task.name for task in planned_pairs(FEW, whole[:done]).tasks] == whole[done:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [3, None])
 def test_the_expected_time_is_what_a_campaign_takes(tmp_path: Path, most: int | None) -> None:
     table, device = str(tmp_path / "m.parquet"), VirtualTime()
@@ -193,6 +194,7 @@ def test_the_expected_time_is_what_a_campaign_takes(tmp_path: Path, most: int | 
     assert list(report.measured) == [task.name for task in plan.tasks]
 
 
+@pytest.mark.slow
 def test_budgets_are_kept_and_sessions_are_counted_right(tmp_path: Path) -> None:
     table, device, budget_s = str(tmp_path / "m.parquet"), VirtualTime(), 700.0
     ended: list[int] = []
@@ -229,6 +231,7 @@ def test_a_budget_too_short_for_any_run_is_refused(tmp_path: Path) -> None:
         measure(Session(SimulatedGpu(0), str(tmp_path / "m.parquet"), budget_s=100.0), FEW)
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_once_a_session(tmp_path: Path) -> None:
     class Broken(VirtualTime):
         def run(

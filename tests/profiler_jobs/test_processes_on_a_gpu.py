@@ -105,6 +105,7 @@ def test_out_of_memory_says_what_was_held(device):
     assert outcome.capacity_mib == 80_000.0
 
 
+@pytest.mark.slow
 def test_where_forks_cannot_use_cuda_workers_import_pytorch_themselves(device, monkeypatch):
     monkeypatch.setenv("BROKEN", "in forks")
     for _ in range(2):

@@ -107,6 +107,7 @@ def test_truncated_gzip_and_missing_file(tmp_path: Path) -> None:
         read_pair_profiles(tmp_path / "nothing.csv")
 
 
+@pytest.mark.slow
 def test_own_layout_survives_the_round_trip(tmp_path: Path) -> None:
     profiles = measure_simulated_profiles(3)
     solo, pairs = write_profiles(profiles, tmp_path)

@@ -32,6 +32,7 @@ def test_the_zoo_is_table_1_of_lucid() -> None:
         find_job_type("BERT/SQuAD/64/1")
 
 
+@pytest.mark.slow
 def test_every_pair_is_measured_or_out_of_memory(profiles: ProfileSet) -> None:
     assert profiles.solo.columns.tolist() == PROFILE_SCHEMA.names
     assert profiles.pairs.columns.tolist() == PAIR_SCHEMA.names

@@ -148,6 +148,7 @@ class PlainEasy:
         raise AssertionError("it fits an empty cluster")
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workload=workloads(exact=False))
 def test_every_start_is_that_of_a_plain_scheduler(workload):

@@ -60,6 +60,7 @@ def _where(path, line):
     return f"{path.relative_to(ROOT)}:{line}"
 
 
+@pytest.mark.slow
 def test_no_core_module_names_what_only_other_simulators_do():
     found = [
         _where(path, node.lineno)

@@ -189,6 +189,7 @@ def test_relaxed_caps_take_gpus_from_a_job_without_work() -> None:
     assert_same(quick, plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True])
 @settings(max_examples=25, deadline=None)
 @given(case=cases())

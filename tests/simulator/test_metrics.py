@@ -171,6 +171,7 @@ def test_equal_shares_are_fair_and_k_of_n_is_k_of_n(parties, share):
     assert jain_index([share] * parties + [0.0] * parties) == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=30), st.floats(1e-6, 1e6), st.randoms())
 def test_jains_index_knows_neither_unit_nor_order(values, unit, random):
     shuffled = random.sample(values, len(values))

@@ -131,6 +131,7 @@ def test_a_preference_may_repeat_a_metric() -> None:
 POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(POINTS)
 @settings(max_examples=60, deadline=None)
 def test_the_front_covers_all_and_nobody_in_it_another(points: list[tuple[int, int, int]]) -> None:

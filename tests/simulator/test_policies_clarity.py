@@ -179,6 +179,7 @@ def test_running_jobs_are_moved_together_for_one_in_need_if_preemption_is_allowe
     assert stayed.loc["j2", "first_start_time_s"] == 50_000
 
 
+@pytest.mark.slow
 def test_conforms_with_preemption():
     assert list(check_policy(lambda: load_policy("clarity", {"preemption": True}), "clarity"))
 

@@ -14,6 +14,7 @@ from simulator.replay import run_policies, simulate
 from simulator.scenario import Scenario
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", policy_names())
 def test_policy_conforms(name):
     assert list(check_policy(lambda: load_policy(name), name))

@@ -237,5 +237,6 @@ def test_other_settings_conform(chosen):
     assert list(check_policy(lambda: load_policy("horus", chosen), "horus"))
 
 
+@pytest.mark.slow
 def test_it_conforms_where_an_artifact_loses_partners():
     assert list(check_policy(lambda: load_policy("horus"), "horus", rules=LUCID_ARTIFACT))

@@ -320,6 +320,7 @@ def test_estimates_below_zero_are_what_the_ticks_say(jobs):
     assert engine("qssf", "helios-artifact", jobs, {}) == ticks("qssf", "helios-artifact", jobs, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "rules"),
     [("srtf", "lucid-artifact"), ("srtf", "helios-artifact"), ("tiresias", "lucid-artifact")],

@@ -48,6 +48,7 @@ def test_means_over_bins():
     assert empty.binned(empty.gpus_in_use, edges).tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_the_plot_shows_the_clusters_size_as_it_changes(tmp_path):
     usage, result, cluster = observed("fifo")
     changes = [SizeChange(100.0, "a", 20), NodeFailure(5.0, "a", 0, 9.0), SizeChange(50.0, "b", 0)]

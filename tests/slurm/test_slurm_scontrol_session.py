@@ -142,6 +142,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_changed_now_is_asked_for_less_and_less(program: Program) -> None:
     folder = program(FORGETFUL).parent
     (folder / "stuck").write_text("2")
