@@ -3,10 +3,10 @@
     TZ=UTC SLURM_TIME_FORMAT='%Y-%m-%dT%H:%M:%S%z' sacct -a -D -X -P -n --noconvert -S DAY -E NEXT_DAY -o
     FIELDS
 
-with FIELDS = `DEFAULT_FIELDS` (a file without header is read in that order, or in that of `OLDER_FIELDS` if
-it has as many columns). Ask for one day at a time: a
-tight loop overloads slurmdbd. Times without an offset are read in the reader's time zone (UTC, as asked for
-above); with SLURM_TIME_FORMAT=%s they are seconds since 1970, which is understood as well.
+with FIELDS = `DEFAULT_FIELDS` (a file without header is read in that order; one that an older version asked
+for lacks the last of them). Ask for one day at a time: a tight loop overloads slurmdbd. Times without an
+offset are read in the reader's time zone (UTC, as asked for above); with SLURM_TIME_FORMAT=%s they are
+seconds since 1970, which is understood as well.
 
 The job id is JobIDRaw where there is one: with Submit it tells the runs of a requeued job apart (`-D` lists
 each). Steps (`.batch`, `.extern`, `.0`) are skipped. Of a file with several clusters the one named by the
@@ -68,7 +68,6 @@ _LAYOUT = Layout(
 EVERY_CLUSTER = ""  # no cluster's name: all rows of a file are read
 _HEADER_BYTES = 65_536
 _SEPARATED = replace(_LAYOUT, delimiter=UNIT_SEPARATOR)
-_OLDER = replace(_LAYOUT, fixed_header=OLDER_FIELDS)
 
 _STEP = r"\."
 # A run that ended so is not the job's last: it waits again, and its next run has a row of its own.
@@ -86,9 +85,12 @@ def _layout(source: TextSource) -> Layout:
     lines = next(replace(source, progress=silent).blocks(_HEADER_BYTES), b"").split(b"\n")
     if UNIT_SEPARATOR.encode() in lines[0]:
         return _SEPARATED
-    # Most lines, not the first: a name may hold `|`.
+    # Without a header the width says how many fields were asked for. Most lines count, not the first: a name
+    # may hold `|`.
     widths = Counter(line.count(b"|") + 1 for line in lines)
-    return _OLDER if widths[len(OLDER_FIELDS)] > widths[len(DEFAULT_FIELDS)] else _LAYOUT
+    asked = range(len(OLDER_FIELDS), len(DEFAULT_FIELDS) + 1)
+    fields = DEFAULT_FIELDS[: max(asked, key=lambda count: (widths[count], count))]
+    return replace(_LAYOUT, fixed_header=fields)
 
 
 def _clusters(source: TextSource, options: ReadOptions) -> str | None:

@@ -230,3 +230,10 @@ def test_on_nasa_it_beats_the_best_naive_rival(reference_data) -> None:
     assert ours["mae_log10"] <= 0.330
     assert ours["r2_mean_head"] >= 0.30
     assert 0.85 <= ours["coverage_p90"] <= 0.95
+
+
+def test_facts_that_no_level_names_are_read_by_no_model(jobs: pd.DataFrame) -> None:
+    more = jobs.assign(account=jobs["user"], group="g", queue="q", qos=jobs["name"])
+    assert job_mappings(more) == job_mappings(jobs)
+    assert choose_levels(more) == choose_levels(jobs)
+    assert choose_facts(more) == choose_facts(jobs)
