@@ -45,6 +45,9 @@ JOB_SCHEMA = pa.schema(
     ]
 )
 
+# Facts that came to the table after digests of it were stored; see `to_digest`.
+LATER_FACTS = ("account", "group", "queue", "qos")
+
 THROUGHPUT_SCHEMA = pa.schema(
     [
         _required("cluster", pa.string(), "The cluster that is counted."),
@@ -93,6 +96,12 @@ QUARANTINE_SCHEMA = pa.schema(
         ),
     ]
 )
+
+
+def to_digest(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Jobs as digests take them: LATER_FACTS count only where a job has them, so that older digests hold."""
+    unknown = [name for name in LATER_FACTS if name in jobs and jobs[name].isna().all()]
+    return jobs.drop(columns=unknown)
 
 
 def describe(schema: pa.Schema) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, time, timedelta
 import pandas as pd
 
 from cluster_logs.cluster_record import LogOrigin
-from cluster_logs.job_table import FINISHED_STATES
+from cluster_logs.job_table import FINISHED_STATES, to_digest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError
 from lucid_models.duration.model import MIN_JOBS
@@ -145,7 +145,7 @@ def _dataset(table: pd.DataFrame, name: str, source: str, start: datetime, end: 
     return LoggedDataset(
         name,
         source,
-        table_digest(table),
+        table_digest(to_digest(table)),
         len(table),
         _columns(table),
         start.isoformat(),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from cluster_logs.job_table import to_digest
 from foundation.run_manifest import frame_sha256
 from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
 from pipeline.search.pareto.front_choice import amount
@@ -93,8 +94,8 @@ def digests_of(candidates: Candidates, inputs: ReplayInputs, jobs: pd.DataFrame)
     """SHA-256 of the tables and releases, for the run's manifest."""
     cluster, changes = inputs.scenario.cluster, inputs.scenario.changes
     digests: dict[str, Any] = {
-        "jobs": {"rows": len(jobs), "sha256": frame_sha256(jobs)},
-        "replayed_jobs": {"rows": len(inputs.replayed), "sha256": frame_sha256(inputs.replayed)},
+        "jobs": {"rows": len(jobs), "sha256": frame_sha256(to_digest(jobs))},
+        "replayed_jobs": {"rows": len(inputs.replayed), "sha256": frame_sha256(to_digest(inputs.replayed))},
         "pairs": {"rows": len(inputs.measured.pairs), "sha256": frame_sha256(inputs.measured.pairs)},
         "nodes": dict(cluster.virtual_clusters)
         | {"gpus_per_node": cluster.gpus_per_node, "changes": len(changes)},

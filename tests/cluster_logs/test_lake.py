@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.job_table import JOB_SCHEMA, to_frame
+from cluster_logs.job_table import JOB_SCHEMA, to_digest, to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.merging import merge_jobs
 from cluster_logs.throughput import derive_throughput
 from foundation import storage
 from foundation.errors import BadInputError, NotFoundError
+from foundation.run_manifest import frame_sha256
 
 DAY = pd.Timestamp("2020-04-01", tz="UTC")
 
@@ -63,6 +64,16 @@ def test_facts_that_an_older_lake_has_no_columns_for_are_null(tmp_path: Path) ->
     assert (tmp_path / uri).read_bytes() == before, "the same rows are not written again"
     lake.write_jobs("c", some_jobs(["a", "b"]).assign(account="physics"))
     assert lake.read_jobs("c")["account"].tolist() == ["physics", "physics"]
+
+
+def test_facts_that_came_later_leave_digests_as_they_were(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.write_jobs("c", some_jobs(["a", "b"]))
+    jobs = lake.read_jobs("c")
+    older = jobs.drop(columns=["account", "group", "queue", "qos"])
+    assert frame_sha256(to_digest(jobs)) == frame_sha256(older) == frame_sha256(to_digest(older))
+    known = jobs.assign(queue=["short", None])
+    assert frame_sha256(to_digest(known)) not in {frame_sha256(older), frame_sha256(known)}
 
 
 def test_written_jobs_come_back_in_order(lake: Lake) -> None:

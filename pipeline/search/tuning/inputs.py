@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cluster_logs.job_table import FINISHED_STATES
+from cluster_logs.job_table import FINISHED_STATES, to_digest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
@@ -72,7 +72,7 @@ class KnownLake:
     def sha256(self) -> str:
         """SHA-256 of all that is known."""
         frames = [
-            self.jobs,
+            to_digest(self.jobs),
             self.nodes.assign(date=self.nodes["date"].astype(str)),
             self.profiles.solo,
             self.profiles.pairs,
