@@ -44,7 +44,7 @@ class ClusterLock(Protocol):
         """Whether it is still ours: a lease may run out while its holder is kept from renewing it."""
 
     def owner(self) -> str | None:
-        """Who holds it at this moment, in words; None: nothing that lives."""
+        """The process that holds it now, described; None: no living one."""
 
 
 def lock_for(fs: pafs.FileSystem, folder: str) -> ClusterLock:
@@ -75,7 +75,7 @@ class LocalLock:
         return self._ours
 
     def owner(self) -> str | None:
-        """Who holds it, in words; None: nothing that lives."""
+        """The process that holds it, described; None: no living one."""
         if not is_held(self._lock.path):
             return None
         process = holder(self._lock.path)
@@ -127,7 +127,7 @@ class StoreLock:
         return self._stop is not None and _clock_s() - self._renewed_s < LEASE_S
 
     def owner(self) -> str | None:
-        """Who holds it, in words; None: nothing that lives."""
+        """The process that holds it, described; None: no living one."""
         for claim in self._claims():
             if claim.base_name != self._name and self._lives(claim, None):
                 said = self._read(claim.path)

@@ -3,8 +3,8 @@
     ROOT/clusters/cluster=C/record.json
 
 The file has an integer `format`. Version 1: `logs` ("real", "synthetic" or null), `writes` (how often each
-table was changed), `writing` (null, or who began to change which tables and has not ended). Another version
-is refused. To change the format: raise FORMAT, and keep reading the older one here.
+table was changed), `writing` (null, or which task began to change which tables and has not ended). Another
+version is refused. To change the format: raise FORMAT, and keep reading the older one here.
 
 A lake without the file is one from before there were records: where its rows come from is read from them
 (`logs_of_rows`), and nothing is being written.

@@ -1,4 +1,4 @@
-"""Who may change a cluster's tables, and who may read them while they change.
+"""Which processes may change a cluster's tables, and which may read them while they change.
 
 One writer at a time: whoever comes while another writes waits, and is told after a while. Before the first
 file changes, the cluster's record says what is being written; when all is written the note goes. Readers
@@ -82,7 +82,7 @@ class ClusterWrites:
 
         `over`: also where another task did not end. Without `repairs` the note of the same task stays.
         Raises ClusterBusyError when another writer does not end within `wait_s`, HalfWrittenError when
-        another task did not end and nobody is at it any more.
+        another task did not end and its process is gone.
         """
         within = self._current(cluster)
         if within is not None:
@@ -207,7 +207,7 @@ class ClusterWrites:
         return _completed().get(self._key(cluster)) == task
 
     def writer(self, cluster: str) -> str | None:
-        """Who writes the cluster at this moment, in words; None: nothing that lives."""
+        """The process that writes the cluster now, described; None: no living one."""
         return lock_for(self._fs, self._folder(cluster)).owner()
 
     def forget(self, cluster: str) -> None:

@@ -1,4 +1,4 @@
-"""The states of a job in every table; without the tables' libraries, for those who need only these."""
+"""The states of a job in every table; importable without the tables' libraries."""
 
 from enum import StrEnum
 

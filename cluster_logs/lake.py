@@ -69,7 +69,7 @@ class Lake:
         self._writes.check_readable(cluster, table)
         return sorted(self._files.partitions(table, cluster))
 
-    # Who writes, who reads, and what ------------------------------------------------------------------
+    # Writers, readers, tables ------------ ----------------------------------------------------------------
 
     def writing(
         self,

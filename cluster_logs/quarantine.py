@@ -69,7 +69,7 @@ REASONS: Mapping[str, str] = {
     MISSING_COUNT: "A count is not there.",
     UNKNOWN_STATE: "The state is none that the format knows.",
     MISSING_DURATION: "The source does not say how long the job ran or was expected to run.",
-    MISSING_MODEL: "The source does not say which model the job trains, so nobody knows how it scales.",
+    MISSING_MODEL: "The source does not say which model the job trains, so it is unknown how it scales.",
     NEGATIVE_DURATION: "A run time is below zero.",
     IMPLAUSIBLE_DURATION: "A run time is above a hundred years.",
     START_BEFORE_SUBMIT: "The job started before it was submitted.",
@@ -131,7 +131,7 @@ def cut_evidence(text: str | bytes, most: int = MAX_RAW_BYTES) -> str:
     return shown.encode()[: most - len(mark)].decode(errors="ignore") + mark
 
 
-# The most rows of a log that may be bad, unless somebody says otherwise (`cluster_logs.bad_rows`).
+# The most rows of a log that may be bad, unless set otherwise (`cluster_logs.bad_rows`).
 MAX_BAD_SHARE = 0.5
 
 # What was noticed about rows that are kept: nothing was left out for it.

@@ -52,7 +52,7 @@ class MarkKey:
 
     @classmethod
     def fresh(cls, cluster: str) -> "MarkKey":
-        """Return a key that nobody has had before."""
+        """Return a new random key."""
         return cls(cluster, secrets.token_bytes(_SECRET_BYTES))
 
     def sealed(self, mark: SlurmMark, job_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What the operating system refuses a file, as one sentence with a remedy: a full disk is nobody's bug."""
+"""What the operating system refuses a file, as one sentence with a remedy: a full disk is not a bug."""
 
 import errno
 import os

@@ -34,7 +34,7 @@ def open_input(uri: str) -> pa.NativeFile:
         return open_located(*locate(uri))
     except OSError as error:
         raise _unopened(uri, error) from error
-    except (ValueError, RuntimeError) as error:  # a NUL in the name, a home of nobody
+    except (ValueError, RuntimeError) as error:  # a NUL in the name, a home of an unknown user
         raise BadInputError(f"{shown(uri)!r} names no file: {error}.", remedy="Check the path.") from error
 
 

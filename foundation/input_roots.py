@@ -1,4 +1,4 @@
-"""Where the files may lie that somebody else's words name: folders and URI prefixes.
+"""Where the files may lie that text from outside names: folders and URI prefixes.
 
 A command line is its user's own shell and is not restricted. A worker that fills in a form's fields is:
 within `reading_only_from` every place that `storage.locate` and the readers of plain files are asked for must

@@ -84,13 +84,13 @@ def acquire_within(lock: Acquirable, wait_s: float | None, waiting: Callable[[fl
 
 
 def is_held(path: Path) -> bool:
-    """Return whether any process holds the lock; a file that is not there is held by nobody."""
+    """Return whether any process holds the lock; a file that is not there is not held."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        # Shared, so that two who only ask do not see each other.
+        # Shared, so that two queries do not see each other.
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -100,7 +100,7 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> int | None:
-    """Return the process id of who holds the lock, None when nobody does or it could not be written."""
+    """Return the process id of the lock's holder; None: it is free, or the id could not be written."""
     if not is_held(path):
         return None
     with contextlib.suppress(OSError, ValueError):

@@ -41,7 +41,7 @@ def create_file(path: Path, content: bytes | str, *, mode: int = PRIVATE_MODE) -
 
 
 def write_durably(path: Path, payload: bytes) -> None:
-    """Write a file that nobody reads yet, and wait until it is on the disk. Raises OSError."""
+    """Write a file that is not read yet, and wait until it is on the disk. Raises OSError."""
     with path.open("wb") as stream:
         stream.write(payload)
         stream.flush()

@@ -31,7 +31,7 @@ def locate(uri: str) -> tuple[pafs.FileSystem, str]:
     """The file system behind a URI and the path in it.
 
     `AWS_ENDPOINT_URL` names an object store of one's own for s3://. Raises BadInputError for a scheme that
-    nobody knows, with the schemes that are known.
+    unknown, with the schemes that are known.
     """
     if not uri:
         raise BadInputError("The URI is empty.", remedy="Give a folder, or a URI such as s3://bucket/lake.")

@@ -109,7 +109,7 @@ class PriorityRange:
     exclusive: bool = False
 
     def ours(self, priority: int | None) -> bool:
-        """Return whether nobody but this product gives that priority."""
+        """Return whether only this product gives that priority."""
         return self.exclusive and priority is not None and self.least <= priority <= self.most
 
 

@@ -15,7 +15,7 @@ class LiveJob:
     """A job that waits or runs.
 
     `partition` is where it queues or runs now, `virtual_cluster` where it belongs: they differ only while it
-    is profiled. `held`: a person (or a policy of the site) holds it, so nobody else touches it. `waits_for`
+    is profiled. `held`: a person (or a policy of the site) holds it, so it is left alone. `waits_for`
     names what it waits for besides resources (a dependency, a begin time, a reservation, a limit); empty:
     nothing. `tasks` is how many jobs a record stands for (the tasks of an array that have not started).
     `mark` is what this product wrote on it for itself, `advice` what it shows its user there, `comment` is

@@ -49,7 +49,7 @@ _FULL_COLLECTION_EVERY = 500
 
 
 class ReleaseSource(Protocol):
-    """Who supplies releases (`live_scheduler.client.ReleaseClient`)."""
+    """Where releases come from (`live_scheduler.client.ReleaseClient`)."""
 
     @property
     def current(self) -> Release:
@@ -63,7 +63,7 @@ class ReleaseSource(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told of each pass: the decision log, hindsight."""
+    """What is called after each pass: the decision log, hindsight."""
 
     def passed(self, view: LiveView) -> None:
         """Take a pass in. What it raises is logged, and no more."""
@@ -406,7 +406,9 @@ class Daemon:
                 to_be_profiled.append(job)
             else:
                 queues.setdefault(place.pool, []).append((job.job_id, job.priority))
-        for job in to_be_profiled:  # they wait at home until there is room, behind those who are to run there
+        for (
+            job
+        ) in to_be_profiled:  # they wait at home until there is room, behind those that are to run there
             queues.setdefault(job.partition, []).append((job.job_id, job.priority))
         places = decision.places
         changes = [

@@ -1,7 +1,7 @@
 """The heuristic of a scheduler that has no release: first in, first out.
 
 Without a model and without history nothing is known of run times, so no order by size or run time can be
-defended. FIFO is what a cluster does by default, starves nobody, and cannot make matters worse than before.
+defended. FIFO is what a cluster does by default, starves no job, and cannot make matters worse than before.
 """
 
 from collections.abc import Mapping, Sequence

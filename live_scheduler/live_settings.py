@@ -32,7 +32,7 @@ class LiveSettings:
     - `stale_after_polls`: after so many looks in a row without an answer, the release counts as stale.
     - `partitions`: the partitions that are ordered; empty: all but the profiling partition.
     - `profiling_partition`: where new small jobs are measured first; empty: no profiling stage.
-    - `shared_partitions`: where jobs may share GPUs (gres/shard); empty: nobody is colocated.
+    - `shared_partitions`: where jobs may share GPUs (gres/shard); empty: no job is colocated.
     - `changes_per_pass`: no more is asked of the cluster at once.
     - `changes_per_minute`: nor in a minute, besides one pass's.
     - `longest_wait_s`: a job that has waited longer goes to the front of its queue, whatever its size.

@@ -144,7 +144,7 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(config.airflow_home / "logs"),
         "AIRFLOW__LOGGING__NAMESPACE_LEVELS": "great_expectations=WARNING",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        # MLflow, and everybody's telemetry
+        # MLflow, and telemetry of all
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "true",

@@ -5,8 +5,8 @@ its own and starts a dead one again after a pause that doubles up to half a minu
 group gets SIGTERM, after a grace period SIGKILL. On Linux the supervisor adopts orphaned grandchildren
 (PR_SET_CHILD_SUBREAPER), so that processes which left their group are ended too.
 
-Files in RUN_DIR: `processes.json` (what to run), `supervisor.json` (who supervises), `status.json` (how each
-process fares).
+Files in RUN_DIR: `processes.json` (what to run), `supervisor.json` (the supervising process), `status.json`
+(how each process fares).
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 class ProcessSpec:
     """One process: its name, its command line and its log.
 
-    Before it starts the file `waits_for` must exist, and somebody listen on `waits_for_port` of loopback.
+    Before it starts the file `waits_for` must exist, and a process listen on `waits_for_port` of loopback.
     """
 
     name: str

@@ -94,7 +94,7 @@ def follow_chain(
     """Follow a run of `ingest_logs` and the runs that its assets start, one line a task's change of state.
 
     Raises ServiceUnavailableError when a run fails (with the failed task's last lines), when a DAG hands over
-    to nobody, or when time is up.
+    to no run, or when time is up.
     """
     outcome = Outcome(runs={CHAIN[0]: run_id})
     started_s = last_change_s = time.monotonic()

@@ -21,7 +21,7 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOBID", help="A job, or a t
 
 
 def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a question of a command: it is given who is asked, and takes the options that say who that is."""
+    """Make a question of a command: it is given the service, and takes the options that say which."""
 
     def asked(
         cluster: Annotated[
@@ -49,9 +49,9 @@ def asking(command: Callable[..., None]) -> Callable[..., None]:
             command(caller, **own)
 
     _, *own = signature(command).parameters.values()
-    *whom, _ = signature(asked).parameters.values()
+    *service, _ = signature(asked).parameters.values()
     # The command line is read off the signature: the question's own words first, `--json` last.
-    together = [*own[:-1], *whom, own[-1]]
+    together = [*own[:-1], *service, own[-1]]
     asked.__signature__ = Signature(together)  # type: ignore[attr-defined]
     asked.__annotations__ = {each.name: each.annotation for each in together}
     asked.__name__, asked.__doc__ = command.__name__, command.__doc__
@@ -166,7 +166,7 @@ def serve(
 
     stop = stop_when_told()
     given: dict[str, Any] = {"cluster": cluster, "release": release, "policy": policy, "http_port": http_port}
-    # Who pushes follows the decisions: there is nothing to observe or advise beside it.
+    # A scheduler that pushes follows the decisions: there is nothing to observe or advise beside it.
     given |= {"mode": Mode.CONTROL.value, "grpc_port": 0 if grpc_port is None else grpc_port}
     chosen = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **given)
     logging.getLogger("lucid.live").setLevel(logging.INFO)
@@ -261,7 +261,7 @@ def _print_queue(answer: "schema.QueueAnswer", first: int) -> None:
             rows = [{"job": job_id, "left alone because": why} for job_id, why in found.left_alone.items()]
             print_table(rows[:first], title=_shown_of(f"{found.pool}, not ranked", len(rows), first))
     if not any(found.jobs or found.left_alone for found in answer.queues):
-        print_lines(["Nobody waits."])
+        print_lines(["No job waits."])
 
 
 def _queue_rows(jobs: "Sequence[schema.QueuedJob]") -> list[dict[str, object]]:

@@ -69,7 +69,7 @@ def predict_profile(
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Predict GPU utilisation, memory utilisation, memory and Sharing Score of a job that nobody has
+    """Predict GPU utilisation, memory utilisation, memory and Sharing Score of a job that was never
     profiled.
 
     The model is the newest registered one (`lucid train utilisation`), unless profiles to learn from are

@@ -32,7 +32,7 @@ def code_version() -> CodeVersion:
         distribution = "unknown"
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
-        # An installed copy may lie inside somebody else's repository, whose commit would be wrong.
+        # An installed copy may lie inside another repository, whose commit would be wrong.
         return CodeVersion(distribution, None, False)
     commit = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no")

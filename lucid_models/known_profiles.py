@@ -191,8 +191,8 @@ def _templates(jobs: pd.DataFrame) -> Iterator["pd.Series[str]"]:
 
 def _joined(user: "pd.Series[str]", name: "pd.Series[str]") -> "pd.Series[str]":
     keys = [
-        None if pd.isna(what) else _joint_key(None if pd.isna(who) else who, what)
-        for who, what in zip(user, name, strict=True)
+        None if pd.isna(job_name) else _joint_key(None if pd.isna(user_name) else user_name, job_name)
+        for user_name, job_name in zip(user, name, strict=True)
     ]
     return pd.Series(keys, index=user.index, dtype=object)
 

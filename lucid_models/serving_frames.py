@@ -85,7 +85,7 @@ def _forecast(scorer: ThroughputForecasts, table: pd.DataFrame) -> pd.DataFrame:
         if not len(starts) or (np.diff(starts) != bin_s).any():
             raise BadInputError(
                 f"The history is empty or its bins do not follow one another every {bin_s} s.",
-                remedy="Give one row a bin, in order, with NaN where nobody counted.",
+                remedy="Give one row a bin, in order, with NaN where nothing was counted.",
             )
         counts = table[series].to_numpy(dtype=np.float64)
         result[f"{series}_forecast"] = scorer.scorer(series).predict_series(counts, int(starts[0]))

@@ -88,7 +88,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """A plan, for whom it is, and what a budget covers of it."""
+    """A plan, the device that it is for, and what a budget covers of it."""
 
     plan: Plan
     method: Method
@@ -300,7 +300,7 @@ def compare_tables(first: str, second: str | None) -> Comparison:
 
 
 def default_table(device: ProfilingDevice) -> str:
-    """Return where a device's measurements go unless somebody says otherwise."""
+    """Return where a device's measurements go by default."""
     letters = (letter if letter.isalnum() else "-" for letter in device.description.name.lower())
     slug = "-".join(part for part in "".join(letters).split("-") if part)
     return f"{FOLDER}/{slug}.parquet"

@@ -22,7 +22,7 @@ _REMEDY = "Write it with `python3 -m profiler_jobs plan --write FILE` or `lucid 
 
 @dataclass(frozen=True)
 class PlanFile:
-    """Tasks in their order, the method to measure them by, and who is meant to measure them."""
+    """Tasks in their order, the method to measure them by, and the device meant to measure them."""
 
     plan: Plan
     method: Method

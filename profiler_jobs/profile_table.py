@@ -4,7 +4,7 @@ Speeds of the solo table are the workload's own unit per second; speeds of the p
 (colocated / solo), so 1 means undisturbed. Utilisations are percent, memory is MiB. `speed_cv` is the
 coefficient of variation over the repeats and `measured_at` the time of the first window, both null where they
 are not known (published tables; a simulated row has no time). `simulated` says that no GPU stands behind a
-row, but the simulated device or a processor. `suspicious` marks pairs with a speed above 1.05: nobody should
+row, but the simulated device or a processor. `suspicious` marks pairs with a speed above 1.05: no job should
 run faster in company than alone.
 """
 

@@ -36,7 +36,7 @@ class MeasurementTask:
 
 
 def parse_task(name: str) -> MeasurementTask:
-    """Return the task called `A` or `A + B`. Raises UnknownNameError for a configuration nobody knows."""
+    """Return the task called `A` or `A + B`. Raises UnknownNameError for an unknown configuration."""
     return MeasurementTask(tuple(find_job_type(part.strip()) for part in name.split(SEPARATOR)))
 
 

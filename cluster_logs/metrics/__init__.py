@@ -1,1 +1,1 @@
-"""What GPUs measured while jobs ran: samples, who held which GPU, and each job's own figures."""
+"""What GPUs measured while jobs ran: samples, which job held which GPU, and each job's own figures."""

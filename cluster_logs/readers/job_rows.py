@@ -164,7 +164,7 @@ def _check_times(
 
 
 def _check_state(sieve: Sieve, values: Mapping[str, Values], source: Mapping[str, str]) -> Mask:
-    """Refuse words that nobody knows; which rows are pending or running."""
+    """Refuse unknown words; which rows are pending or running."""
     state = values["state"]
     if state is None:
         return np.zeros(len(sieve), dtype=bool)

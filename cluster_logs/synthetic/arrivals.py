@@ -23,7 +23,7 @@ _DAY_SPREAD, _DAY_MEMORY = (
     0.10,
     0.6,
 )  # innovations of the logarithm of the daily rate, and its autocorrelation
-# One job that nobody ends runs into the time limit every this many days (Helios: longest job 50 days).
+# One forgotten job runs into the time limit every this many days (Helios: longest job 50 days).
 _RUNAWAY_EVERY_DAYS, _RUNAWAY_DAY = 30, 2
 _PATIENCE_S = 2.0 * 86_400.0
 _LETTERS = np.array(list("abcdefghijkmnpqrstuvwxyz"))

@@ -1,6 +1,6 @@
 """A synthetic cluster: its job table, its throughput and its nodes.
 
-Nobody measured these rows. They imitate published statistics (`cluster_profiles`), and `measure_statistics`
+These rows are not measured. They imitate published statistics (`cluster_profiles`), and `measure_statistics`
 says how well. Times are UTC, and the cluster's people live by UTC too. The log opens on an empty cluster,
 holds every job submitted in its days, and knows how each of them ended, also after the last day.
 """

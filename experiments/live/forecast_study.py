@@ -43,7 +43,7 @@ EVERY_S = 6 * 3_600.0
 # The log's cluster is rarely full: on this share of its nodes its jobs queue.
 SHARE_OF_NODES = 0.5
 POLICY = "lucid"
-_NOBODY = Workload((), {})
+_NO_JOBS = Workload((), {})
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def answers(window: Window, settings: LiveSettings, alike: tuple[float, ...] = A
 
     def begun(initial: InitialState | None = None) -> Simulation:
         policy = live_policy(settings)
-        workload = window.workload if initial is None else _NOBODY
+        workload = window.workload if initial is None else _NO_JOBS
         return Simulation(Scenario(workload, window.cluster, initial=initial), policy)
 
     whole, cut = begun(), begun()

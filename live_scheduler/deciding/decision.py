@@ -1,4 +1,4 @@
-"""What was decided at one moment, as a value: who is served in which order, and why."""
+"""What was decided at one moment, as a value: the order in which jobs are served, and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Decides for a live cluster with the simulator's policies: the same objects, on a snapshot of real nodes.
 
 At each decision every waiting job is estimated anew, ranked by the policy's `priority`, and the policy's
-`decide` says who would start now. A cluster that serves the highest priority first then does what the policy
-does if it finds, in this order: jobs that are overdue, those that the policy starts now, those that need no
-GPU, and the rest as the policy ranks it.
+`decide` says which jobs would start now. A cluster that serves the highest priority first then does what the
+policy does if it finds, in this order: jobs that are overdue, those that the policy starts now, those that
+need no GPU, and the rest as the policy ranks it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from simulator.snapshot import Snapshot
 
 
 class Estimator(Protocol):
-    """Who estimates the run times of waiting jobs (`OnlineState`)."""
+    """Estimates the run times of waiting jobs (`OnlineState`)."""
 
     @property
     def waiting(self) -> Sequence[str]:
@@ -188,7 +188,7 @@ def _places(
 def _sorted_out(
     actions: Iterable[Action],
 ) -> tuple[dict[str, dict[JobView, Start | Colocate]], list[str]]:
-    """Who starts, by pool and in order, and whose run on the profiler is cut short.
+    """The jobs that start, by pool and in order, and those whose run on the profiler is cut short.
 
     Other actions have no counterpart on a live cluster (nodes are not lent), and are left out.
     """

@@ -1,9 +1,9 @@
-"""What is known of a live job's needs, as a policy reads it: who may share GPUs with whom.
+"""What is known of a live job's needs, as a policy reads it: which jobs may share GPUs.
 
 A job's needs are known from measurements of its job type (`profile_workloads`), if its user names one
 (`job_type=ResNet50/ImageNet/64/1` in the comment, or as the job's name), else from what earlier jobs of the
 same template needed while they ran (`lucid_models.known_profiles`). The release's packing model says how it
-shares. Of whom nothing is known, nothing is said, and nobody is packed with it.
+shares. A job of unknown needs is never packed.
 """
 
 import logging

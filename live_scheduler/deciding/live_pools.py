@@ -24,7 +24,7 @@ ProfileSource = Callable[[LiveJob], JobProfile | None]
 
 
 class AnyProfiling:
-    """Where nobody says more: every job that may be stopped and queue again, for any time."""
+    """The default: every job that may be stopped and queue again, for any time."""
 
     def takes(self, job: LiveJob, cluster: ClusterState) -> bool:
         """Whether its run may be stopped."""
@@ -59,7 +59,7 @@ class LivePools:
         self._jobs_seen = 0
         self.pools: dict[str, NodePool] = {}
         self.views: dict[str, JobView] = {}  # of the jobs that wait or run in the pools
-        self.waiting: dict[str, list[JobView]] = {}  # pool -> who waits for it
+        self.waiting: dict[str, list[JobView]] = {}  # pool -> the jobs that wait for it
         self.cpu_jobs: dict[str, list[JobView]] = {}  # likewise, those that ask for no GPU
         self.left_alone: dict[str, str] = {}  # waiting job -> why it is not ranked
         self._live: dict[str, LiveJob] = {}
@@ -140,7 +140,7 @@ class LivePools:
             pool.total_gpus = sum(node.gpus for node in nodes if node.available)
         self._nodes, self._gpus_left = cluster.nodes, cluster.gpus_left
         if made_anew and PROFILER in self.pools:
-            # Who is measured first depends on the pools: the policy looks at them before it is asked.
+            # Which job is measured first depends on the pools: the policy looks at them before it is asked.
             self._policy.decide(Snapshot(self.pools, cluster.at_s, changed=()))
 
     def _make_pools(
@@ -188,7 +188,7 @@ class LivePools:
         if view is None or is_new:
             view = self._new_view(job, home)
             view.pool = PROFILER if job.partition == self._profiling else home
-        # Who waits at home for the profiler may be better off there by now.
+        # A job that waits at home for the profiler may be better off there by now.
         if job.partition != self._profiling and (is_new or view.pool == PROFILER):
             view.pool = self._pool_by_policy(view, home) if self._goes_first(job, cluster) else home
         (self.waiting if job.gpus else self.cpu_jobs)[view.pool].append(view)
@@ -243,7 +243,7 @@ class LivePools:
                 user=job.user,
                 gpus=job.gpus,
                 submit_time_s=job.submit_time_s,
-                duration_s=inf,  # nobody knows
+                duration_s=inf,  # unknown
                 order=self._jobs_seen,
                 profile=profile,
                 cpus=0 if job.gpus else max(1, job.cpus or 1),
@@ -251,7 +251,7 @@ class LivePools:
             ),
             self._jobs_seen,
         )
-        if not job.shares_gpus:  # who asked for whole GPUs shares them with nobody
+        if not job.shares_gpus:  # a job that asked for whole GPUs shares none
             view.profile = None
         view.state = RunState.PENDING
         view.profiled = job.restarts > 0
@@ -281,7 +281,7 @@ def _asked(job: LiveJob) -> tuple[object, ...]:
 
 
 def _pair_up(shared: Sequence[JobView]) -> None:
-    """Note who shares GPUs with whom: two running jobs with the same placement."""
+    """Note which jobs share GPUs: two running jobs with the same placement."""
     first: dict[Placement, JobView] = {}
     for view in shared:
         if not view.placement:

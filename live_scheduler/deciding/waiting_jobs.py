@@ -1,4 +1,4 @@
-"""Who waits in all pools, as columns: ranked and put in order together, with a few calls for all of them."""
+"""The waiting jobs of all pools, as columns: ranked and put in order together, with a few calls."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
@@ -22,7 +22,7 @@ class WaitingJobColumns:
     """
 
     def __init__(self, pools: LivePools, at: Mapping[str, int]) -> None:
-        """`at` is where the estimator has each job. The queues hold none who waits no longer."""
+        """`at` is where the estimator has each job. The queues hold waiting jobs only."""
         self._pools = pools
         self.names = list(pools.pools)
         self.newcomers = [

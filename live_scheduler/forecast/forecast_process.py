@@ -72,7 +72,7 @@ class ForecastProcess:
     def _answer(self, asked: bytes) -> Answer:
         with self._lock:
             if self._closed:
-                raise ServiceUnavailableError("Nobody plays the cluster forward any more: the daemon ends.")
+                raise ServiceUnavailableError("The cluster is played forward no more: the daemon ends.")
             try:
                 answer = self._ask(asked)
             except (OSError, EOFError, ValueError) as error:
@@ -147,7 +147,7 @@ def answer_all(asked: BinaryIO, answers: BinaryIO) -> None:
             answer = forecast(inputs) if new is None else predict(inputs, new)
         except LucidError as error:
             answer = str(error)
-        except Exception as error:  # a policy can be anybody's
+        except Exception as error:  # a policy may be a user's own
             traceback.print_exc()
             answer = repr(error)
         answers.write(answer_line(answer))
@@ -155,7 +155,7 @@ def answer_all(asked: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Be the child: work when nobody else wants the processor, and leave interrupts to the parent."""
+    """Be the child: work at the lowest priority, and leave interrupts to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     answers = io.FileIO(os.dup(1), "w")

@@ -1,4 +1,4 @@
-"""The daemon's forecasts: made in another process, now and then or when somebody asks, and kept."""
+"""The daemon's forecasts: made in another process, now and then or on request, and kept."""
 
 import logging
 import threading
@@ -77,7 +77,7 @@ class Forecaster:
         """Return the last forecast if it is still good for a job, else make one; raises as `make`."""
         found = self._good_for(view, job_id)
         if found is None:
-            with self._making:  # somebody may be making the one that is wanted
+            with self._making:  # another thread may be making the one that is wanted
                 found = self._good_for(view, job_id) or self.make(view)
         return found
 
@@ -95,7 +95,7 @@ class Forecaster:
         return latest if young and known is not None and known.runs is not job.waiting else None
 
     def predict(self, view: LiveView, new: Sequence[str]) -> dict[str, Prediction]:
-        """Predict the ends of the view's new jobs, each as if nobody came after it; raises as `make`."""
+        """Predict the ends of the view's new jobs, each as if no job came after it; raises as `make`."""
         return self.process.predict(self.inputs(view), new)
 
     def inputs(self, view: LiveView) -> ForecastInputs:

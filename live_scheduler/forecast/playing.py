@@ -32,14 +32,14 @@ Times = tuple[Floats, Floats]  # the start and the end in each play (s from now)
 # Behind a job without a time limit nothing can be backfilled.
 NO_LIMIT_S = 365 * 86_400.0
 _MEDIAN = np.array([0.5])
-_NOBODY = Workload((), {})
+_NO_JOBS = Workload((), {})
 
 
 class PlayableCluster:
     """A reading with what is believed of its jobs, made ready once.
 
-    `state` names the simulated jobs of each live one and says who is not played; `beliefs` are run times up
-    to each job's limit, `overdue` who goes first because he has waited so long, `jobs` how many are played.
+    `state` names the simulated jobs of each live one and says which are not played; `beliefs` are run times
+    up to each job's limit, `overdue` the jobs that go first after a long wait, `jobs` how many are played.
     """
 
     def __init__(self, inputs: ForecastInputs) -> None:
@@ -128,10 +128,10 @@ class PlayableCluster:
         assert spec is not None  # noqa: S101
         policy = self._live() if controls else load_policy("easy")
         pairs = self.inputs.believed_pairs if controls else None
-        return Simulation(Scenario(_NOBODY, spec, initial=initial, believed_pairs=pairs), policy)
+        return Simulation(Scenario(_NO_JOBS, spec, initial=initial, believed_pairs=pairs), policy)
 
     def _live(self) -> Policy:
-        """Make the live policy, with who is overdue in front."""
+        """Make the live policy, with overdue jobs in front."""
         policy = live_policy(self.inputs.settings)
         overdue = self.overdue
         if overdue:

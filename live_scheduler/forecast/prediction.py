@@ -1,8 +1,8 @@
-"""When each new job ends if nobody comes after it: what it is told (PCS, section 3.4: JCTpred).
+"""When each new job ends if none is submitted after it (PCS, section 3.4: JCTpred).
 
 The present state is played forward once for each new job, with the estimates as run times and without the new
 jobs that wait and were submitted after it; so several that are seen at once are told what each would have
-been told alone, in their order. P90 comes from plays in which run times vary and everybody is there.
+been told alone, in their order. P90 comes from plays in which run times vary and all jobs are there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

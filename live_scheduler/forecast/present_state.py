@@ -2,7 +2,7 @@
 
 Second 0 is the reading; what runs has started before it. The pools are those of the live policy
 (`live_pools.py`). Whoever is not going to start by itself (held, waiting for another job) is left out, and so
-is who does not fit.
+is the job that does not fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,8 +57,8 @@ def present_state(
 ) -> PresentState:
     """Make it of a reading, with what is believed of each job's run time.
 
-    `policy` says who is to be profiled; it is not good for anything else afterwards. `profiling_limit_s` is
-    how long a run on the profiling partition may take.
+    `policy` says which jobs are to be profiled; it is not good for anything else afterwards.
+    `profiling_limit_s` is how long a run on the profiling partition may take.
     """
     pools = LivePools(
         policy,
@@ -178,7 +178,7 @@ class _Making:
         return view
 
     def _nodes_of(self, name: str, pool: NodePool, room: Sequence[int]) -> PoolNodes:
-        """Describe a pool's nodes; what the reading says is used and nobody here holds stays taken."""
+        """Describe a pool's nodes; what the reading says is used and no job here holds stays taken."""
         free, members = pool.free, self.members[name]
         size = free.gpus_per_node
         taken = []
@@ -197,7 +197,7 @@ class _Making:
     # What waits
 
     def take_waiting(self) -> None:
-        """Queue who would start if there were GPUs, and say why others would not."""
+        """Queue the jobs that would start if there were GPUs, and say why others would not."""
         self.not_played |= {
             job_id: f"{why}; when that ends is not known" for job_id, why in self.pools.left_alone.items()
         }
@@ -245,7 +245,7 @@ class _Making:
             submit_time_s=min(0.0, job.submit_time_s - self.cluster.at_s),
             duration_s=duration_s,
             estimated_duration_s=self.beliefs[job.job_id].p50_s,
-            # Who has no profile is never packed; live, only who asks for a share of a GPU is.
+            # A job without a profile is never packed; live, only one that asks for a share of a GPU is.
             profile=seen.job.profile if seen is not None and job.shares_gpus else None,
             template=None if seen is None else seen.job.template,
         )

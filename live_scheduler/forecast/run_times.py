@@ -29,7 +29,7 @@ _LONGEST_TAIL = log(2.0) / log(1.5)
 # was believed as a whole. Measured on Philly's submissions in one virtual cluster: 0.46 for any two of six
 # hours, 0.84 for two in a row within a minute.
 ALIKE = (0.5, 0.3)
-# A remainder below it is none that anybody can tell from an end right now.
+# A shorter remainder counts as an end right now.
 _SHORTEST_S = 1.0
 
 
@@ -98,7 +98,7 @@ def ranks_of(
 
 
 def kin_of(virtual_cluster: str, user: str | None, gpus: int, submit_time_s: float) -> tuple[str, str]:
-    """Name those whom a job is like: all of its user's of this size, and those of the same hour."""
+    """Name those that a job is like: all of its user's of this size, and those of the same hour."""
     alike = f"{virtual_cluster}\0{user}\0{gpus}"
     return alike, f"{alike}\0{int(submit_time_s // 3_600)}"
 

@@ -1,4 +1,4 @@
-"""Looks back now and then, beside the passes: agreement and hindsight of the last day.
+"""Measures the live policy's regret over the last day now and then, beside the passes, and the agreement.
 
 A replay may take seconds of computing, so a process of its own makes it, with low priority; it ends with the
 daemon, however that ends. The daemon (`RegretJob`) only starts it, and reads what it leaves in the state
@@ -36,7 +36,7 @@ logger = logging.getLogger("lucid.live")
 HINDSIGHT_FILE = "hindsight.json"
 EVERY_S = 600.0
 WINDOW_S = 86_400.0
-# Before the window: who had been running or waiting when it began.
+# Before the window: for the jobs that ran or waited when it began.
 WARM_UP_S = 86_400.0
 LIMIT_S = 300.0
 _PR_SET_PDEATHSIG = 1
@@ -44,7 +44,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class RegretReport:
-    """What a look back found at `at_s` (Unix time); `hindsight` is None where `problem` says why."""
+    """The regret and agreement at `at_s` (Unix time); `hindsight` is None where `problem` says why."""
 
     at_s: float
     agreement: StartAgreement
@@ -60,7 +60,7 @@ def make_regret_report(
     start_s: float,
     end_s: float,
 ) -> RegretReport:
-    """Look back on [start_s, end_s) by the journal and the decision log of a state folder.
+    """Measure [start_s, end_s) by the journal and the decision log of a state folder.
 
     `nodes` as (name, GPUs, partitions); `settings` are those in force.
     """
@@ -69,7 +69,7 @@ def make_regret_report(
     agreed = start_agreement(log, start_s)
     jobs = lived_jobs(Journal(state_dir / JOURNAL_FILE).read(since_s), estimates_at_submission(log))
     try:
-        found = judge_window(
+        hindsight = judge_window(
             jobs,
             start_s=start_s,
             end_s=end_s,
@@ -79,18 +79,18 @@ def make_regret_report(
         )
     except LucidError as error:
         return RegretReport(end_s, agreed, None, str(error))
-    return RegretReport(end_s, agreed, found)
+    return RegretReport(end_s, agreed, hindsight)
 
 
 def read_regret_report(state_dir: Path) -> RegretReport | None:
-    """Return the last look back of a state folder; None where there is none that can be read."""
+    """Return the last report of a state folder; None where there is none that can be read."""
     try:
         document = json.loads((state_dir / HINDSIGHT_FILE).read_text(encoding="utf-8"))
-        told = document["hindsight"]
+        hindsight = document["hindsight"]
         return RegretReport(
             float(document["at_s"]),
             StartAgreement(**document["agreement"]),
-            None if told is None else hindsight_from(json.dumps(told)),
+            None if hindsight is None else hindsight_from(json.dumps(hindsight)),
             document["problem"],
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -98,7 +98,7 @@ def read_regret_report(state_dir: Path) -> RegretReport | None:
 
 
 class RegretJob:
-    """Has looks back made, one at a time; `latest` is the last one. Told of each pass."""
+    """Starts processes that write reports, one at a time; `latest` is the last. Called at each pass."""
 
     def __init__(
         self,
@@ -108,15 +108,15 @@ class RegretJob:
         window_s: float = WINDOW_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is looked back on before `every_s`."""
+        """The first report begins after `every_s`."""
         self._state_dir = state_dir
         self._every_s, self._window_s, self._clock = every_s, window_s, clock
-        self._begun_s = clock()  # the first look back has something to look back on
+        self._begun_s = clock()  # so that the first report has a window
         self._process: subprocess.Popen[str] | None = None
         self.latest: RegretReport | None = read_regret_report(state_dir)
 
     def passed(self, view: LiveView) -> None:
-        """Start a look back when it is time, and take in one that is done. Raises OSError."""
+        """Start a report when it is due, and read one that is done. Raises OSError."""
         now_s = self._clock()
         if self._process is not None:
             if self._process.poll() is None and now_s - self._begun_s <= LIMIT_S:
@@ -127,7 +127,7 @@ class RegretJob:
             self._begin(view, view.cluster)
 
     def close(self) -> None:
-        """End a look back that is being made."""
+        """End a report that is being made."""
         if self._process is not None:
             self._process.kill()
             self._finish()
@@ -164,26 +164,26 @@ class RegretJob:
         if process.poll() is None:
             process.kill()
         if process.wait():
-            logger.warning("a look back ended with %s", process.returncode)
+            logger.warning("a regret report ended with %s", process.returncode)
         self.latest = read_regret_report(self._state_dir) or self.latest
 
 
 def main() -> int:
-    """Make one look back as the request on standard input says, into the state folder."""
+    """Write one report as the request on standard input says, into the state folder."""
     state_dir, parent = Path(sys.argv[1]), int(sys.argv[2])
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return 1
     os.nice(10)
     request = json.load(sys.stdin)
-    found = make_regret_report(
+    report = make_regret_report(
         state_dir,
         nodes=[(name, gpus, partitions) for name, gpus, partitions in request["nodes"]],
         settings=settings_from(request["settings"]),
         start_s=request["start_s"],
         end_s=request["end_s"],
     )
-    replace_file(state_dir / HINDSIGHT_FILE, json.dumps(asdict(found), allow_nan=False) + "\n")
+    replace_file(state_dir / HINDSIGHT_FILE, json.dumps(asdict(report), allow_nan=False) + "\n")
     return 0
 
 

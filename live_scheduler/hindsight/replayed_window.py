@@ -47,7 +47,7 @@ class LivedJob:
     """A job that ran: what it was, when it ran (Unix seconds), and what was believed of it at its submission.
 
     `facts` are all that was known of it at its submission. `end_time_s` is None while it runs.
-    `estimated_duration_s` is None where nobody had ranked it.
+    `estimated_duration_s` is None where it was never ranked.
     """
 
     job_id: str
@@ -86,10 +86,10 @@ class Regret:
 
 @dataclass(frozen=True)
 class Hindsight:
-    """One look back at [start_s, end_s) (Unix time).
+    """The live policy's worth over [start_s, end_s) (Unix time).
 
-    `left_out` counts jobs by the rule that left them out of the replay; `unranked` had started before anybody
-    ranked them, and are believed to take as long as the typical job before them. `log10_error` is the mean
+    `left_out` counts jobs by the rule that left them out of the replay; `unranked` had started before they
+    were ranked, and are estimated to take as long as the typical job before them. `log10_error` is the mean
     error of the estimates at submission.
     """
 
@@ -116,20 +116,20 @@ class Hindsight:
 def lived_jobs(events: Iterable[JobEvent], sights: Mapping[tuple[str, float], FirstSight]) -> list[LivedJob]:
     """The jobs that ran, by the journal, in the order of submission; the last life of an id counts."""
     started: dict[str, float] = {}
-    found: dict[tuple[str, float], LivedJob] = {}
+    lived: dict[tuple[str, float], LivedJob] = {}
     for event in events:
         key = (event.job_id, float(event.facts.get("submit_time_s") or 0.0))
         if event.kind is JobEventKind.STARTED:
             started[event.job_id] = event.at_s
-            found[key] = _lived(event, key, event.at_s, None, sights)
+            lived[key] = _lived(event, key, event.at_s, None, sights)
         elif event.kind is JobEventKind.ENDED and event.duration_s is not None:
             started.pop(event.job_id, None)
-            found[key] = _lived(event, key, event.at_s - event.duration_s, event.at_s, sights)
+            lived[key] = _lived(event, key, event.at_s - event.duration_s, event.at_s, sights)
         elif event.kind in (JobEventKind.REQUEUED, JobEventKind.WITHDRAWN):
             started.pop(event.job_id, None)
-            if key in found and found[key].end_time_s is None:
-                del found[key]
-    return sorted(found.values(), key=lambda job: (job.submit_time_s, len(job.job_id), job.job_id))
+            if key in lived and lived[key].end_time_s is None:
+                del lived[key]
+    return sorted(lived.values(), key=lambda job: (job.submit_time_s, len(job.job_id), job.job_id))
 
 
 def judge_window(
@@ -148,7 +148,7 @@ def judge_window(
     there are none, or no node for any.
     """
     left_out: Counter[str] = Counter()
-    taken = []
+    replayed = []
     for job in jobs:
         if job.submit_time_s >= end_s or (job.end_time_s or math.inf) <= start_s:
             continue
@@ -157,20 +157,20 @@ def judge_window(
         elif job.start_time_s >= end_s:
             left_out["started_later"] += 1
         else:
-            taken.append(job)
-    if len(taken) > MOST_JOBS:
-        left_out["older_than_the_newest"] = len(taken) - MOST_JOBS
-        taken = taken[-MOST_JOBS:]
-        start_s = max(start_s, taken[0].submit_time_s)
-    sizes = count_nodes(nodes, {job.virtual_cluster for job in taken})
+            replayed.append(job)
+    if len(replayed) > MOST_JOBS:
+        left_out["older_than_the_newest"] = len(replayed) - MOST_JOBS
+        replayed = replayed[-MOST_JOBS:]
+        start_s = max(start_s, replayed[0].submit_time_s)
+    sizes = count_nodes(nodes, {job.virtual_cluster for job in replayed})
     if sizes is None:
         raise BadInputError("No node belongs to the virtual clusters of the jobs that ended.")
     spec = ClusterSpec(dict(sizes.nodes), sizes.gpus_per_node)
-    beliefs, unranked = _beliefs(taken)
-    workload = _workload(taken, start_s, end_s, beliefs).that_fit(spec)
+    beliefs, unranked = _beliefs(replayed)
+    workload = _workload(replayed, start_s, end_s, beliefs).that_fit(spec)
     left_out.update({rule: count for rule, count in workload.skipped.items() if count})
     kept = {job.job_id for job in workload.jobs}
-    lived = {str(number): job for number, job in enumerate(taken) if str(number) in kept}
+    lived = {str(number): job for number, job in enumerate(replayed) if str(number) in kept}
     judged = [
         number
         for number, job in lived.items()
@@ -192,14 +192,14 @@ def judge_window(
         rows = run.jobs.set_index("job_id").loc[judged]
         jct[name] = rows["jct_s"].to_numpy(dtype=np.float64)
         wait[name] = rows["queuing_delay_s"].to_numpy(dtype=np.float64)
-    chosen = [lived[number] for number in judged]
-    happened = np.array([(job.end_time_s or 0.0) - job.submit_time_s for job in chosen])
-    waited = np.array([job.start_time_s - job.submit_time_s for job in chosen])
-    blocks = _blocks(chosen, start_s, end_s)
+    judged_jobs = [lived[number] for number in judged]
+    happened = np.array([(job.end_time_s or 0.0) - job.submit_time_s for job in judged_jobs])
+    waited = np.array([job.start_time_s - job.submit_time_s for job in judged_jobs])
+    blocks = _blocks(judged_jobs, start_s, end_s)
     remarks = list(sizes.remarks)
-    if len(taken) - len(judged):
+    if len(replayed) - len(judged):
         remarks.append(
-            f"{len(taken) - len(judged)} jobs fill the cluster before, or run on after, the window."
+            f"{len(replayed) - len(judged)} jobs fill the cluster before, or run on after, the window."
         )
     return Hindsight(
         start_s,
@@ -214,7 +214,7 @@ def judge_window(
         _figures(jct["true"], wait["true"]),
         _regret(jct["live"], jct["backfill"], blocks, resamples),
         _regret(jct["live"], jct["true"], blocks, resamples),
-        _log10_error(chosen),
+        _log10_error(judged_jobs),
         tuple(remarks),
     )
 
@@ -253,7 +253,7 @@ def _lived(
 
 
 def _beliefs(jobs: Sequence[LivedJob]) -> tuple[list[float], list[bool]]:
-    """What is believed of each job, and whether nobody had ranked it: then the typical run time before it."""
+    """Each job's estimate, and whether it was never ranked: then the typical run time before it."""
     ends = sorted((job.end_time_s, job.end_time_s - job.start_time_s) for job in jobs if job.end_time_s)
     log_sum, count, at = 0.0, 0, 0
     beliefs, unranked = [], []
@@ -268,7 +268,7 @@ def _beliefs(jobs: Sequence[LivedJob]) -> tuple[list[float], list[bool]]:
 
 
 def _workload(jobs: Sequence[LivedJob], start_s: float, end_s: float, beliefs: Sequence[float]) -> Workload:
-    """Make a workload whose second 0 is `start_s`; who was there before is there from the beginning.
+    """Make a workload whose second 0 is `start_s`; what was there before is there from the beginning.
 
     A job that ran when the window began has left of its run what was left of it then, and comes before all
     that waited.
@@ -307,9 +307,13 @@ def _blocks(jobs: Sequence[LivedJob], start_s: float, end_s: float) -> NDArray[n
 
 def _regret(live: Floats, other: Floats, blocks: NDArray[np.int64], resamples: int) -> Regret:
     change = paired_mean_change(live, other, blocks, resamples=resamples)
-    found, relative = change.difference, change.relative_pct
+    seconds, relative = change.difference, change.relative_pct
     return Regret(
-        found.point, found.low, found.high, None if relative is None else relative.point, found.reliable
+        seconds.point,
+        seconds.low,
+        seconds.high,
+        None if relative is None else relative.point,
+        seconds.reliable,
     )
 
 

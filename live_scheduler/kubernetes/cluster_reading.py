@@ -4,7 +4,7 @@ A ClusterQueue is the partition and virtual cluster of its workloads: quota belo
 a partition of Slurm. Its nodes are those that carry the labels of its flavors.
 
 Only an order is proposed, so workloads whose priority means more than their place are left alone, each with
-the reason: where queues preempt (a priority also says who is stopped), where a class orders them (unless
+the reason: where queues preempt (a priority also says what is stopped), where a class orders them (unless
 `order_classes`), and where somebody else set the priority.
 """
 

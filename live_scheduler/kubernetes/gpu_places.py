@@ -1,7 +1,7 @@
 """On which nodes GPUs are in use, and by which workload.
 
 Pods say it. A workload that was admitted a moment ago has no pods yet, and pods of some frameworks name
-nobody that Kueue knows: what such a workload holds is looked for first among nobody's pods of its namespace,
+no workload that Kueue knows: what such a workload holds is looked for first among such pods of its namespace,
 then on free GPUs of its ClusterQueue's nodes, where its pods are about to be.
 """
 
@@ -21,7 +21,7 @@ _POD_WORKLOAD = "kueue.x-k8s.io/workload"
 
 @dataclass
 class GpuPlaces:
-    """GPUs by workload and node, by node, and of nobody's pods by namespace and node."""
+    """GPUs by workload and node, by node, and of pods without a workload by namespace and node."""
 
     held: dict[str, Counter[str]] = field(default_factory=dict)
     used: Counter[str] = field(default_factory=Counter)
@@ -84,7 +84,7 @@ def _count(pod: Json, places: GpuPlaces, by_owner: Mapping[str, str], resources:
 
 
 def _workload_of(pod: Json, by_owner: Mapping[str, str]) -> str:
-    """Return the workload of a pod: as it says itself, by who owns it, or by an owner's id in a label."""
+    """Return the workload of a pod: as it says itself, by its owner, or by an owner's id in a label."""
     metadata = pod["metadata"]
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     named = notes.get(_POD_WORKLOAD) or labels.get(_POD_WORKLOAD)

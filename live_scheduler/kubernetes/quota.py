@@ -2,7 +2,7 @@
 
 Kueue, "Cluster queue": a queue may use its nominal quota and, up to its borrowing limit, what is unused in
 its cohort. Lending limits and quotas of nested cohorts are not read, so the answer may be too high there; it
-decides who is said to start now, never who may.
+decides which jobs are said to start now, never which may.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

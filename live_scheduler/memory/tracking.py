@@ -33,7 +33,7 @@ class JobTracker:
         return sorted(events, key=lambda event: event.at_s)
 
     def settle(self, ended: Mapping[str, EndedJob], now_s: float) -> list[JobEvent]:
-        """Take in what became of missing jobs; those that nobody has heard of for long are given up."""
+        """Take in what became of missing jobs; those not heard of for long are given up."""
         events = []
         for job_id, since_s in list(self.missing.items()):
             end = ended.get(job_id)

@@ -85,7 +85,7 @@ class ControlLease:
         """Leave word of `changes` before they are asked of the cluster, and renew the lease.
 
         Raises ServiceUnavailableError when that cannot be written down: nothing may be changed then, since
-        nobody would know what to give back.
+        it would not be known what to give back.
         """
         try:
             self._write_beat()

@@ -2,8 +2,8 @@
 
     STATE/heartbeat.json    {"at_s": 1732200000.123, "dead_after_s": 60.0, "controls": true, ...}
 
-Who reads it on the same machine goes by the monotonic clock since the same boot, so that a clock that jumps
-neither kills a living daemon nor keeps a dead one alive. Who can only read the time of day (Slurm's
+A reader on the same machine goes by the monotonic clock since the same boot, so that a clock that jumps
+neither kills a living daemon nor keeps a dead one alive. One that can only read the time of day (Slurm's
 job_submit.lua, another machine, after a reboot) takes a beat from the future for no beat at all.
 """
 
@@ -78,7 +78,7 @@ def write_heartbeat(path: Path, beat: Heartbeat) -> None:
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    """Return what the file says; None without one, or when it is no heartbeat: nobody is alive then."""
+    """Return what the file says; None without one, or when it is no heartbeat: no daemon is alive then."""
     try:
         with path.open(encoding="utf-8") as stream:
             fields = json.loads(stream.read(_MOST_BYTES))

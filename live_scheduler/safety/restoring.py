@@ -1,9 +1,9 @@
 """The way back: the cluster's own order, as if this product had never been there.
 
 Returned are the jobs that it has touched: by its own record (`touched.py`), and by their priorities where
-nobody else gives such (`PriorityRange.exclusive`). They go back in the order of submission, so that a cluster
-which numbers its jobs as they come numbers them alike. Texts beside jobs are removed, and what is profiled
-goes home. Jobs that users or admins hold stay held.
+only this product gives such (`PriorityRange.exclusive`). They go back in the order of submission, so that a
+cluster which numbers its jobs as they come numbers them alike. Texts beside jobs are removed, and what is
+profiled goes home. Jobs that users or admins hold stay held.
 
 Everything may be repeated at any point: what is back is not touched again.
 """
@@ -38,9 +38,9 @@ class Restoration:
 
     `returned` have the cluster's own priorities again (also those that run, should they be requeued),
     `sent_home` left the profiling partition, beside `cleared` stood a text. `held` are touched jobs that
-    somebody holds: the cluster gives them its own priority when they are released. `refused` are refusals for
+    a person holds: the cluster gives them its own priority when they are released. `refused` are refusals for
     jobs that still wait. `left` are not back yet: refused, sent home a moment ago, or not reached.
-    `ours` waited with a priority that nobody else gives (`PriorityRange.exclusive`) when this began.
+    `ours` waited with a priority that only this product gives (`PriorityRange.exclusive`) when this began.
     """
 
     returned: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Restoration:
             (len(self.returned), "returned to the cluster's own order"),
             (len(self.sent_home), "sent home from the profiling partition"),
             (len(self.cleared), "freed of advice"),
-            (len(self.held), "held by somebody and left so"),
+            (len(self.held), "held by a person and left so"),
             (len(self.refused), "refused"),
             (len(self.left), "not back yet"),
         ]
@@ -190,7 +190,7 @@ def changes_back(
 
 
 def _strays_home(state: ClusterState) -> list[Change]:
-    """Where nobody profiles any more: jobs are in other partitions than their own for that only."""
+    """Where nothing is profiled any more: jobs are in other partitions than their own for that only."""
     strays = [job for job in state.jobs if job.mark and job.partition != job.virtual_cluster]
     return [
         MoveTo(job.job_id, job.virtual_cluster, job.virtual_cluster)

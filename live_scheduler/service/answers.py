@@ -142,24 +142,24 @@ def status_of(
 
 
 def hindsight_of(regret_report: RegretReport | None) -> Hindsight | None:
-    """Return what a look back found, if it found anything."""
-    found = regret_report.hindsight if regret_report else None
-    if found is None:
+    """Return the hindsight of a regret report, if it has one."""
+    measured = regret_report.hindsight if regret_report else None
+    if measured is None:
         return None
     return Hindsight(
-        start_s=found.start_s,
-        end_s=found.end_s,
-        jobs=found.jobs,
-        measured_jct_s=found.measured.mean_jct_s,
-        live_jct_s=found.live.mean_jct_s,
-        backfill_jct_s=found.backfill.mean_jct_s,
-        true_durations_jct_s=found.true_durations.mean_jct_s,
-        regret_against_backfill_s=found.against_backfill.point_s,
-        regret_against_true_durations_s=found.against_true_durations.point_s,
-        reliable=found.against_backfill.reliable,
-        log10_error=found.log10_error,
-        regret_against_backfill_low_s=found.against_backfill.low_s,
-        regret_against_backfill_high_s=found.against_backfill.high_s,
+        start_s=measured.start_s,
+        end_s=measured.end_s,
+        jobs=measured.jobs,
+        measured_jct_s=measured.measured.mean_jct_s,
+        live_jct_s=measured.live.mean_jct_s,
+        backfill_jct_s=measured.backfill.mean_jct_s,
+        true_durations_jct_s=measured.true_durations.mean_jct_s,
+        regret_against_backfill_s=measured.against_backfill.point_s,
+        regret_against_true_durations_s=measured.against_true_durations.point_s,
+        reliable=measured.against_backfill.reliable,
+        log10_error=measured.log10_error,
+        regret_against_backfill_low_s=measured.against_backfill.low_s,
+        regret_against_backfill_high_s=measured.against_backfill.high_s,
     )
 
 

@@ -27,7 +27,7 @@ Forecast = Callable[[LiveView, str], Expectation]
 class DaemonSource:
     """A `LiveSource` over a daemon that reads its own cluster.
 
-    `forecast` plays the cluster forward (None: nobody does). At most one request at a time computes with
+    `forecast` plays the cluster forward (None: nothing does). At most one request at a time computes with
     models, so that many of them leave the daemon its share of the processor.
     """
 
@@ -67,7 +67,7 @@ class DaemonSource:
         return next((log.first_sight(job_id) for log in logs), None)
 
     def regret_report(self) -> RegretReport | None:
-        """Return the last look back."""
+        """Return the last regret report."""
         return read_regret_report(self.daemon.state_dir)
 
     def judged_predictions(self) -> Sequence[JudgedPrediction]:
@@ -91,7 +91,7 @@ class DaemonSource:
         """Return when a job is expected to start and end."""
         if self._forecast is None:
             raise NotServedHereError(
-                "Nobody plays this cluster forward.", remedy="Ask for its place: `lucid live explain`."
+                "This cluster is not played forward.", remedy="Ask for its place: `lucid live explain`."
             )
         with self.computing():
             return self._forecast(self.view, job_id)

@@ -45,7 +45,7 @@ class LiveService:
                 http=self.web.url if self.web else None,
                 grpc=self.rpc.address if self.rpc else None,
             )
-        except OSError as error:  # the scheduler matters more than who can find it
+        except OSError as error:  # the scheduler matters more than its address
             _log.error("Where the services listen cannot be written down: %s", error)
         return self
 

@@ -194,7 +194,7 @@ def _rank_of(view: LiveView, job: LiveJob, place: QueuePlace) -> str:
             f"{gpu_time(rank_numbers(place.rank)[0])}."
         )
     if not job.gpus:
-        return "It asks for no GPU, so it waits for nobody who does."
+        return "It asks for no GPU, so it waits for no job that does."
     rank = ", ".join(f"{part:.6g}" for part in rank_numbers(place.rank))
     return f"The policy {policy} ranks it ({rank}), lowest first."
 
@@ -203,7 +203,7 @@ def _would_move(
     view: LiveView, job: LiveJob, place: QueuePlace | None, queue: Sequence[QueuePlace]
 ) -> list[str]:
     if job.held:
-        return ["Whoever holds it must release it; nobody else touches it."]
+        return ["It stays held until its holder releases it."]
     if job.waits_for:
         return [f"It can start once this is over: {job.waits_for}."]
     if place is None:

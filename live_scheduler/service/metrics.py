@@ -16,7 +16,7 @@ from live_scheduler.service.source import LiveSource
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LATENCIES_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 _ERRORS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
-# Estimates of jobs whose end nobody ever heard of are forgotten beyond so many.
+# Bounds the memory for jobs of which no end is ever reported.
 _MOST_REMEMBERED = 500_000
 
 

@@ -98,11 +98,11 @@ class PushedSource(DaemonSource):
         self._turn = threading.Lock()
 
     def heartbeat_age_s(self) -> float | None:
-        """There is none: nothing is changed behind anybody's back."""
+        """There is none: nothing is changed unseen."""
         return None
 
     def trouble(self) -> str | None:
-        """Return what is wrong at present; that nobody has pushed yet is not."""
+        """Return what is wrong at present; that nothing was pushed yet is not."""
         return self.view.problem
 
     def schedule(self, cluster: ClusterState) -> Decision:

@@ -68,7 +68,7 @@ def _(
     service_s = job.gpus * place.estimated_duration_s
     aged_s = service_s * exp(-waited_s / ageing_s)
     yield (
-        f"It is served by fewest GPU-seconds, less for who has waited: it is expected to take "
+        f"It is served by fewest GPU-seconds, less for a job that has waited: it is expected to take "
         f"{counted(job.gpus, 'GPU')} x {human_duration(place.estimated_duration_s)} = {gpu_time(service_s)}, "
         f"which count as {gpu_time(aged_s)} after {human_duration(waited_s)} (ageing_s "
         f"{human_duration(ageing_s)})."

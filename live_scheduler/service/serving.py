@@ -31,7 +31,7 @@ class WebServer:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._socket.listen(128)  # who asks from now on waits for the thread, and is not refused
+        self._socket.listen(128)  # a connection from now on waits for the thread, and is not refused
         self._thread.start()
 
     def stop(self) -> None:

@@ -38,7 +38,7 @@ class LiveSource(Protocol):
         ...
 
     def regret_report(self) -> RegretReport | None:
-        """Return the last look back; None: there was none yet."""
+        """Return the last regret report; None: there was none yet."""
         ...
 
     def judged_predictions(self) -> Sequence[JudgedPrediction]:

@@ -1,4 +1,4 @@
-"""What a daemon leaves in its state folder for those who ask it: its token, and where it listens."""
+"""What a daemon leaves in its state folder for its clients: its token, and where it listens."""
 
 import json
 import os
@@ -122,6 +122,6 @@ def read_endpoint(state_dir: Path) -> Endpoint:
 
 
 def _started_after_boot_s(pid: int) -> float:
-    """When a process started, by a clock that nobody sets."""
+    """When a process started, by a monotonic clock."""
     boot_s = psutil.boot_time()  # read first: psutil adds it to what the kernel says
     return float(psutil.Process(pid).create_time() - boot_s)

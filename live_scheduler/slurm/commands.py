@@ -108,7 +108,7 @@ class JobStatus:
 
     @property
     def phase(self) -> Phase:
-        """Return what the state means to somebody who waits for the job."""
+        """Return what the state means for the wait for the job."""
         return PHASE_OF_STATE[self.state]
 
     def describe(self) -> str:

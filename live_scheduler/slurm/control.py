@@ -4,7 +4,7 @@ What is asked of a job that a person holds is refused by Slurm itself: setting a
 and nothing here says `release` to a job that has not just taken a priority.
 
 `release` makes Slurm compute a priority of its own again. With priority/basic that is one below the lowest it
-has given, so the job goes behind everybody, and a job that goes back should be given the number that it had
+has given, so the job goes behind all others, and a job that goes back should be given the number that it had
 (`ReturnToDefault.priority`). With priority/multifactor it is the priority that the job would have had.
 
 Slurm sets the nice value of a job that takes a priority to 0, and comments are written over: what stood there
@@ -192,7 +192,7 @@ class Control:
         if priority and not self._computes_priorities and not _is_ours(priority):
             why = job.update(f"Priority={priority}")
         else:
-            # A job that takes a priority is held by nobody; one that is held must not be released.
+            # A job that takes a priority is not held; one that is held must not be released.
             why = job.update(f"Priority={PRIORITIES.least}") or job.tell(f"release {row.target}")
             if nice := before.nice or row.nice:
                 why = why or job.update(f"Nice={nice}")

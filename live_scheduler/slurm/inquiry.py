@@ -1,4 +1,4 @@
-"""Questions to slurmdbd, which may hang where slurmctld goes on: nobody has to wait for the answer."""
+"""Questions to slurmdbd, which may hang where slurmctld goes on: no pass waits for the answer."""
 
 import threading
 import time

@@ -3,7 +3,7 @@
     {"job_id": "17", "home": "vc2", "step": "enter", "at_s": 1700000000.0, "limit_s": 200.0, "restarts": 0}
     {"job_id": "17", "settled": true}
 
-Slurm's own word on a job always stands above this file: an intent that nobody acted on is dropped when the
+Slurm's own word on a job always stands above this file: an intent that was not acted on is dropped when the
 job is seen where it was. What the file adds is what Slurm may not know any more: where a job belongs when its
 mark was overwritten, for how long it was to run, and that a begin time is Slurm's and not its user's.
 Append-only, and on the disk before `note` returns; a line that was cut off is left out.

@@ -1,4 +1,4 @@
-"""The states that Slurm gives a job, and what each means to somebody who waits for its end."""
+"""The states that Slurm gives a job, and what each means for the wait for its end."""
 
 from enum import StrEnum
 

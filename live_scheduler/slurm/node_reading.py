@@ -99,7 +99,7 @@ def starts_jobs(state: str) -> bool:
 
 
 def gpus_used(gres: str) -> int:
-    """Return the GPUs in use: whole ones, and those of which somebody has a share.
+    """Return the GPUs in use: whole ones, and those of which a job has a share.
 
     Of shares Slurm says on which GPUs they are, `shard:(null):2(IDX:0-1)` (22.05), or `shard:3(2/4,1/4)`.
     """

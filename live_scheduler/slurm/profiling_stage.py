@@ -1,15 +1,15 @@
 """The profiling stage on Slurm: new small jobs run for a moment where they are measured, then queue at home.
 
-The policy says who (Lucid section 3.2; `simulator.stages.profiler`), this module what that means for Slurm:
+The policy chooses the jobs (Lucid section 3.2; `simulator.stages.profiler`); on Slurm that means:
 
 - A waiting job that the policy starts on the profiler is moved to the profiling partition (`MoveTo`).
 - It runs there for at most the policy's limit. One that ends within it is done; else its run is stopped, and
   it queues at home (`SendHome`), from its beginning.
-- A job that does not get to run there goes home as it is (`MoveTo` its home).
+- A job that is never started there moves home unchanged (`MoveTo` its home).
 
-Nothing is ever put on hold: a requeued job waits for a begin time, and runs when nobody comes any more. Where
-a job belongs stands in its mark and in an intent on disk (`intents.py`), each of which is enough, so that
-whoever comes next (this daemon again, the dead man's switch, the restore command) finishes what was begun.
+No job is put on hold: a requeued job waits for a begin time, so it runs even without a daemon. Where a job
+belongs stands in its mark and in an intent on disk (`intents.py`); either is enough for the next process
+(a new daemon, the dead man's switch, the restore command) to finish what was begun.
 
 What this relies on is tried out in `tests/slurm/test_slurm_profiling_stage.py`; why a begin time and no hold,
 docs/decisions/0021.
@@ -36,7 +36,7 @@ logger = logging.getLogger("lucid.live")
 PATIENCE_S = 120.0
 # A move that did not happen so often is refused by Slurm, and not put off by a rate limit.
 MOST_TRIES = 3
-# A run that nobody ended in time has more work in it than a profile is worth: it ends where it is.
+# A run that went on so long past its limit has more work in it than a profile is worth: it stays.
 OVERRUN_S = 600.0
 # Processes that are told to end, and an epilog, take at most so long.
 CLEAR_UP_S = 300.0
@@ -65,7 +65,7 @@ class ProfilingStage:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`monotonic` is a clock that nobody sets."""
+        """`monotonic` is unaffected by changes of the time of day."""
         self.partition = settings.profiling_partition
         self.intents = intents
         self.left_alone: dict[str, str] = {}  # guest -> why it is not sent home
@@ -103,9 +103,9 @@ class ProfilingStage:
         return ""
 
     def changes(self, decision: Decision, cluster: ClusterState) -> list[Change]:
-        """Return who goes home, and who is moved in, after writing it down.
+        """Return the moves home and the moves in, after recording the latter.
 
-        When that cannot be written nobody is moved in; the way home is always open.
+        When they cannot be recorded no job is moved in; moves home are always made.
         """
         changes = [*self.reconcile(cluster), *self._cut_short(decision, cluster)]
         entering = self._entering(decision, cluster)
@@ -122,8 +122,8 @@ class ProfilingStage:
         return [*changes, *entering.values()]
 
     def reconcile(self, cluster: ClusterState) -> list[Change]:
-        """Return what is to be done whatever the policy says: finish what was begun, end what is over."""
-        known, self.left_alone = self.left_alone, {}
+        """Return the changes due under any policy: finish begun moves, end runs that are over."""
+        logged, self.left_alone = self.left_alone, {}
         changes = self._settle(cluster)
         for guest in self._guests(cluster):
             if guest.home not in cluster.partitions:
@@ -132,12 +132,12 @@ class ProfilingStage:
                 changes += self._not_started(guest, cluster)
             elif guest.age_s >= guest.limit_s:
                 changes += self._over(guest, cluster)
-        for job_id in sorted(self.left_alone.keys() - known):
+        for job_id in sorted(self.left_alone.keys() - logged):
             logger.info("job %s stays in %s: %s", job_id, self.partition, self.left_alone[job_id])
         return changes
 
     def all_home(self, cluster: ClusterState) -> list[Change]:
-        """Return what brings everybody home who can be brought home, whatever is left of their time."""
+        """Return the changes that bring every job home that can be, whatever is left of its time."""
         changes = self._settle(cluster)
         for guest in self._guests(cluster):
             if guest.home not in cluster.partitions:
@@ -148,10 +148,10 @@ class ProfilingStage:
                 changes += self._over(guest, cluster)
         return changes
 
-    # What is to be done
+    # Changes
 
     def _settle(self, cluster: ClusterState) -> list[Change]:
-        """Close the intents of those who are where they belong; help those whom Slurm keeps waiting there."""
+        """Close the intents of jobs that are home; shorten the wait that Slurm gave some of them there."""
         changes: list[Change] = []
         settled = []
         for job_id, intent in self.intents.open.items():
@@ -174,7 +174,7 @@ class ProfilingStage:
         return changes
 
     def _cut_short(self, decision: Decision, cluster: ClusterState) -> list[Change]:
-        """Send home whom the policy would have there before their time is over."""
+        """Send home the jobs that the policy wants back before their time is over."""
         changes: list[Change] = []
         leaving = set(decision.sends_home)
         for guest in self._guests(cluster) if leaving else ():
@@ -188,7 +188,7 @@ class ProfilingStage:
         return changes
 
     def _entering(self, decision: Decision, cluster: ClusterState) -> dict[tuple[str, float], MoveTo]:
-        """Return whom the policy starts on the profiler and for how long, while there is room: who moves."""
+        """Return the moves to the profiler by job and limit (s): what the policy starts, while room lasts."""
         room = sum(
             node.gpus - node.gpus_used
             for node in cluster.nodes
@@ -225,7 +225,7 @@ class ProfilingStage:
             if since_s is None:
                 since_s = intent.at_s if intent is not None else cluster.at_s
             now = self._monotonic()
-            # A clock that is set does not make a run longer, or shorter, that is watched already.
+            # A change of the time of day changes no age that is already watched.
             age_s, then = seen[run] = self._seen.get(run, (max(0.0, cluster.at_s - since_s), now))
             yield Guest(
                 job,
@@ -256,7 +256,7 @@ class ProfilingStage:
             self.left_alone[job.job_id] = "it may not be requeued (any more)"
             return []
         if guest.age_s > guest.limit_s + OVERRUN_S:
-            self.left_alone[job.job_id] = f"nobody ended its run in time: {guest.age_s:.0f} s would be lost"
+            self.left_alone[job.job_id] = f"its run was not ended in time: {guest.age_s:.0f} s would be lost"
             return []
         self._note_leaving(guest, cluster)
         return [SendHome(job.job_id, guest.home)]

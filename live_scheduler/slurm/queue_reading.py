@@ -11,7 +11,7 @@ What this relies on, each seen on Slurm 22.05 (`tests/slurm/test_slurm_adapter*.
   record (requeued, held or changed alone) into its line, and joins their reasons with a comma.
 - `tres-alloc` is what a waiting job asks for and what a running job has, as sacct's ReqTRES and AllocTRES,
   but with GPUs only where AccountingStorageTRES names gres/gpu.
-- A job that nobody may run with (`--exclusive`) gets all GPUs and cores of its nodes.
+- A job that shares no node (`--exclusive`) gets all GPUs and cores of its nodes.
 - A job without a limit in a partition without one gets 365 days when it starts.
 - Accounting has ` for each " in a job's name; a name is read as it will stand there.
 """

@@ -1,11 +1,11 @@
-"""Colocation on Slurm: in partitions of one-GPU nodes with gres/shard, the policy says who shares a GPU.
+"""Colocation on Slurm: in partitions of one-GPU nodes with gres/shard, the policy pairs jobs on a GPU.
 
 Slurm alone puts any two jobs that ask for a shard on one GPU, and no partner can be named. So a waiting job
 of such a partition has a begin time that is renewed pass by pass, and does not start by itself. One that the
 policy starts is pinned to a node (a wholly idle one, or the node of the partner that the policy chose) and
 its begin time is now.
 
-Nobody is held for longer than the last begin time that was set: without a daemon the jobs start where Slurm
+No job is held for longer than the last begin time that was set: without a daemon the jobs start where Slurm
 likes. Why begin times: docs/decisions/0021.
 """
 
@@ -51,7 +51,7 @@ class SharedPartitions:
         """`delayed` and `restricted` are jobs with begin times and nodes that a daemon before has set."""
         self.partitions = frozenset(settings.shared_partitions)
         self.left_alone: dict[str, str] = {}  # waiting job -> why it is left to Slurm
-        # At the latest then, jobs start by themselves when nobody comes any more.
+        # At the latest then, jobs start by themselves without a daemon.
         self.wait_s = int(max(30.0, settings.dead_after_s))
         self._acts = settings.mode is Mode.CONTROL
         self._monotonic = monotonic
@@ -75,7 +75,7 @@ class SharedPartitions:
         return replace(cluster, jobs=jobs)
 
     def changes(self, decision: Decision, cluster: ClusterState) -> list[Change]:
-        """Return who is let go, to which node, and whose begin time is renewed."""
+        """Return the changes: jobs let go, to which node, and begin times renewed."""
         known, self.left_alone = self.left_alone, {}
         if not self._acts:
             return []
@@ -137,7 +137,7 @@ class SharedPartitions:
         return abs(begin_s - job.submit_time_s - NEW_JOBS_WAIT_S) <= 1
 
     def _cannot(self, job: LiveJob) -> str:
-        """Return why nobody can say where a job starts; empty: we can."""
+        """Return why it is unknown where a job starts; empty: it is known."""
         if job.tasks != 1:
             return "the tasks of an array start together"
         if job.gpus != 1:

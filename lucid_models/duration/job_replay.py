@@ -147,7 +147,7 @@ def _happen(
 
 def _events(stream: JobStream, until_s: float) -> tuple[list[float], list[int], list[int]]:
     """Starts and ends up to `until_s` by (time, order of submission, start before end)."""
-    # A job without a known start runs from its submission on, as far as anybody can see.
+    # A job without a known start runs from its submission on.
     start = np.where(np.isnan(stream.start_s), stream.submit_s, stream.start_s)
     start = np.where(np.isnan(stream.start_s) & np.isnan(stream.duration_s), np.nan, start)
     # Clocks that disagree must not let a job start before its submission or end before its start.

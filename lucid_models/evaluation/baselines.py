@@ -1,4 +1,4 @@
-"""Naive forecasts and pair rules that the models are measured beside: who does not beat them is not worth it.
+"""Naive forecasts and pair rules that the models are measured beside, and that a model must beat.
 
 Run time estimates by simple methods are in rival_estimates.
 """

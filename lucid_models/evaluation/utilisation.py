@@ -1,4 +1,4 @@
-"""Measures predictions from computation graphs: how well they do for models that nobody has profiled.
+"""Measures predictions from computation graphs: how well they do for models without a profile.
 
 Protocol: every model's configurations are left out in turn; what is learned, margins included, is learned
 from the others alone (the margins by leaving out each of those in turn again). Folds are pooled. Each

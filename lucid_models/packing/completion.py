@@ -1,4 +1,4 @@
-"""Pairs that nobody measured, as the pairwise model expects them.
+"""Pairs that were not measured, as the pairwise model expects them.
 
 A configuration's label is the mean speed that it leaves its partners. Of a campaign that measured a few
 telling pairs, each configuration has a few odd partners, and the mean over those says little; completed, it

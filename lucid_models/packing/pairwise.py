@@ -2,7 +2,7 @@
 
 Two additive models read the solo profiles of both jobs, as features that do not depend on their order, and
 predict the mean and the lower of the two normalised speeds. Which of the two is the slower one is not
-predicted: on unseen models nobody could tell (docs/decisions/0008-pairwise-packing.md).
+predicted: on unseen models it cannot be told (docs/decisions/0008-pairwise-packing.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ PAIR_FEATURES = (
     "amp_jobs",
 )
 HEADS = ("mean_speed", "min_speed")
-# Nobody is taken to run faster beside another than alone, and nobody stands still.
+# No job is taken to run faster beside another than alone, and none stands still.
 LOWEST_SPEED = 0.05
-# A threshold that no pair reaches: nobody shares.
-NOBODY = 2.0
+# A threshold that no pair reaches: no job shares.
+NO_PAIR = 2.0
 _WORDS = {
     "gpu_util_sum_pct": "GPU utilisations that sum to {:.0f} %",
     "gpu_util_max_pct": "the busier job's {:.0f} %",
@@ -141,7 +141,7 @@ class PairwiseScorer:
             if head.link != "identity":
                 raise fields.fail(name, f"has the link {head.link}, not identity")
             heads.append(head)
-        return cls(heads[0], heads[1], fields.number("mean_speed_min", 0.0, NOBODY))
+        return cls(heads[0], heads[1], fields.number("mean_speed_min", 0.0, NO_PAIR))
 
 
 def read_pairwise(fields: Fields, settings: PackingSettings) -> PairwiseScorer | None:

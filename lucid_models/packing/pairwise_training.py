@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, fit_bags, scorer_of
-from lucid_models.packing.pairwise import NOBODY, PAIR_FEATURES, PairwiseScorer, pair_features
+from lucid_models.packing.pairwise import NO_PAIR, PAIR_FEATURES, PairwiseScorer, pair_features
 from lucid_models.packing.tree import FEATURES, PackingSettings
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def fit_pairwise(
 ) -> tuple[PairwiseScorer, dict[str, Any]]:
     """Learn the speeds of pairs from solo profiles and measured pairs; also says, for people, from what.
 
-    Speeds above 1 count as 1: nobody is faster beside another, a measurement that says so is noise. Raises
+    Speeds above 1 count as 1: no job is faster beside another, a measurement that says so is noise. Raises
     BadInputError for pairs of fewer than two models.
     """
     table = read_pair_table(solo, pairs)
@@ -130,7 +130,7 @@ def learned_threshold(
 def sharing_threshold(
     predicted: Floats, good: NDArray[np.bool_], groups: NDArray[np.intp], precision: float
 ) -> float:
-    """The lowest predicted speed from which on surely enough pairs are good; NOBODY when there is none.
+    """The lowest predicted speed from which on surely enough pairs are good; NO_PAIR when there is none.
 
     Surely enough: their share, less one standard error over the `groups` (shape (rows,)) that were held out,
     is at least `precision`. Pairs of one model err together, so their number alone says little.
@@ -147,7 +147,7 @@ def sharing_threshold(
     error = np.sqrt(apart * names.size / max(names.size - 1, 1)) / total
     last_of_ties = np.append(ranked[1:] < ranked[:-1], True)
     enough = np.flatnonzero((share - error >= precision) & last_of_ties)
-    return float(ranked[enough[-1]]) if enough.size else NOBODY
+    return float(ranked[enough[-1]]) if enough.size else NO_PAIR
 
 
 def fit_head(

@@ -51,7 +51,7 @@ class VerdictTags:
 
 
 Authenticator = Callable[[ReleaseIdentity, bytes], None]
-"""Raises ReleaseRefusedError unless a verdict's document on a release comes from whom it should."""
+"""Raises ReleaseRefusedError unless a verdict's document on a release comes from its gate run."""
 
 
 def trust_the_registry(release: ReleaseIdentity, document: bytes) -> None:

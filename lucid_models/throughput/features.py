@@ -15,7 +15,7 @@ An additive model cannot multiply a daily pattern by how busy the cluster is; on
 a sum, and the `..._at_level` features hand it over: what the last days (or weeks) brought at this time,
 raised by how far the last hours lie above the same hours of those days.
 
-A bin that nobody counted (NaN) is taken to be what the same time of the last days brought (`filled`).
+A bin without a count (NaN) is taken to be what the same time of the last days brought (`filled`).
 """
 
 from collections.abc import Iterable, Mapping

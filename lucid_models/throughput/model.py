@@ -32,7 +32,7 @@ class ThroughputSettings:
 
     `lead_bins` >= 1: how many bins a forecast bin lies after the newest one that it is made from.
     `utc_offset_s`: the cluster's local time minus UTC. `missing_bins`: what a bin means that the table lacks
-    between its first and last one ("zero": nothing was submitted, "unknown": nobody counted).
+    between its first and last one ("zero": nothing was submitted, "unknown": not counted).
     `half_life_days`: by how much a bin must be older to count half in training.
     """
 

@@ -89,7 +89,7 @@ class ThroughputScorer:
         """Forecast of the `horizon` bins that follow the history, shape (horizon,).
 
         Direct up to `lead_bins` ahead: what the model was trained for. Recursive beyond: the earlier
-        forecasts take the place of bins that nobody has seen yet. A model trained with the horizon as its
+        forecasts take the place of bins still to come. A model trained with the horizon as its
         lead forecasts all of it directly.
         """
         if not 1 <= horizon <= 100_000:

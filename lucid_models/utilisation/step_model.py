@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 Columns = Mapping[str, Floats]
 
 LOWEST, HIGHEST = 1e-6, 1e6
-_LEAST, _MOST = 0.001, 0.999  # what a utilisation can be told to be: nobody measured better
+_LEAST, _MOST = 0.001, 0.999  # the range of predictions: measurements are no finer
 
 
 def columns_of(graphs: Sequence[GraphFeatures]) -> Columns:

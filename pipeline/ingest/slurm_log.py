@@ -214,7 +214,7 @@ def _stage(lake_uri: str, cluster: str, name: str, lines: Iterable[str]) -> str:
 
 
 def _beginning(lake: Lake, cluster: str, until: datetime, interval_start: datetime | None) -> datetime:
-    """From when on to read where nobody said so."""
+    """From when on to read by default."""
     days = lake.dates(cluster)
     if not days:
         return until - timedelta(days=FIRST_DAYS)

@@ -140,7 +140,7 @@ def read_monitored(lake_uri: str, cluster: str, window: MonitoredWindow, max_job
 
 
 def check_data(tables: MonitoredTables) -> DataHealth:
-    """Count what is missing in the window: days, bins, rows in quarantine, ends that nobody reported."""
+    """Count what is missing in the window: days, bins, rows in quarantine, ends that were not reported."""
     window = tables.window
     submit_s = epoch_seconds(tables.submitted, "submit_time")
     days = tuple(_whole_days(submit_s, window.start, window.end))
@@ -190,7 +190,7 @@ def data_findings(
     if silence is not None and usual is not None and silence > max(settings.silence_factor * usual, 1.0):
         yield watch(
             "silence",
-            f"Nobody submitted a job for {silence:.1f} h; the longest silence in training was {usual:.1f} h.",
+            f"No job was submitted for {silence:.1f} h; the longest silence in training was {usual:.1f} h.",
             silence,
             settings.silence_factor * usual,
         )

@@ -19,7 +19,7 @@ from pipeline.monitoring.rules import Level
 
 DECISIONS: Mapping[Level, str] = {
     Level.OK: "Nothing to do: the release still fits the cluster.",
-    Level.WATCH: "Somebody should look: see the findings.",
+    Level.WATCH: "A person should look: see the findings.",
     Level.RETRAIN: "The models should be retrained.",
 }
 _PACKAGE = "pipeline.monitoring"

@@ -36,7 +36,7 @@ class MonitorSettings:
     - `unknown_share`: share of jobs by users, virtual clusters, job types or GPU demands that training never
       saw.
     - `error_factor`: live error against the error at validation; it must also be clearly worse.
-    - `tau_loss`: Kendall's tau that may be lost against validation before somebody should look.
+    - `tau_loss`: Kendall's tau that may be lost against validation before a person should look.
     - `coverage_low`, `coverage_high`: share of jobs that end within their P90.
     - `confidence_pct`: of the intervals (bootstrap over days) that say "clearly".
     - `least_jobs`, `least_days`: fewer judged jobs, or days, decide nothing about errors.

@@ -1,4 +1,4 @@
-"""What jobs are predicted to ask of a GPU, from their computation graphs, before anybody has profiled them.
+"""What jobs are predicted to ask of a GPU, from their computation graphs, before they are profiled.
 
 The model is the newest that is registered, or one that is fitted on the spot (it takes a second) to profiles
 that are named. Predictions for jobs of a cluster become rows of the lake's table `metrics` with the origin
@@ -40,7 +40,7 @@ _SCORE_WORDS = ("Tiny", "Medium", "Jumbo")
 class GraphPredictor:
     """The models that predict, where they come from, and what has to be said of them.
 
-    `packing` gives the Sharing Score; None: nobody measured pairs.
+    `packing` gives the Sharing Score; None: no pairs were measured.
     """
 
     demand: UtilisationScorer
@@ -91,8 +91,8 @@ def solo_profiles_or_measure(singles: str | None = None, pairs: str | None = Non
         from pipeline.profiling.profile_store import read_profiles_or_measure
 
         return read_profiles_or_measure(singles, pairs, seed=0)
-    nobody = as_profile_frame(PAIR_SCHEMA.empty_table().to_pandas(), PAIR_SCHEMA)
-    return ProfileSet(read_solo_profiles(singles), nobody)
+    no_pairs = as_profile_frame(PAIR_SCHEMA.empty_table().to_pandas(), PAIR_SCHEMA)
+    return ProfileSet(read_solo_profiles(singles), no_pairs)
 
 
 def fit_predictor(profiles: ProfileSet, origin: str) -> GraphPredictor:
@@ -168,8 +168,8 @@ def predict_jobs(
 ) -> PredictionReport:
     """Write predictions for a cluster's jobs into the table `metrics` of the lake.
 
-    `jobs_file`: CSV with `onnx` (a path, from the file's folder), `batch_size`, `amp` (0 or 1), and whom
-    the row is about: `job_id`, `job_type`, or `name` (with `user`, or of anybody). The same twice changes
+    `jobs_file`: CSV with `onnx` (a path, from the file's folder), `batch_size`, `amp` (0 or 1), and what
+    the row is about: `job_id`, `job_type`, or `name` (with `user`, or of any user). The same twice changes
     nothing. Raises NotFoundError for a cluster without jobs, BadInputError naming the row for a bad one.
     """
     asked = read_jobs_file(jobs_file)
@@ -208,7 +208,7 @@ def predict_jobs(
 
 @dataclass(frozen=True)
 class AskedJob:
-    """A row of a jobs file: whom it is about, and what they run."""
+    """A row of a jobs file: the jobs that it is about, and what they run."""
 
     key: str
     value: str

@@ -1,4 +1,4 @@
-"""Pictures of measured profiles: who uses the GPU how much alone, and how fast pairs run together."""
+"""Pictures of measured profiles: which jobs use the GPU how much alone, and how fast pairs run together."""
 
 from pathlib import Path
 

@@ -110,7 +110,7 @@ def _measured_before(lake_uri: str, cluster: str) -> ProfileReport | None:
 
 
 def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
-    """Read the cluster's profile tables. Raises NotFoundError when nobody stored any."""
+    """Read the cluster's profile tables. Raises NotFoundError when none are stored."""
     fs, folder = _folder(lake_uri, cluster)
     Lake(lake_uri).check_readable(cluster, PROFILES)
     frames = []
@@ -127,7 +127,7 @@ def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
 
 
 def measured_or_simulated(lake_uri: str, cluster: str) -> tuple[ProfileSet, list[str]]:
-    """Return the cluster's profiles, the simulated GPU's where nobody stored any, and what to say of them."""
+    """Return the cluster's profiles, the simulated GPU's where none are stored, and what to say of them."""
     try:
         profiles = read_profile_set(lake_uri, cluster)
     except NotFoundError:

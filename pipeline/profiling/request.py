@@ -54,7 +54,7 @@ def read_request(form: ProfilingForm, *, lake_uri: str, cluster: str, run_id: st
     """Read a form.
 
     Raises BadInputError for devices that cannot be measured together, for a setting that is none and for a
-    value out of its range; UnknownNameError for a workload or a choice that nobody knows.
+    value out of its range; UnknownNameError for an unknown workload or choice.
     """
     names = tuple(dict.fromkeys(str(device).strip() for device in form.devices))
     kinds = {kind_of_device(name) for name in names}

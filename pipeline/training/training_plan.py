@@ -44,7 +44,7 @@ def plan_training(
     trained with the rest. Without `hold_out_days` the window is as long as the kept models have not seen, at
     most two weeks.
 
-    Raises UnknownNameError for a model that nobody knows, NotFoundError when the lake has no jobs,
+    Raises UnknownNameError for an unknown model, NotFoundError when the lake has no jobs,
     BadInputError when the held-out window leaves nothing to learn from.
     """
     asked = set(models or MODELS)

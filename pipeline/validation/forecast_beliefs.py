@@ -62,7 +62,7 @@ class SeriesForecast:
 
     @property
     def came(self) -> Floats:
-        """What `to_come` should have been; NaN where nobody counted."""
+        """What `to_come` should have been; NaN where nothing was counted."""
         return self._ahead(self.counted)
 
     @property

@@ -1,4 +1,4 @@
-"""On which days a release is to be judged: as many as it was built with, unless somebody says otherwise."""
+"""On which days a release is to be judged: as many as it was built with, by default."""
 
 import math
 from dataclasses import dataclass

@@ -181,7 +181,7 @@ def measured_profiles_of_jobs(
 ) -> tuple[JobProfile | None, ...]:
     """As `profiles_of_jobs`, with what the lake's metrics say.
 
-    What a job was measured to need while it ran is the truth of the replay; of a job that nobody measured it
+    What a job was measured to need while it ran is the truth of the replay; of a job never measured it
     is what was known at its submission. The latter is what every prediction goes by, where there is any: a
     job of which nothing was known is measured by the profiler first. Without metrics, `profiles_of_jobs`.
     """

@@ -56,9 +56,9 @@ def how_predicted(inputs: ReplayInputs, rules: GateRules) -> str:
     by = (
         "the run times that each release estimates: their errors are in the errors of prediction"
         if rules.foretold_by == "estimated"
-        else "true run times, which nobody knows beforehand: what is uncertain is when a job gets its GPUs"
+        else "true run times, which are unknown beforehand: what is uncertain is when a job gets its GPUs"
     )
-    return f"The ends of {jobs:,} of {judged:,} jobs were foretold at their submission, by {by}."
+    return f"The ends of {jobs:,} of {judged:,} jobs were predicted at their submission, by {by}."
 
 
 def _as_chosen(manifest: ReleaseManifest) -> str:

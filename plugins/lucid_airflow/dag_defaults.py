@@ -1,4 +1,4 @@
-"""What every DAG has in common: who owns it, and how patient its tasks are."""
+"""What every DAG has in common: its owner, and how patient its tasks are."""
 
 from datetime import timedelta
 from typing import Any

@@ -52,7 +52,7 @@ def announce(context: Any, extra: Mapping[str, Any]) -> None:
 def data_interval(context: Any) -> tuple[datetime | None, datetime | None]:
     """Return the interval that a run by the clock is about; None and None for a run by hand.
 
-    Airflow gives a run by hand the interval before, too, which nobody asked for.
+    Airflow gives a run by hand the interval before, too, which was not asked for.
     """
     run = context["dag_run"]
     start, end = run.data_interval_start, run.data_interval_end

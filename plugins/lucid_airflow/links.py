@@ -24,7 +24,7 @@ class MlflowLink(BaseOperatorLink):
 
 
 class DataDocsLink(BaseOperatorLink):
-    """The expectations of a table and what was found; served by this plugin to who is logged in."""
+    """The expectations of a table and what was found; served by this plugin to users who are logged in."""
 
     name = "Data Docs"
 
@@ -35,7 +35,7 @@ class DataDocsLink(BaseOperatorLink):
 
 
 class MonitoringLink(BaseOperatorLink):
-    """The page of a monitoring pass; served by this plugin to who is logged in."""
+    """The page of a monitoring pass; served by this plugin to users who are logged in."""
 
     name = "Monitoring"
 
@@ -46,7 +46,7 @@ class MonitoringLink(BaseOperatorLink):
 
 
 class FrontLink(BaseOperatorLink):
-    """The interactive page of a Pareto front; served by this plugin to who is logged in."""
+    """The interactive page of a Pareto front; served by this plugin to users who are logged in."""
 
     name = "Front"
 

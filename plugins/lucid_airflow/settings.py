@@ -34,12 +34,12 @@ from foundation.input_roots import InputRoots
 
 
 def lake_uri() -> str:
-    """Return the lake's root URI. Raises BadInputError when nobody set it."""
+    """Return the lake's root URI. Raises BadInputError when it is not set."""
     return _setting("LUCID_LAKE_URI", "lucid_lake_uri")
 
 
 def tracking_uri() -> str:
-    """Return MLflow's address for tasks. Raises BadInputError when nobody set it."""
+    """Return MLflow's address for tasks. Raises BadInputError when it is not set."""
     return _setting("LUCID_TRACKING_URI", "lucid_tracking_uri")
 
 
@@ -55,7 +55,7 @@ def mlflow_ui_url() -> str | None:
 
 
 def state_dir() -> Path:
-    """Return the state folder. Raises BadInputError when nobody set it."""
+    """Return the state folder. Raises BadInputError when it is not set."""
     folder = os.environ.get("LUCID_STATE_DIR")
     if not folder:
         raise BadInputError(

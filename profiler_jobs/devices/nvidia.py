@@ -225,7 +225,7 @@ class NvidiaTelemetry:
                 self.poll()
             except (
                 Exception
-            ) as error:  # whatever it is, `window` must say it: nobody else sees this thread end
+            ) as error:  # whatever it is, `window` must raise it: nothing else sees this thread end
                 with self._news:
                     self._failure = error
                     self._news.notify_all()

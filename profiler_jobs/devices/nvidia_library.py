@@ -85,7 +85,7 @@ def library() -> Iterator[Any]:
 
 
 def _why(error: Any) -> str:
-    """Return what the library's error means for somebody who wants a GPU."""
+    """Return what the library's error means for the use of a GPU."""
     import pynvml
 
     known = {

@@ -1,7 +1,7 @@
 """Whose processes hold a GPU: their names, which of them go through MPS, which are not ours, and whose job.
 
 MPS (CUDA's Multi-Process Service): without its daemon, CUDA runs without it and says nothing. So what counts
-is not the environment but who is its client while the processes hold the device.
+is not the environment but which process is its client while the processes hold the device.
 """
 
 import os

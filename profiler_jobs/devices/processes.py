@@ -192,7 +192,7 @@ class ProcessDevice:
         return RunFailure(str(failure), failure.last_words)
 
     def _left_behind(self, crew: Crew, strangers: set[int]) -> RunFailure | None:
-        """Wait until the device is as free as before; say who still holds it when it does not become so."""
+        """Wait until the device is as free as before; name the processes that still hold it otherwise."""
         if crew.unkillable:
             self.close()
             return RunFailure(f"Processes {_listed(crew.unkillable)} of the run cannot be ended.")

@@ -1,1 +1,1 @@
-"""The workload zoo in PyTorch, one file a workload; nothing here is imported before somebody trains."""
+"""The workload zoo in PyTorch, one file a workload; nothing here is imported before a training."""

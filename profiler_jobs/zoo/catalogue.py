@@ -1,4 +1,4 @@
-"""Which module holds a model's workload. They are imported when somebody trains: they need PyTorch."""
+"""Which module holds a model's workload. They are imported for a training only: they need PyTorch."""
 
 import ast
 from importlib import import_module

@@ -10,7 +10,7 @@ from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.model_format import CorruptModelError
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, feature_matrix
-from lucid_models.packing.pairwise import NOBODY, PAIR_FEATURES, pair_features
+from lucid_models.packing.pairwise import NO_PAIR, PAIR_FEATURES, pair_features
 from lucid_models.packing.pairwise_training import fit_pairwise, model_bags, sharing_threshold
 from lucid_models.scoring import PackingScorer, scorer_from_document
 
@@ -134,7 +134,7 @@ def test_a_threshold_keeps_the_precision_it_was_chosen_for(rows, precision: floa
     predicted, good, groups = (np.array(column) for column in zip(*rows, strict=True))
     threshold = sharing_threshold(predicted, good, groups, precision)
     called = predicted >= threshold
-    assert threshold == NOBODY or good[called].mean() >= precision
+    assert threshold == NO_PAIR or good[called].mean() >= precision
     if good.all():
         assert threshold == predicted.min()
 
@@ -150,7 +150,7 @@ def test_one_bad_model_raises_the_threshold_above_that_of_pairs_that_err_alone()
 def test_pairs_that_always_hurt_let_nobody_share(profiles) -> None:
     solo, pairs = profiles
     scorer, training = fit_pairwise(solo, pairs.assign(speed_1=0.4, speed_2=0.5), PackingSettings())
-    assert scorer.mean_speed_min == NOBODY
+    assert scorer.mean_speed_min == NO_PAIR
     assert training["held_out_precision"] is None
     assert not scorer.may_share(np.zeros((1, 4)), np.zeros((1, 4)))
 

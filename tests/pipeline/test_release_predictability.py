@@ -63,7 +63,7 @@ def test_it_is_judged_by_what_it_was_chosen_for(beside_lucid: tuple[Verdict, Pat
     assert "mean prediction error" in page
     assert "runs pcs, by its models' estimates of run times" in page
     assert "it is point c3 of a front" in page
-    assert f"The ends of 120 of {verdict.subject['jobs_judged']} jobs were foretold" in page
+    assert f"The ends of 120 of {verdict.subject['jobs_judged']} jobs were predicted" in page
     assert Verdict.from_dict(json.loads((out / "verdict.json").read_text())) == verdict
 
 

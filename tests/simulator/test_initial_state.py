@@ -135,11 +135,11 @@ def waits(a_job, index, pool="vc"):
     return view
 
 
-NOBODY = Workload((), {})
+NO_JOBS = Workload((), {})
 CLUSTER = ClusterSpec({"vc": 2}, 4)
 
 
-def played(state, cluster=CLUSTER, policy="fifo", workload=NOBODY):
+def played(state, cluster=CLUSTER, policy="fifo", workload=NO_JOBS):
     simulation = Simulation(Scenario(workload, cluster, initial=state), load_policy(policy))
     simulation.run()
     return {view.job.job_id: (view.first_start_time_s, view.end_time_s) for view in simulation.jobs}
@@ -206,7 +206,7 @@ def test_a_pair_goes_on_at_the_speed_of_a_pair():
 def test_no_more_nodes_are_set_aside_of_a_cluster_that_is_in_use():
     simulation = Simulation(
         Scenario(
-            NOBODY,
+            NO_JOBS,
             ClusterSpec({"vc": 40}, 8),
             initial=InitialState(0.0, waiting=(waits(job(0, 1, 10, -5), 0),)),
         ),

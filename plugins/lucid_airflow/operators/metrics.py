@@ -47,7 +47,7 @@ class IngestMetricsOperator(LucidOperator):
                 end=read_time(self.end) or end,
                 progress=self.log_progress(),
             )
-        except NotFoundError as error:  # nobody measured these jobs; the models do without
+        except NotFoundError as error:  # these jobs were not measured; the models do without
             raise AirflowSkipException(str(error)) from error
         report: dict[str, Any] = plain(found)
         self.log.info(
