@@ -28,7 +28,7 @@ class Kind(Enum):
     TIME = "UTC instant"
 
 
-class Known(Enum):
+class KnownFrom(Enum):
     """From when on a fact is known."""
 
     SUBMITTED = "the user asks for it"
@@ -51,7 +51,7 @@ class JobFact:
     kind: Kind
     meaning: str
     unit: str = ""
-    known: Known = Known.LOGGED
+    known: KnownFrom = KnownFrom.LOGGED
     required: bool = False
     bounds: tuple[float, float] | None = None
     above_least: bool = False
@@ -90,7 +90,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "job_id",
         Kind.TEXT,
         "The job's id as its source writes it; unique with submit_time in a cluster.",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         required=True,
         columns={
             "philly-json": "jobid",
@@ -107,7 +107,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "virtual_cluster",
         Kind.TEXT,
         "The virtual cluster (partition, queue) that ran it.",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         required=True,
         columns={
             "philly-json": "vc",
@@ -122,7 +122,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "user",
         Kind.TEXT,
         "Who submitted it.",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         columns={
             "philly-json": "user",
             "helios": "user",
@@ -136,7 +136,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "name",
         Kind.TEXT,
         "The job's name, workload type or application.",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         columns={
             "helios": "jobname",
             "sacct": "jobname",
@@ -179,7 +179,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.COUNT,
         "Whole GPUs occupied; 0 is a CPU job.",
         "GPUs",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         required=True,
         label="GPUs",
         bounds=(0, 100_000),
@@ -210,7 +210,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.COUNT,
         "CPU cores of the whole job.",
         "cores",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         label="CPU cores",
         bounds=(0, 10_000_000),
         columns={
@@ -226,7 +226,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.COUNT,
         "Nodes that it ran on.",
         "nodes",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         bounds=(0, 1_000_000),
         columns={
             "philly-json": "attempts",
@@ -246,7 +246,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "submit_time",
         Kind.TIME,
         "When it was submitted.",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         required=True,
         columns={
             "philly-json": "submitted_time",
@@ -329,7 +329,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.NUMBER,
         "Run time that the user asked for; null: no limit or unknown.",
         "s",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
         bounds=(0.0, 100 * _TEN_YEARS_S),
         columns={"sacct": "timelimitraw|timelimit", "swf": "req_time"},
     ),
@@ -351,7 +351,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "job_type",
         Kind.TEXT,
         "model/dataset/batch_size/amp, e.g. ResNet50/ImageNet/64/1.",
-        known=Known.SUBMITTED,
+        known=KnownFrom.SUBMITTED,
     ),
     JobFact(
         "gpu_util_pct",
@@ -359,7 +359,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "Profiled GPU utilisation.",
         "%",
         label="GPU utilisation (%)",
-        known=Known.PROFILED,
+        known=KnownFrom.PROFILED,
         bounds=(0.0, 100.0),
     ),
     JobFact(
@@ -368,7 +368,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "Profiled GPU memory utilisation (time share).",
         "%",
         label="GPU memory utilisation (%)",
-        known=Known.PROFILED,
+        known=KnownFrom.PROFILED,
         bounds=(0.0, 100.0),
     ),
     JobFact(
@@ -377,7 +377,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "Profiled GPU memory footprint.",
         "MiB",
         label="GPU memory (MiB)",
-        known=Known.PROFILED,
+        known=KnownFrom.PROFILED,
         bounds=(0.0, 4_194_304.0),
     ),
     JobFact("source_file", Kind.TEXT, "Base name of the input file.", required=True),

@@ -31,7 +31,7 @@ PHILLY_LOADED_SHARE = 0.5  # of each virtual cluster's nodes, rounded up: the pu
 
 
 @dataclass(frozen=True)
-class Case:
+class TuningExample:
     """One study of the page: the log, what holds before tuning, and which days."""
 
     title: str
@@ -64,21 +64,21 @@ def _philly(share: float) -> Callable[[Path, str, str], None]:
     return fill
 
 
-CASES: Mapping[str, Case] = {
-    "venus": Case(
+CASES: Mapping[str, TuningExample] = {
+    "venus": TuningExample(
         f"{VENUS_DAYS} synthetic days like Venus (`lucid synthesize --like helios-venus --days {VENUS_DAYS} "
         "--seed 0`), default settings",
         "synthetic-venus",
         _venus,
     ),
-    "venus_all_profiled": Case(
+    "venus_all_profiled": TuningExample(
         "The same log, every small job profiled first, T_prof fixed (as the paper describes its profiler)",
         "synthetic-venus-profiled",
         _venus,
         settings={**ALL_PROFILED, "profiling_scales": False},
     ),
-    "philly": Case("Philly, default settings", "philly", _philly(1.0)),
-    "philly_half": Case(
+    "philly": TuningExample("Philly, default settings", "philly", _philly(1.0)),
+    "philly_half": TuningExample(
         "Philly on half of each virtual cluster's nodes (rounded up), default settings",
         "philly-half",
         _philly(PHILLY_LOADED_SHARE),
@@ -86,7 +86,7 @@ CASES: Mapping[str, Case] = {
 }
 
 
-def study_case(case: Case, data: Path, state: Path, workers: int, progress: Progress) -> str:
+def study_case(case: TuningExample, data: Path, state: Path, workers: int, progress: Progress) -> str:
     """Run a case's study (or what is left of it) and return its report."""
     lake_uri = str(state / "lake")
     if case.cluster not in Lake(lake_uri).clusters("nodes"):

@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass
-class Outcome:
+class ChainOutcome:
     """How the chain ended: the run of each DAG, the states of its tasks."""
 
     runs: dict[str, str] = field(default_factory=dict)
@@ -90,13 +90,13 @@ def demo_parameters(reference: str | None, days: int, hold_out_days: int) -> dic
 
 def follow_chain(
     airflow: AirflowClient, run_id: str, *, tell: Tell = say, timeout_s: float = 3600.0
-) -> Outcome:
+) -> ChainOutcome:
     """Follow a run of `ingest_logs` and the runs that its assets start, one line a task's change of state.
 
     Raises ServiceUnavailableError when a run fails (with the failed task's last lines), when a DAG hands over
     to no run, or when time is up.
     """
-    outcome = Outcome(runs={CHAIN[0]: run_id})
+    outcome = ChainOutcome(runs={CHAIN[0]: run_id})
     started_s = last_change_s = time.monotonic()
     finished: set[str] = set()
     while True:
@@ -125,7 +125,9 @@ def follow_chain(
         time.sleep(POLL_S)
 
 
-def _follow_run(airflow: AirflowClient, dag_id: str, outcome: Outcome, started_s: float, tell: Tell) -> bool:
+def _follow_run(
+    airflow: AirflowClient, dag_id: str, outcome: ChainOutcome, started_s: float, tell: Tell
+) -> bool:
     """Tell what changed in one run; say whether it is over."""
     run_id = outcome.runs[dag_id]
     state = airflow.run(dag_id, run_id)["state"]
@@ -155,7 +157,7 @@ def _follow_run(airflow: AirflowClient, dag_id: str, outcome: Outcome, started_s
     return state in OVER
 
 
-def _run_caused_by(airflow: AirflowClient, dag_id: str, outcome: Outcome) -> str | None:
+def _run_caused_by(airflow: AirflowClient, dag_id: str, outcome: ChainOutcome) -> str | None:
     """Return the run of `dag_id` that this chain's asset events started, or None when there is none yet."""
     ours = set(outcome.runs.items())
     for run in airflow.runs(dag_id)[:10]:
@@ -165,7 +167,7 @@ def _run_caused_by(airflow: AirflowClient, dag_id: str, outcome: Outcome) -> str
     return None
 
 
-def print_outcome(airflow: AirflowClient, outcome: Outcome, config: StackConfig) -> None:
+def print_outcome(airflow: AirflowClient, outcome: ChainOutcome, config: StackConfig) -> None:
     """Print the policies' table, the verdict with its constraints, and the champion."""
     from lucid_cli.output import print_facts, print_table
 

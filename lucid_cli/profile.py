@@ -11,7 +11,7 @@ from lucid_cli.output import JsonFlag, print_lines, progress_reporter, say, show
 from pipeline.profiling.orders import PairOrder, ranking_of
 
 if TYPE_CHECKING:
-    from profiler_jobs.commands import Asked
+    from profiler_jobs.commands import ProfileOptions
     from profiler_jobs.session_report import SessionReport
 
 app = typer.Typer(help="Measure this machine's GPU: jobs alone and in pairs.", no_args_is_help=True)
@@ -83,9 +83,9 @@ def solo(
     as_json: JsonFlag = False,
 ) -> None:
     """Measure configurations alone; the same command again goes on."""
-    from profiler_jobs.commands import Asked
+    from profiler_jobs.commands import ProfileOptions
 
-    asked = Asked(
+    asked = ProfileOptions(
         workloads, device, out, window_s, repeats, warmup_s, budget_s, again_rejected=again_rejected
     )
     _measure(asked, plan, PairOrder.SPACE_FILLING, as_json, with_pairs=False)
@@ -108,9 +108,9 @@ def pairs(
     as_json: JsonFlag = False,
 ) -> None:
     """Measure pairs, the most telling first, and configurations alone where that is missing."""
-    from profiler_jobs.commands import Asked
+    from profiler_jobs.commands import ProfileOptions
 
-    asked = Asked(
+    asked = ProfileOptions(
         workloads,
         device,
         out,
@@ -145,9 +145,9 @@ def plan(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is left to measure, in which order, how long it takes, and what a budget covers."""
-    from profiler_jobs.commands import Asked, make_plan, plan_lines
+    from profiler_jobs.commands import ProfileOptions, make_plan, plan_lines
 
-    asked = Asked(workloads, device, out, window_s, repeats, warmup_s, budget_s, most_pairs, batch)
+    asked = ProfileOptions(workloads, device, out, window_s, repeats, warmup_s, budget_s, most_pairs, batch)
     report = make_plan(asked, with_pairs=not solo_only, write=write, ranking=ranking_of(order), say=say)
     show(report.document(), as_json=as_json, people=lambda: print_lines(plan_lines(report, first)))
 
@@ -195,7 +195,9 @@ def compare(
         raise typer.Exit(EXIT_DISAGREES)
 
 
-def _measure(asked: "Asked", plan: str | None, order: PairOrder, as_json: bool, *, with_pairs: bool) -> None:
+def _measure(
+    asked: "ProfileOptions", plan: str | None, order: PairOrder, as_json: bool, *, with_pairs: bool
+) -> None:
     from profiler_jobs.commands import follow_plan, measure_workloads
     from profiler_jobs.session import stopped_by_signals
     from profiler_jobs.session_report import report_lines

@@ -115,7 +115,7 @@ class Registry:
     # Runs ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def run(self, experiment: str, name: str, tags: Mapping[str, str] | None = None) -> Iterator["Run"]:
+    def run(self, experiment: str, name: str, tags: Mapping[str, str] | None = None) -> Iterator["OpenRun"]:
         """A run that ends as FINISHED, or as FAILED when the block raises."""
         code = code_version()
         all_tags = {"mlflow.runName": name, PROCESS_TAG: own_process(), **_code_tags(code), **(tags or {})}
@@ -125,7 +125,7 @@ class Registry:
         run_id = self._call(lambda: self._client.create_run(place, tags=all_tags)).info.run_id
         status = "FAILED"
         try:
-            yield Run(self, run_id)
+            yield OpenRun(self, run_id)
             status = "FINISHED"
         finally:
             try:
@@ -362,7 +362,7 @@ class Registry:
             ) from error
 
 
-class Run:
+class OpenRun:
     """A run that is being written."""
 
     def __init__(self, registry: Registry, run_id: str) -> None:

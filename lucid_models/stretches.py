@@ -14,7 +14,7 @@ from foundation.errors import BadInputError
 
 
 @dataclass(frozen=True)
-class Stretch:
+class LogStretch:
     """Rows of a table, and what is to be said of the others."""
 
     rows: slice
@@ -26,7 +26,7 @@ class Stretch:
         return self.rows.stop is None
 
 
-def newest_stretch(times: "pd.Series[pd.Timestamp]", least: int, what: str) -> Stretch:
+def newest_stretch(times: "pd.Series[pd.Timestamp]", least: int, what: str) -> LogStretch:
     """The newest rows without a silence of more than a year among them, of which there are `least`.
 
     `times`: ascending instants, one a row; `what` the rows are called. A log without such a silence is one
@@ -34,7 +34,7 @@ def newest_stretch(times: "pd.Series[pd.Timestamp]", least: int, what: str) -> S
     """
     silences = np.flatnonzero(times.diff().dt.total_seconds().to_numpy() > LONGEST_SILENCE_S)
     if not silences.size:
-        return Stretch(slice(None))
+        return LogStretch(slice(None))
     edges = [0, *silences.tolist(), len(times)]
     stretches = list(pairwise(edges))
     said = _silences(times, silences.tolist())
@@ -42,7 +42,7 @@ def newest_stretch(times: "pd.Series[pd.Timestamp]", least: int, what: str) -> S
         if last - first >= least:
             here = f"{times.iloc[first]:%Y-%m-%d} to {times.iloc[last - 1]:%Y-%m-%d}"
             remark = f"{said} Learned from {here}: {last - first:,} of {len(times):,} {what}."
-            return Stretch(slice(first, None if last == len(times) else last), (remark,))
+            return LogStretch(slice(first, None if last == len(times) else last), (remark,))
     longest = max(last - first for first, last in stretches)
     raise BadInputError(
         f"{said} No stretch without such a silence is long enough to learn from: the longest has {longest:,} "

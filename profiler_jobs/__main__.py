@@ -14,7 +14,7 @@ from foundation.errors import LucidError
 from foundation.progress import reporting
 from foundation.screen_text import on_screen
 from profiler_jobs.commands import (
-    Asked,
+    ProfileOptions,
     compare_tables,
     follow_plan,
     make_plan,
@@ -145,8 +145,8 @@ def _pair_option(command: argparse.ArgumentParser) -> None:
     command.add_argument("--most-pairs", type=int, metavar="N", help="measure at most N pairs in all")
 
 
-def _asked(options: argparse.Namespace) -> Asked:
-    return Asked(
+def _asked(options: argparse.Namespace) -> ProfileOptions:
+    return ProfileOptions(
         workloads=options.workloads,
         device=options.device,
         out=options.out,

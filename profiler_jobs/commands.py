@@ -8,7 +8,7 @@ from typing import Any
 from foundation.csv_files import write_csv
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from foundation.progress import Progress, clock_time, silent
-from profiler_jobs.comparison import Comparison, check_self_pairs, compare_profiles
+from profiler_jobs.comparison import MeasurementComparison, check_self_pairs, compare_profiles
 from profiler_jobs.devices.device import DeviceKind, ProfilingDevice
 from profiler_jobs.devices.opening import SIMULATED, open_device
 from profiler_jobs.devices.simulated import SimulatedGpu
@@ -47,7 +47,7 @@ MANY_PAIRS, SHORT_WINDOW_S = 4, 10
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProfileOptions:
     """The options that the commands share; None: the default."""
 
     workloads: str | None = None
@@ -116,7 +116,7 @@ class PlanReport:
 
 
 def measure_workloads(
-    asked: Asked,
+    asked: ProfileOptions,
     *,
     with_pairs: bool,
     ranking: PairRanking | None = None,
@@ -132,7 +132,7 @@ def measure_workloads(
 
 
 def follow_plan(
-    asked: Asked, plan_uri: str, *, progress: Progress = silent, say: Callable[[str], None]
+    asked: ProfileOptions, plan_uri: str, *, progress: Progress = silent, say: Callable[[str], None]
 ) -> SessionReport:
     """Measure what a plan file names, in its order and by its method.
 
@@ -152,7 +152,7 @@ def follow_plan(
 
 
 def make_plan(
-    asked: Asked,
+    asked: ProfileOptions,
     *,
     with_pairs: bool = True,
     write: str | None = None,
@@ -292,7 +292,7 @@ def summary_lines(profiles: ProfileSet) -> list[str]:
     return lines
 
 
-def compare_tables(first: str, second: str | None) -> Comparison:
+def compare_tables(first: str, second: str | None) -> MeasurementComparison:
     """Compare two measurement tables, or check the pairs of equals of one."""
     if second is None:
         return check_self_pairs(profiles_of(first))

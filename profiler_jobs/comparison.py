@@ -20,7 +20,7 @@ EXIT_DISAGREES = 3  # what a command says with its exit code
 
 
 @dataclass(frozen=True)
-class Check:
+class AgreementCheck:
     """A figure beside its limit (None: for information); `passed` is None where nothing can be said."""
 
     name: str
@@ -31,10 +31,10 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MeasurementComparison:
     """What two measurements (or one, for its pairs of equals) come to, with the rows that differ most."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[AgreementCheck, ...]
     furthest: tuple[dict[str, Any], ...]
 
     @property
@@ -49,7 +49,7 @@ class Comparison:
         return {"agrees": self.agrees, "checks": checks, "furthest": list(self.furthest)}
 
 
-def compare_profiles(first: ProfileSet, second: ProfileSet) -> Comparison:
+def compare_profiles(first: ProfileSet, second: ProfileSet) -> MeasurementComparison:
     """Compare two measurements by what both hold, and the pairs of equals of each."""
     solo = first.solo.merge(second.solo, on="job_type", suffixes=("_a", "_b"))
     pairs = first.pairs.merge(second.pairs, on=["job_type_1", "job_type_2"], suffixes=("_a", "_b"))
@@ -75,9 +75,9 @@ def compare_profiles(first: ProfileSet, second: ProfileSet) -> Comparison:
         [_relative(pairs[f"speed_{side}_a"], pairs[f"speed_{side}_b"]) for side in (1, 2)]
     )
     furthest = apart.sort_values("difference", ascending=False, kind="stable").head(5)
-    return Comparison(
+    return MeasurementComparison(
         (
-            Check(
+            AgreementCheck(
                 "rank correlation of GPU utilisation",
                 rank,
                 UTILISATION_RANK_MIN,
@@ -96,7 +96,7 @@ def compare_profiles(first: ProfileSet, second: ProfileSet) -> Comparison:
     )
 
 
-def check_self_pairs(profiles: ProfileSet) -> Comparison:
+def check_self_pairs(profiles: ProfileSet) -> MeasurementComparison:
     """Check the pairs of equals of one measurement."""
     equals = _self_pairs(profiles)
     apart = pd.Series(_apart(equals), index=equals["job_type_1"]).sort_values(ascending=False, kind="stable")
@@ -104,16 +104,16 @@ def check_self_pairs(profiles: ProfileSet) -> Comparison:
     furthest = tuple(
         {"task": name, "difference": float(gap)} for name, gap in zip(names[:5], gaps[:5], strict=True)
     )
-    return Comparison(self_pair_checks(profiles, ""), furthest)
+    return MeasurementComparison(self_pair_checks(profiles, ""), furthest)
 
 
-def self_pair_checks(profiles: ProfileSet, which: str) -> tuple[Check, ...]:
+def self_pair_checks(profiles: ProfileSet, which: str) -> tuple[AgreementCheck, ...]:
     """Return how far the two copies of a configuration are apart: the median and the largest difference."""
     apart = _apart(_self_pairs(profiles))
     largest = float(apart.max()) if len(apart) else None
     return (
         _at_most(f"median difference within pairs of equals{which}", apart, SELF_PAIR_DIFFERENCE_MAX),
-        Check(
+        AgreementCheck(
             f"largest difference within pairs of equals{which}",
             largest,
             None,
@@ -123,7 +123,7 @@ def self_pair_checks(profiles: ProfileSet, which: str) -> tuple[Check, ...]:
     )
 
 
-def comparison_lines(comparison: Comparison) -> list[str]:
+def comparison_lines(comparison: MeasurementComparison) -> list[str]:
     """Return the comparison for people."""
     words = {True: "ok", False: "FAILS", None: ""}
     lines = []
@@ -152,6 +152,6 @@ def _relative(
     return np.asarray(np.abs(one - other) / ((one + other) / 2))
 
 
-def _at_most(name: str, apart: "np.ndarray[Any, np.dtype[np.float64]]", limit: float) -> Check:
+def _at_most(name: str, apart: "np.ndarray[Any, np.dtype[np.float64]]", limit: float) -> AgreementCheck:
     value = float(np.median(apart)) if len(apart) else None
-    return Check(name, value, limit, len(apart), None if value is None else value <= limit)
+    return AgreementCheck(name, value, limit, len(apart), None if value is None else value <= limit)

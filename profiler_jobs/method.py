@@ -8,7 +8,7 @@ every repeat is normalised by its own neighbours, and what does not repeat is re
 from dataclasses import dataclass
 
 from foundation.errors import BadInputError
-from profiler_jobs.devices.device import Window
+from profiler_jobs.devices.device import DeviceWindow
 from profiler_jobs.profile_table import SPEED_SUSPICIOUS
 from profiler_jobs.tasks import MeasurementTask
 
@@ -47,11 +47,11 @@ class Method:
                     f"{name} is {value!r}, not in [{low}, {high}].", remedy="Choose a value in this range."
                 )
 
-    def windows(self, task: MeasurementTask) -> tuple[Window, ...]:
+    def windows(self, task: MeasurementTask) -> tuple[DeviceWindow, ...]:
         """Return the windows of a run: alone, or in each repeat the first alone, both, the second alone."""
         if not task.is_pair:
-            return (Window((0,), self.window_s),) * self.repeats
-        first, both, second = (Window(active, self.window_s) for active in ((0,), (0, 1), (1,)))
+            return (DeviceWindow((0,), self.window_s),) * self.repeats
+        first, both, second = (DeviceWindow(active, self.window_s) for active in ((0,), (0, 1), (1,)))
         return (first, both, second) * self.repeats
 
     def expected_s(self, task: MeasurementTask, *, overhead_s: float) -> float:

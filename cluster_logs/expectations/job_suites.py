@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from cluster_logs.expectations.suite import (
-    Check,
-    Level,
+    CheckedUnit,
+    ExpectationCheck,
     Severity,
     Suite,
     at_least,
@@ -17,7 +17,7 @@ from cluster_logs.expectations.suite import (
     present,
     unique_together,
 )
-from cluster_logs.job_facts import JOB_FACTS, JobFact, Known
+from cluster_logs.job_facts import JOB_FACTS, JobFact, KnownFrom
 from cluster_logs.job_table import JobState
 
 # Joined to the jobs when the cluster's nodes are known: the most GPUs that the job's virtual cluster ever
@@ -27,7 +27,7 @@ CAPACITY_COLUMN = "virtual_cluster_gpus"
 _FIRST, _LAST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
 # What is to hold of a fact beyond its bounds.
-_OF_FACT: Mapping[str, tuple[Check, ...]] = {
+_OF_FACT: Mapping[str, tuple[ExpectationCheck, ...]] = {
     "state": (one_of("state", tuple(state.value for state in JobState)),),
     "submit_time": (between("submit_time", _FIRST, _LAST),),
     "start_time": (not_less("start_time", "submit_time", "start_is_not_before_submission"),),
@@ -38,7 +38,7 @@ _OF_FACT: Mapping[str, tuple[Check, ...]] = {
 }
 
 
-def _soundness(fact: JobFact) -> tuple[Check, ...]:
+def _soundness(fact: JobFact) -> tuple[ExpectationCheck, ...]:
     return () if fact.bounds is None else (between(fact.name, *fact.bounds, above_low=fact.above_least),)
 
 
@@ -58,7 +58,7 @@ JOBS = Suite(
         "queuing_delay_s",
     ),
     checks=(
-        *(present(fact.name) for fact in JOB_FACTS if fact.required and fact.known is Known.SUBMITTED),
+        *(present(fact.name) for fact in JOB_FACTS if fact.required and fact.known is KnownFrom.SUBMITTED),
         *(check for fact in JOB_FACTS for check in (*_soundness(fact), *_OF_FACT.get(fact.name, ()))),
         not_less(CAPACITY_COLUMN, "gpus", "job_fits_its_virtual_cluster"),
         has_rows(),
@@ -90,11 +90,11 @@ THROUGHPUT = Suite(
         ),
         has_rows(),
         unique_together("bin_is_there_once", "bin_start"),
-        Check(
+        ExpectationCheck(
             "bins_have_one_length",
             "ExpectColumnUniqueValueCountToBeBetween",
             {"column": "bin_s", "min_value": 1, "max_value": 1},
-            level=Level.TABLE,
+            level=CheckedUnit.TABLE,
             severity=Severity.CRITICAL,
         ),
     ),

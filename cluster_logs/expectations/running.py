@@ -16,7 +16,7 @@ import pandas as pd
 
 from cluster_logs.expectations.offline_pages import make_offline
 from cluster_logs.expectations.run_index import write_run_index
-from cluster_logs.expectations.suite import Check, Level, Severity, Suite
+from cluster_logs.expectations.suite import CheckedUnit, ExpectationCheck, Severity, Suite
 from foundation.errors import BadInputError
 
 FEW_FAILING_ROWS = "failing_rows_are_few"
@@ -35,7 +35,7 @@ class CheckResult:
     name: str
     expectation: str
     columns: tuple[str, ...]
-    level: Level
+    level: CheckedUnit
     severity: Severity
     success: bool
     observed: str
@@ -52,11 +52,11 @@ def run_suite(
     frame = frame.reset_index(drop=True)
     session = _Session(docs_dir)
     applying = [check for check in suite.checks if all(column in frame.columns for column in check.columns)]
-    table_checks = [_columns_check(suite), *(check for check in applying if check.level is Level.TABLE)]
+    table_checks = [_columns_check(suite), *(check for check in applying if check.level is CheckedUnit.TABLE)]
     results: list[CheckResult] = []
     # Over an empty table or one of another kind, row checks would only repeat what the table's checks say.
     if len(frame) and set(suite.required) <= set(frame.columns):
-        row_checks = [check for check in applying if check.level is Level.ROW]
+        row_checks = [check for check in applying if check.level is CheckedUnit.ROW]
         results += session.run(frame, row_checks, suite, f"{subject}-rows")
         failing = sorted({position for result in results for position in result.failing})
         frame = frame.assign(**{_FAILED: frame.index.isin(failing).astype("float64")})
@@ -70,18 +70,18 @@ def run_suite(
     return results, index
 
 
-def _columns_check(suite: Suite) -> Check:
+def _columns_check(suite: Suite) -> ExpectationCheck:
     arguments = {"column_set": list(suite.required), "exact_match": False}
     return _critical(COLUMNS_ARE_THERE, "ExpectTableColumnsToMatchSet", arguments)
 
 
-def _share_check(suite: Suite) -> Check:
+def _share_check(suite: Suite) -> ExpectationCheck:
     arguments = {"column": _FAILED, "max_value": suite.failing_share}
     return _critical(FEW_FAILING_ROWS, "ExpectColumnMeanToBeBetween", arguments)
 
 
-def _critical(name: str, expectation: str, arguments: dict[str, Any]) -> Check:
-    return Check(name, expectation, arguments, level=Level.TABLE, severity=Severity.CRITICAL)
+def _critical(name: str, expectation: str, arguments: dict[str, Any]) -> ExpectationCheck:
+    return ExpectationCheck(name, expectation, arguments, level=CheckedUnit.TABLE, severity=Severity.CRITICAL)
 
 
 class _Session:
@@ -114,7 +114,7 @@ class _Session:
         self._source: Any = self._context.data_sources.add_or_update_pandas("lake")
 
     def run(
-        self, frame: pd.DataFrame, checks: Iterable[Check], suite: Suite, subject: str
+        self, frame: pd.DataFrame, checks: Iterable[ExpectationCheck], suite: Suite, subject: str
     ) -> list[CheckResult]:
         """Run the checks as one suite over the frame, in the order given."""
         gx = self._gx
@@ -146,7 +146,7 @@ class _Session:
         return [_as_result(by_name[name], found[name], suite) for name in by_name]
 
 
-def _as_result(check: Check, result: Any, suite: Suite) -> CheckResult:
+def _as_result(check: ExpectationCheck, result: Any, suite: Suite) -> CheckResult:
     details = dict(result.result or {})
     severity = Severity(result.expectation_config.severity)
     error = _error_of(result.exception_info)
@@ -154,7 +154,7 @@ def _as_result(check: Check, result: Any, suite: Suite) -> CheckResult:
     if error:
         # What cannot be evaluated (a column of another type) is the table's fault, not some rows'.
         severity, observed = Severity.CRITICAL, error
-    elif check.level is Level.ROW:
+    elif check.level is CheckedUnit.ROW:
         failing = tuple(int(position) for position in details.get("unexpected_index_list") or ())
         observed = f"{details.get('unexpected_count', len(failing))} of {details.get('element_count')} rows"
     elif check.name == FEW_FAILING_ROWS:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Level(StrEnum):
+class CheckedUnit(StrEnum):
     """What a check judges."""
 
     ROW = "row"
@@ -26,13 +26,13 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class ExpectationCheck:
     """One expectation: its name here, its class in Great Expectations and that class's arguments."""
 
     name: str
     expectation: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    level: Level = Level.ROW
+    level: CheckedUnit = CheckedUnit.ROW
     severity: Severity = Severity.WARNING
 
     @property
@@ -52,7 +52,7 @@ class Suite:
 
     name: str
     required: tuple[str, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[ExpectationCheck, ...]
     failing_share: float
 
     def __post_init__(self) -> None:
@@ -61,9 +61,9 @@ class Suite:
             raise ValueError(f"suite {self.name} names a check twice: {names}")
 
 
-def present(column: str, severity: Severity = Severity.WARNING) -> Check:
+def present(column: str, severity: Severity = Severity.WARNING) -> ExpectationCheck:
     """Every row has a value."""
-    return Check(
+    return ExpectationCheck(
         f"{column}_is_present", "ExpectColumnValuesToNotBeNull", {"column": column}, severity=severity
     )
 
@@ -76,26 +76,30 @@ def between(
     name: str | None = None,
     above_low: bool = False,
     severity: Severity = Severity.WARNING,
-) -> Check:
+) -> ExpectationCheck:
     """Every value that is there lies in [low, high], or in (low, high] with `above_low`; infinities never
     do.
     """
     arguments = {"column": column, "min_value": low, "max_value": high, "strict_min": above_low}
-    return Check(name or f"{column}_in_range", "ExpectColumnValuesToBeBetween", arguments, severity=severity)
+    return ExpectationCheck(
+        name or f"{column}_in_range", "ExpectColumnValuesToBeBetween", arguments, severity=severity
+    )
 
 
-def one_of(column: str, values: tuple[object, ...], severity: Severity = Severity.WARNING) -> Check:
+def one_of(
+    column: str, values: tuple[object, ...], severity: Severity = Severity.WARNING
+) -> ExpectationCheck:
     """Every value that is there is one of the values."""
     arguments = {"column": column, "value_set": list(values)}
-    return Check(f"{column}_is_known", "ExpectColumnValuesToBeInSet", arguments, severity=severity)
+    return ExpectationCheck(f"{column}_is_known", "ExpectColumnValuesToBeInSet", arguments, severity=severity)
 
 
-def matches(column: str, pattern: str, name: str) -> Check:
+def matches(column: str, pattern: str, name: str) -> ExpectationCheck:
     """Every value that is there matches the regular expression."""
-    return Check(name, "ExpectColumnValuesToMatchRegex", {"column": column, "regex": pattern})
+    return ExpectationCheck(name, "ExpectColumnValuesToMatchRegex", {"column": column, "regex": pattern})
 
 
-def not_less(larger: str, smaller: str, name: str) -> Check:
+def not_less(larger: str, smaller: str, name: str) -> ExpectationCheck:
     """In every row that has both, the first column's value is at least the second's."""
     arguments = {
         "column_A": larger,
@@ -103,41 +107,43 @@ def not_less(larger: str, smaller: str, name: str) -> Check:
         "or_equal": True,
         "ignore_row_if": "either_value_is_missing",
     }
-    return Check(name, "ExpectColumnPairValuesAToBeGreaterThanB", arguments)
+    return ExpectationCheck(name, "ExpectColumnPairValuesAToBeGreaterThanB", arguments)
 
 
-def has_rows(fewest: int = 1) -> Check:
+def has_rows(fewest: int = 1) -> ExpectationCheck:
     """The table has at least this many rows."""
-    return Check(
+    return ExpectationCheck(
         "table_has_rows",
         "ExpectTableRowCountToBeBetween",
         {"min_value": fewest},
-        level=Level.TABLE,
+        level=CheckedUnit.TABLE,
         severity=Severity.CRITICAL,
     )
 
 
-def mostly_known(column: str, share: float) -> Check:
+def mostly_known(column: str, share: float) -> ExpectationCheck:
     """At least this share of rows has a value."""
-    return Check(
+    return ExpectationCheck(
         f"{column}_is_mostly_known",
         "ExpectColumnProportionOfNonNullValuesToBeBetween",
         {"column": column, "min_value": share},
-        level=Level.TABLE,
+        level=CheckedUnit.TABLE,
         severity=Severity.CRITICAL,
     )
 
 
-def unique_together(name: str, *columns: str) -> Check:
+def unique_together(name: str, *columns: str) -> ExpectationCheck:
     """No two rows agree in all these columns."""
     arguments: Mapping[str, Any] = {"column_list": list(columns)}
     expectation = "ExpectCompoundColumnsToBeUnique"
     if len(columns) == 1:
         arguments, expectation = {"column": columns[0]}, "ExpectColumnValuesToBeUnique"
-    return Check(name, expectation, arguments, level=Level.TABLE, severity=Severity.CRITICAL)
+    return ExpectationCheck(name, expectation, arguments, level=CheckedUnit.TABLE, severity=Severity.CRITICAL)
 
 
-def at_least(column: str, highest: float, name: str) -> Check:
+def at_least(column: str, highest: float, name: str) -> ExpectationCheck:
     """The column's largest value is at least this."""
     arguments = {"column": column, "min_value": highest}
-    return Check(name, "ExpectColumnMaxToBeBetween", arguments, level=Level.TABLE, severity=Severity.CRITICAL)
+    return ExpectationCheck(
+        name, "ExpectColumnMaxToBeBetween", arguments, level=CheckedUnit.TABLE, severity=Severity.CRITICAL
+    )

@@ -14,7 +14,7 @@ from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.slurm_words import slurm_state
 
 _REQUIRED = (
@@ -34,8 +34,8 @@ _COLUMNS = source_columns("acme")
 _OF_KALOS = {fact: column for fact, column in _COLUMNS.items() if fact != "duration_s"}
 
 
-def _normaliser(columns: Mapping[str, str]) -> Callable[[Sieve, Context], pa.Table]:
-    return lambda sieve, context: build_jobs(sieve, columns, states=slurm_state)
+def _normaliser(columns: Mapping[str, str]) -> Callable[[RowChecker, Context], pa.Table]:
+    return lambda checker, context: build_jobs(checker, columns, states=slurm_state)
 
 
 SEREN_READER = Reader(

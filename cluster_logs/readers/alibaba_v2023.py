@@ -15,7 +15,7 @@ from cluster_logs.job_table import JobState
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.time_zones import NOT_A_TIME
 
 _STATES: Mapping[str, JobState] = {
@@ -26,27 +26,27 @@ _STATES: Mapping[str, JobState] = {
 }
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    gpus = sieve.number("num_gpu")
-    share = sieve.number("gpu_milli") / 1000
-    deleted = sieve.seconds("deletion_time", time_zone=sieve.time_zone)
-    words = sieve.mapped("pod_phase", _STATES.get, pa.string()).to_pylist()
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    gpus = checker.number("num_gpu")
+    share = checker.number("gpu_milli") / 1000
+    deleted = checker.seconds("deletion_time", time_zone=checker.time_zone)
+    words = checker.mapped("pod_phase", _STATES.get, pa.string()).to_pylist()
     unfinished = (JobState.RUNNING.value, JobState.PENDING.value)
     states = [
         JobState.CANCELLED.value if gone and word in unfinished else word
         for word, gone in zip(words, (deleted != NOT_A_TIME).tolist(), strict=True)
     ]
     return build_jobs(
-        sieve,
+        checker,
         source_columns("alibaba-v2023"),
         {
             "gpus": gpus,
             # A pod without GPUs has no share to speak of.
             "gpu_share": np.where(gpus == 0, 1.0, share),
-            "cpus": sieve.number("cpu_milli") / 1000,
+            "cpus": checker.number("cpu_milli") / 1000,
             "state": pa.array(states, pa.string()),
-            "submit_time": sieve.seconds("creation_time", time_zone=sieve.time_zone),
-            "start_time": sieve.seconds("scheduled_time", time_zone=sieve.time_zone),
+            "submit_time": checker.seconds("creation_time", time_zone=checker.time_zone),
+            "start_time": checker.seconds("scheduled_time", time_zone=checker.time_zone),
             "end_time": deleted,
         },
     )

@@ -1,7 +1,7 @@
 """What a reader is: how to cut a file into chunks of raw columns, and what those columns mean.
 
 A new reader is one module with one `READER` and one line in `registry.py` (CONTRIBUTING.md walks there). The
-checks that every job must pass, times, numbers, quarantine and accounting come with `Sieve` and
+checks that every job must pass, times, numbers, quarantine and accounting come with `RowChecker` and
 `job_rows.build_jobs`.
 """
 
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from cluster_logs.readers.sieve import RawChunk, Sieve
+from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.readers.values import IntArray
@@ -77,7 +77,7 @@ class Reader:
     table: TableName
     time_zone: str
     chunks: Callable[[TextSource, ReadOptions], Iterator[RawChunk]]
-    normalise: Callable[[Sieve, Context], pa.Table]
+    normalise: Callable[[RowChecker, Context], pa.Table]
     prepare: Callable[[TextSource, ReadOptions], object] = _nothing
     counts_from_zero: bool = False
     stated_size: Callable[[TextSource], StatedSize | None] = _no_size
@@ -115,9 +115,9 @@ def read_chunks(
     context = Context(options, reader.prepare(TextSource(uri, most_bytes=most_bytes), options))
     source = TextSource(uri, progress, most_bytes)
     for chunk in reader.chunks(source, options):
-        sieve = Sieve(chunk, source.name, time_zone)
-        rows = reader.normalise(sieve, context)
-        yield ReadChunk(rows, sieve.refused(reader.name), sieve.skipped(), chunk.rows_in, +sieve.noted)
+        checker = RowChecker(chunk, source.name, time_zone)
+        rows = reader.normalise(checker, context)
+        yield ReadChunk(rows, checker.refused(reader.name), checker.skipped(), chunk.rows_in, +checker.noted)
 
 
 def read_raw_rows(

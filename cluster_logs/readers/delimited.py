@@ -16,7 +16,7 @@ import pyarrow.csv as pacsv
 
 from cluster_logs import quarantine as q
 from cluster_logs.readers.base import ReadOptions
-from cluster_logs.readers.sieve import RawChunk, Refusal
+from cluster_logs.readers.row_checker import MalformedRow, RawChunk
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError
 
@@ -131,7 +131,7 @@ def _parse(
     block: bytes, header: list[str], columns: dict[str, int], first_row: int, layout: Layout
 ) -> RawChunk:
     rows_in = block.count(b"\n")
-    malformed: list[Refusal] = []
+    malformed: list[MalformedRow] = []
     quotes = layout.quotes and b'"' in block
     numbers = np.arange(first_row, first_row + rows_in)
     if quotes:
@@ -144,7 +144,9 @@ def _parse(
             width = _count_columns(lines[index], layout.delimiter, quotes)
             said = f"{width} columns instead of {len(header)}" if width != len(header) else None
             reason = q.WRONG_COLUMN_COUNT if said else q.UNBALANCED_QUOTES
-            malformed.append(Refusal(int(numbers[index]), reason, None, said, q.cut_evidence(lines[index])))
+            malformed.append(
+                MalformedRow(int(numbers[index]), reason, None, said, q.cut_evidence(lines[index]))
+            )
         numbers = numbers[good]
         block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)
         table = _parse_csv(block, header, columns, layout.delimiter, quotes)
@@ -221,14 +223,14 @@ def _count_columns(line: bytes, delimiter: str, quotes: bool) -> int:
 
 def _without_unbalanced(
     block: bytes, numbers: np.ndarray[Any, np.dtype[np.int64]]
-) -> tuple[bytes, np.ndarray[Any, np.dtype[np.int64]], list[Refusal]]:
+) -> tuple[bytes, np.ndarray[Any, np.dtype[np.int64]], list[MalformedRow]]:
     """The block without the lines that leave a quotation mark open, and those lines as refusals."""
     lines = block.split(b"\n")[:-1]
     good = np.array([line.count(b'"') % 2 == 0 for line in lines], dtype=bool)
     if good.all():
         return block, numbers, []
     refusals = [
-        Refusal(int(numbers[index]), q.UNBALANCED_QUOTES, None, None, q.cut_evidence(lines[index]))
+        MalformedRow(int(numbers[index]), q.UNBALANCED_QUOTES, None, None, q.cut_evidence(lines[index]))
         for index in np.flatnonzero(~good)
     ]
     block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)

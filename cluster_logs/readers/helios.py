@@ -16,7 +16,7 @@ from cluster_logs.job_table import NODES_SCHEMA, THROUGHPUT_SCHEMA
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import MAX_COUNT, build_jobs
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.slurm_words import slurm_state
 
@@ -30,8 +30,8 @@ _JOBS = Layout(
 )
 
 
-def _normalise_jobs(sieve: Sieve, context: Context) -> pa.Table:
-    return build_jobs(sieve, _COLUMNS, states=slurm_state)
+def _normalise_jobs(checker: RowChecker, context: Context) -> pa.Table:
+    return build_jobs(checker, _COLUMNS, states=slurm_state)
 
 
 READER = Reader(
@@ -58,19 +58,19 @@ _COUNTS = {
 THROUGHPUT_ROWS_SCHEMA = pa.schema([column for column in THROUGHPUT_SCHEMA if column.name != "cluster"])
 
 
-def _normalise_throughput(sieve: Sieve, context: Context) -> pa.Table:
-    starts = sieve.instant("time")
-    sieve.reject(starts == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "time")
-    sieve.reject(starts % (BIN_S * 1_000_000) != 0, q.UNREADABLE_TIME, "time")
+def _normalise_throughput(checker: RowChecker, context: Context) -> pa.Table:
+    starts = checker.instant("time")
+    checker.reject(starts == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "time")
+    checker.reject(starts % (BIN_S * 1_000_000) != 0, q.UNREADABLE_TIME, "time")
     counts = {}
     for ours, theirs in _COUNTS.items():
-        values = sieve.number(theirs)
-        sieve.reject(np.isnan(values), q.MISSING_COUNT, theirs)
-        sieve.reject(values < 0, q.NEGATIVE_COUNT, theirs)
-        sieve.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, theirs)
-        sieve.reject(values != np.floor(values), q.UNREADABLE_NUMBER, theirs)
+        values = checker.number(theirs)
+        checker.reject(np.isnan(values), q.MISSING_COUNT, theirs)
+        checker.reject(values < 0, q.NEGATIVE_COUNT, theirs)
+        checker.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, theirs)
+        checker.reject(values != np.floor(values), q.UNREADABLE_NUMBER, theirs)
         counts[ours] = values
-    kept = sieve.kept()
+    kept = checker.kept()
     rows = int(kept.sum())
     columns: dict[str, pa.Array] = {
         name: pa.array(values[kept].astype(np.int64)) for name, values in counts.items()
@@ -94,22 +94,22 @@ THROUGHPUT_READER = Reader(
 NODE_ROWS_SCHEMA = pa.schema([column for column in NODES_SCHEMA if column.name != "cluster"])
 
 
-def _normalise_nodes(sieve: Sieve, context: Context) -> pa.Table:
+def _normalise_nodes(checker: RowChecker, context: Context) -> pa.Table:
     """One row a day and virtual cluster; a day whose GPUs do not fill whole nodes is refused."""
     per_node = context.options.gpus_per_node
     # A day is a day: no clock is involved.
-    days = Sieve(sieve.chunk, sieve.source_file, "UTC").instant("date")
-    sieve.instant("date")
-    sieve.reject(days == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "date")
+    days = RowChecker(checker.chunk, checker.source_file, "UTC").instant("date")
+    checker.instant("date")
+    checker.reject(days == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "date")
     gpus = {}
-    for name in sieve.chunk.columns:
+    for name in checker.chunk.columns:
         if name.lower() in ("date", "total"):
             continue
-        values = sieve.number(name)
-        sieve.reject(np.isnan(values), q.MISSING_COUNT, name)
-        sieve.reject(values < 0, q.NEGATIVE_COUNT, name)
-        sieve.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, name)
-        sieve.reject(values % per_node != 0, q.PARTIAL_NODE, name)
+        values = checker.number(name)
+        checker.reject(np.isnan(values), q.MISSING_COUNT, name)
+        checker.reject(values < 0, q.NEGATIVE_COUNT, name)
+        checker.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, name)
+        checker.reject(values % per_node != 0, q.PARTIAL_NODE, name)
         gpus[name] = values
     rows = [
         {
@@ -118,7 +118,7 @@ def _normalise_nodes(sieve: Sieve, context: Context) -> pa.Table:
             "nodes": int(values[index]) // per_node,
             "gpus_per_node": per_node,
         }
-        for index in np.flatnonzero(sieve.kept())
+        for index in np.flatnonzero(checker.kept())
         for name, values in gpus.items()
     ]
     return pa.Table.from_pylist(rows, schema=NODE_ROWS_SCHEMA)

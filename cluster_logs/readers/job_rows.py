@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import JOB_FACTS, JobFact, Kind
 from cluster_logs.job_table import JOB_SCHEMA, WHOLE_CLUSTER, JobState
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
 
@@ -28,7 +28,7 @@ Values = Any
 
 
 def build_jobs(
-    sieve: Sieve,
+    checker: RowChecker,
     columns: Mapping[str, str],
     given: Mapping[str, Values] | None = None,
     *,
@@ -47,22 +47,22 @@ def build_jobs(
     source states. An unfinished job has none.
     """
     given = given or {}
-    source = {fact.name: sieve.first_of(columns.get(fact.name, fact.name)) for fact in JOB_FACTS}
+    source = {fact.name: checker.first_of(columns.get(fact.name, fact.name)) for fact in JOB_FACTS}
     values: dict[str, Values] = {}
     for fact in JOB_FACTS:
         if fact.name in given:
             values[fact.name] = given[fact.name]
-        elif fact.name in columns and source[fact.name] in sieve:
-            values[fact.name] = _read(sieve, fact, source[fact.name], states, unknown)
+        elif fact.name in columns and source[fact.name] in checker:
+            values[fact.name] = _read(checker, fact, source[fact.name], states, unknown)
         else:
             values[fact.name] = None
-    size, submit = len(sieve), values["submit_time"]
+    size, submit = len(checker), values["submit_time"]
     nowhen = np.full(size, NOT_A_TIME)
     start, end = (nowhen if values[name] is None else values[name] for name in ("start_time", "end_time"))
-    _check_identity(sieve, values, source)
-    _check_times(sieve, values, source, start, end, signed_estimates)
-    _check_sizes(sieve, values, source)
-    unfinished = _check_state(sieve, values, source)
+    _check_identity(checker, values, source)
+    _check_times(checker, values, source, start, end, signed_estimates)
+    _check_sizes(checker, values, source)
+    unfinished = _check_state(checker, values, source)
 
     wall_s = _elapsed_s(start, end)
     stated_s = np.full(size, np.nan) if values["duration_s"] is None else values["duration_s"]
@@ -82,8 +82,8 @@ def build_jobs(
         "duration_s": duration_s,
         "service_s": service_s,
         "queuing_delay_s": waited_s,
-        "source_file": _repeat(sieve.source_file, size),
-        "source_row": pa.array(sieve.chunk.rows, pa.int64()),
+        "source_file": _repeat(checker.source_file, size),
+        "source_row": pa.array(checker.chunk.rows, pa.int64()),
     }
     if values["virtual_cluster"] is None:
         values["virtual_cluster"] = _repeat(WHOLE_CLUSTER, size)
@@ -91,14 +91,14 @@ def build_jobs(
         values["gpu_share"] = np.ones(size)
     if values["cpus"] is not None:
         values["cpus"] = np.ceil(values["cpus"])
-    kept = sieve.kept()
+    kept = checker.kept()
     chosen = None if kept.all() else kept
     rows = [_column(values[column.name], column.type, chosen, size) for column in JOB_ROWS_SCHEMA]
     return pa.Table.from_arrays(rows, schema=JOB_ROWS_SCHEMA)
 
 
 def _read(
-    sieve: Sieve,
+    checker: RowChecker,
     fact: JobFact,
     column: str,
     states: Callable[[str], object] | None,
@@ -106,42 +106,42 @@ def _read(
 ) -> Values:
     """A fact that has a column of its own."""
     if fact.name == "state" and states is not None:
-        return sieve.mapped(column, states, pa.string())
+        return checker.mapped(column, states, pa.string())
     if fact.kind is Kind.TIME:
-        return sieve.instant(column)
+        return checker.instant(column)
     if fact.kind is Kind.TEXT:
-        text = sieve.text(column) if fact.required else sieve.optional_text(column)
+        text = checker.text(column) if fact.required else checker.optional_text(column)
         return text if unknown is None else pc.if_else(pc.equal(text, str(unknown)), None, text)
-    numbers = sieve.number(column)
+    numbers = checker.number(column)
     return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
 
 
-def _check_identity(sieve: Sieve, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
-    sieve.reject(is_missing(values["job_id"]), q.MISSING_JOB_ID, source["job_id"])
+def _check_identity(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
+    checker.reject(is_missing(values["job_id"]), q.MISSING_JOB_ID, source["job_id"])
     if values["virtual_cluster"] is not None:
         missing = is_missing(values["virtual_cluster"])
-        sieve.reject(missing, q.MISSING_VIRTUAL_CLUSTER, source["virtual_cluster"])
+        checker.reject(missing, q.MISSING_VIRTUAL_CLUSTER, source["virtual_cluster"])
 
 
-def _check_sizes(sieve: Sieve, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
+def _check_sizes(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
     gpus = values["gpus"]
-    sieve.reject(np.isnan(gpus), q.MISSING_GPUS, source["gpus"])
-    sieve.reject(gpus < 0, q.NEGATIVE_GPUS, source["gpus"])
-    sieve.reject(gpus > MAX_GPUS, q.IMPLAUSIBLE_GPUS, source["gpus"])
-    sieve.reject(gpus != np.floor(gpus), q.FRACTIONAL_GPUS, source["gpus"])
+    checker.reject(np.isnan(gpus), q.MISSING_GPUS, source["gpus"])
+    checker.reject(gpus < 0, q.NEGATIVE_GPUS, source["gpus"])
+    checker.reject(gpus > MAX_GPUS, q.IMPLAUSIBLE_GPUS, source["gpus"])
+    checker.reject(gpus != np.floor(gpus), q.FRACTIONAL_GPUS, source["gpus"])
     share = values["gpu_share"]
     if share is not None:
-        sieve.reject(~((share > 0) & (share <= 1)), q.IMPLAUSIBLE_GPU_SHARE, source["gpu_share"])
+        checker.reject(~((share > 0) & (share <= 1)), q.IMPLAUSIBLE_GPU_SHARE, source["gpu_share"])
     for fact in JOB_FACTS:
         amounts = values[fact.name]
         plain = fact.is_number and not fact.is_duration and fact.name not in ("gpus", "gpu_share")
         if plain and amounts is not None:
-            sieve.reject(amounts < 0, q.NEGATIVE_COUNT, source[fact.name])
-            sieve.reject(amounts > MAX_COUNT, q.IMPLAUSIBLE_COUNT, source[fact.name])
+            checker.reject(amounts < 0, q.NEGATIVE_COUNT, source[fact.name])
+            checker.reject(amounts > MAX_COUNT, q.IMPLAUSIBLE_COUNT, source[fact.name])
 
 
 def _check_times(
-    sieve: Sieve,
+    checker: RowChecker,
     values: Mapping[str, Values],
     source: Mapping[str, str],
     start: IntArray,
@@ -149,29 +149,29 @@ def _check_times(
     signed_estimates: bool,
 ) -> None:
     submit = values["submit_time"]
-    sieve.reject(submit == NOT_A_TIME, q.MISSING_SUBMIT_TIME, source["submit_time"])
+    checker.reject(submit == NOT_A_TIME, q.MISSING_SUBMIT_TIME, source["submit_time"])
     started = start != NOT_A_TIME
     ended = end != NOT_A_TIME
-    sieve.reject(started & (start < submit), q.START_BEFORE_SUBMIT, source["start_time"])
-    sieve.reject(started & ended & (end < start), q.END_BEFORE_START, source["end_time"])
-    sieve.reject(ended & (end < submit), q.END_BEFORE_SUBMIT, source["end_time"])
+    checker.reject(started & (start < submit), q.START_BEFORE_SUBMIT, source["start_time"])
+    checker.reject(started & ended & (end < start), q.END_BEFORE_START, source["end_time"])
+    checker.reject(ended & (end < submit), q.END_BEFORE_SUBMIT, source["end_time"])
     for fact in JOB_FACTS:
         spans_s = values[fact.name]
         if fact.is_duration and spans_s is not None:
             if fact.name != "estimated_duration_s" or not signed_estimates:
-                sieve.reject(spans_s < 0, q.NEGATIVE_DURATION, source[fact.name])
-            sieve.reject(spans_s > MAX_DURATION_S, q.IMPLAUSIBLE_DURATION, source[fact.name])
+                checker.reject(spans_s < 0, q.NEGATIVE_DURATION, source[fact.name])
+            checker.reject(spans_s > MAX_DURATION_S, q.IMPLAUSIBLE_DURATION, source[fact.name])
 
 
-def _check_state(sieve: Sieve, values: Mapping[str, Values], source: Mapping[str, str]) -> Mask:
+def _check_state(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> Mask:
     """Refuse unknown words; which rows are pending or running."""
     state = values["state"]
     if state is None:
-        return np.zeros(len(sieve), dtype=bool)
+        return np.zeros(len(checker), dtype=bool)
     unknown = as_mask(pc.is_null(state))
     if values["source_state"] is None:  # null is a state that the source does not say
-        unknown = np.zeros(len(sieve), dtype=bool)
-    sieve.reject(unknown, q.UNKNOWN_STATE, source["state"])
+        unknown = np.zeros(len(checker), dtype=bool)
+    checker.reject(unknown, q.UNKNOWN_STATE, source["state"])
     return as_mask(pc.is_in(state, pa.array([JobState.PENDING.value, JobState.RUNNING.value])))
 
 

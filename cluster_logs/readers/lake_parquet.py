@@ -17,7 +17,7 @@ from cluster_logs.job_table import JobState, conform
 from cluster_logs.lake import Lake
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, build_jobs
-from cluster_logs.readers.sieve import RawChunk, Sieve
+from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError
 from foundation.input_files import open_input
@@ -74,16 +74,16 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
         first += rows.num_rows
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    state = sieve.text("state")
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    state = checker.text("state")
     words = [word.value for word in JobState]
     unknown = [word is not None and word not in words for word in state.to_pylist()]
-    sieve.reject(np.array(unknown, dtype=bool), q.UNKNOWN_STATE, "state")
-    texts: dict[str, pa.Array] = {name: sieve.text(name) for name in _TEXTS}
-    rows = build_jobs(sieve, _COLUMNS, {**texts, "state": state})
-    kept = pa.array(sieve.kept())
+    checker.reject(np.array(unknown, dtype=bool), q.UNKNOWN_STATE, "state")
+    texts: dict[str, pa.Array] = {name: checker.text(name) for name in _TEXTS}
+    rows = build_jobs(checker, _COLUMNS, {**texts, "state": state})
+    kept = pa.array(checker.kept())
     for name in _OF_SOURCE:
-        values = sieve.chunk.columns[name].filter(kept)
+        values = checker.chunk.columns[name].filter(kept)
         if values.null_count == 0 or name == "source_state":
             rows = rows.set_column(rows.schema.get_field_index(name), JOB_ROWS_SCHEMA.field(name), values)
     return rows

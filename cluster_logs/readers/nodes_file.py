@@ -17,7 +17,7 @@ from cluster_logs.job_table import to_frame
 from cluster_logs.readers.base import Context, ReadChunk, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.values import FloatArray, is_missing
 from foundation.errors import BadInputError
 
@@ -33,31 +33,31 @@ class Counts:
     gpus_per_node: FloatArray
 
 
-def checked_counts(sieve: Sieve, context: Context) -> Counts:
+def checked_counts(checker: RowChecker, context: Context) -> Counts:
     """Read the columns that every nodes file has; rows that cannot be used are refused."""
-    columns = list(sieve.chunk.columns)
+    columns = list(checker.chunk.columns)
     if len(columns) < 2:
         raise BadInputError(
-            f"{sieve.source_file} has one column.",
+            f"{checker.source_file} has one column.",
             remedy="A nodes file reads virtual_cluster,nodes (comma-separated).",
         )
-    names, nodes = sieve.text(columns[0]), sieve.number(columns[1])
-    sieve.reject(is_missing(names), q.MISSING_VIRTUAL_CLUSTER, columns[0])
-    sieve.reject(np.isnan(nodes), q.MISSING_COUNT, columns[1])
-    sieve.reject(nodes < 0, q.NEGATIVE_COUNT, columns[1])
-    sieve.reject(nodes > MAX_NODES, q.IMPLAUSIBLE_COUNT, columns[1])
-    sieve.reject(nodes != np.floor(nodes), q.UNREADABLE_NUMBER, columns[1])
-    per_node = np.full(len(sieve), float(context.options.gpus_per_node))
-    if "gpus_per_node" in sieve:
-        per_node = sieve.number("gpus_per_node")
-        sieve.reject(~((per_node > 0) & (per_node <= 1024)), q.IMPLAUSIBLE_COUNT, "gpus_per_node")
-        sieve.reject(per_node != np.floor(per_node), q.UNREADABLE_NUMBER, "gpus_per_node")
+    names, nodes = checker.text(columns[0]), checker.number(columns[1])
+    checker.reject(is_missing(names), q.MISSING_VIRTUAL_CLUSTER, columns[0])
+    checker.reject(np.isnan(nodes), q.MISSING_COUNT, columns[1])
+    checker.reject(nodes < 0, q.NEGATIVE_COUNT, columns[1])
+    checker.reject(nodes > MAX_NODES, q.IMPLAUSIBLE_COUNT, columns[1])
+    checker.reject(nodes != np.floor(nodes), q.UNREADABLE_NUMBER, columns[1])
+    per_node = np.full(len(checker), float(context.options.gpus_per_node))
+    if "gpus_per_node" in checker:
+        per_node = checker.number("gpus_per_node")
+        checker.reject(~((per_node > 0) & (per_node <= 1024)), q.IMPLAUSIBLE_COUNT, "gpus_per_node")
+        checker.reject(per_node != np.floor(per_node), q.UNREADABLE_NUMBER, "gpus_per_node")
     return Counts(names, nodes, per_node)
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    counts = checked_counts(sieve, context)
-    kept = sieve.kept()
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    counts = checked_counts(checker, context)
+    kept = checker.kept()
     values = {
         "virtual_cluster": counts.names.filter(pa.array(kept)),
         "date": pa.nulls(int(kept.sum()), pa.date32()),

@@ -19,7 +19,7 @@ from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODES_READER
 from cluster_logs.readers.nodes_file import checked_counts, every_row
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME, load_zone
 from foundation.errors import BadInputError
@@ -36,13 +36,13 @@ _SCHEMA = pa.schema(
 )
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    counts = checked_counts(sieve, context)
-    since = np.full(len(sieve), NOT_A_TIME)
-    column = next((name for name in FROM_COLUMNS if name in sieve), None)
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    counts = checked_counts(checker, context)
+    since = np.full(len(checker), NOT_A_TIME)
+    column = next((name for name in FROM_COLUMNS if name in checker), None)
     if column is not None:
-        since = sieve.instant(column)
-    kept = sieve.kept()
+        since = checker.instant(column)
+    kept = checker.kept()
     return pa.Table.from_arrays(
         [
             counts.names.filter(pa.array(kept)),

@@ -15,18 +15,18 @@ from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.values import is_missing
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    service_s, gpus = sieve.number("service"), sieve.number("num_jobs")
-    sieve.reject(np.isnan(service_s), q.MISSING_DURATION, "service")
-    sieve.reject(is_missing(sieve.text("model_name")), q.MISSING_MODEL, "model_name")
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    service_s, gpus = checker.number("service"), checker.number("num_jobs")
+    checker.reject(np.isnan(service_s), q.MISSING_DURATION, "service")
+    checker.reject(is_missing(checker.text("model_name")), q.MISSING_MODEL, "model_name")
     return build_jobs(
-        sieve,
+        checker,
         source_columns("pcs-csv"),
-        {"gpus": gpus, "submit_time": sieve.seconds("submit_time"), "single_gpu_s": service_s},
+        {"gpus": gpus, "submit_time": checker.seconds("submit_time"), "single_gpu_s": service_s},
     )
 
 

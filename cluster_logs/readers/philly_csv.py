@@ -14,7 +14,7 @@ from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import IntArray
@@ -32,7 +32,7 @@ def _rank_rows(source: TextSource, options: ReadOptions) -> IntArray:
         # Clock readings sort like the instants behind them, except inside the hour that occurs twice; UTC
         # keeps the file's own order there.
         values = np.full(chunk.rows_in, NOT_A_TIME)
-        values[chunk.rows - first_row] = Sieve(chunk, source.name, "UTC").instant("timestamp")
+        values[chunk.rows - first_row] = RowChecker(chunk, source.name, "UTC").instant("timestamp")
         times.append(values)
     readings = np.concatenate(times)
     readings[readings == NOT_A_TIME] = np.iinfo(np.int64).max
@@ -41,16 +41,16 @@ def _rank_rows(source: TextSource, options: ReadOptions) -> IntArray:
     return ranks
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     ranks = context.facts
     if not isinstance(ranks, np.ndarray):
         raise TypeError(f"the ranks of the rows are {type(ranks).__name__}, not an array")
-    duration_s = sieve.number("duration")
-    sieve.reject(np.isnan(duration_s), q.MISSING_DURATION, "duration")
+    duration_s = checker.number("duration")
+    checker.reject(np.isnan(duration_s), q.MISSING_DURATION, "duration")
     return build_jobs(
-        sieve,
+        checker,
         source_columns("philly-csv"),
-        {"job_id": pa.array(ranks[sieve.chunk.rows - 1]).cast(pa.string()), "duration_s": duration_s},
+        {"job_id": pa.array(ranks[checker.chunk.rows - 1]).cast(pa.string()), "duration_s": duration_s},
     )
 
 

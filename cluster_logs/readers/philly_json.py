@@ -24,7 +24,7 @@ from cluster_logs.job_table import JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.philly_csv import TIME_ZONE
-from cluster_logs.readers.sieve import RawChunk, Refusal, Sieve
+from cluster_logs.readers.row_checker import MalformedRow, RawChunk, RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import parse_instants
@@ -171,7 +171,7 @@ def _raw_chunk(part: list[tuple[int, tuple[Any, str]]]) -> RawChunk:
         if fault is None:
             jobs.append((row, element, text))
         else:
-            malformed.append(Refusal(row, q.NOT_A_JOB, *fault, _shown(text)))
+            malformed.append(MalformedRow(row, q.NOT_A_JOB, *fault, _shown(text)))
     columns = {
         name: pa.array([_as_bytes(job.get(name)) for _, job, _ in jobs], pa.binary()) for name in _FIELDS
     }
@@ -205,12 +205,12 @@ def _gpus_and_nodes(attempts: list[dict[str, Any]]) -> tuple[float, float]:
     return best
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    all_attempts = sieve.chunk.objects
-    size = len(sieve)
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    all_attempts = checker.chunk.objects
+    size = len(checker)
     owner = np.repeat(np.arange(size), [len(attempts) for attempts in all_attempts])
-    starts = _attempt_times(sieve, all_attempts, owner, "start_time")
-    ends = _attempt_times(sieve, all_attempts, owner, "end_time")
+    starts = _attempt_times(checker, all_attempts, owner, "start_time")
+    ends = _attempt_times(checker, all_attempts, owner, "end_time")
 
     first_start = np.full(size, np.iinfo(np.int64).max)
     known = starts != NOT_A_TIME
@@ -227,12 +227,12 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
     sizes = np.array([_gpus_and_nodes(attempts) for attempts in all_attempts]).reshape(size, 2)
 
     running = started & (last_end == NOT_A_TIME)
-    said = sieve.mapped("status", _STATES.get, pa.string()).to_pylist()
+    said = checker.mapped("status", _STATES.get, pa.string()).to_pylist()
     words = [JobState.RUNNING.value if still else word for still, word in zip(running, said, strict=True)]
-    sieve.reject(np.array([word is None for word in said], dtype=bool), q.UNKNOWN_STATE, "status")
-    sieve.reject(bad_attempt, q.END_BEFORE_START, "attempts")
+    checker.reject(np.array([word is None for word in said], dtype=bool), q.UNKNOWN_STATE, "status")
+    checker.reject(bad_attempt, q.END_BEFORE_START, "attempts")
     return build_jobs(
-        sieve,
+        checker,
         source_columns("philly-json"),
         {
             "gpus": sizes[:, 0],
@@ -246,16 +246,16 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
 
 
 def _attempt_times(
-    sieve: Sieve, all_attempts: Sequence[Any], owner: np.ndarray[Any, np.dtype[np.int64]], name: str
+    checker: RowChecker, all_attempts: Sequence[Any], owner: np.ndarray[Any, np.dtype[np.int64]], name: str
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """One instant an attempt; a job with an unreadable one is refused."""
     texts = [attempt.get(name) for attempts in all_attempts for attempt in attempts]
     shown = [None if text is None else str(text).encode(errors="replace").decode() for text in texts]
-    instants = parse_instants(pa.array(shown, pa.string()), sieve.time_zone)
+    instants = parse_instants(pa.array(shown, pa.string()), checker.time_zone)
     for bad, reason in ((instants.unreadable, q.UNREADABLE_TIME), (instants.implausible, q.IMPLAUSIBLE_TIME)):
-        jobs = np.zeros(len(sieve), dtype=bool)
+        jobs = np.zeros(len(checker), dtype=bool)
         jobs[owner[bad]] = True
-        sieve.reject(jobs, reason, "attempts")
+        checker.reject(jobs, reason, "attempts")
     return instants.values
 
 

@@ -16,24 +16,24 @@ from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 
 _COLUMNS = source_columns("reference-csv")
 _TYPE = ("model", "dataset", "batchsize", "amp")
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    duration_s = sieve.number("duration_s")
-    estimated_s = sieve.number("estimated_duration_s")
-    sieve.reject(np.isnan(duration_s), q.MISSING_DURATION, "duration_s")
-    sieve.reject(np.isnan(estimated_s), q.MISSING_DURATION, "estimated_duration_s")
-    parts = [sieve.optional_text(name) for name in _TYPE]
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    duration_s = checker.number("duration_s")
+    estimated_s = checker.number("estimated_duration_s")
+    checker.reject(np.isnan(duration_s), q.MISSING_DURATION, "duration_s")
+    checker.reject(np.isnan(estimated_s), q.MISSING_DURATION, "estimated_duration_s")
+    parts = [checker.optional_text(name) for name in _TYPE]
     known = all(part is not None for part in parts)
     return build_jobs(
-        sieve,
+        checker,
         _COLUMNS,
         {
-            "submit_time": sieve.instant_or_seconds("submit_time"),
+            "submit_time": checker.instant_or_seconds("submit_time"),
             "duration_s": duration_s,
             "estimated_duration_s": estimated_s,
             "job_type": pc.binary_join_element_wise(*parts, "/") if known else None,

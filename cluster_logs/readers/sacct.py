@@ -38,7 +38,7 @@ from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.sieve import RawChunk, Sieve
+from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
@@ -104,7 +104,7 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
     for chunk in _layout(source).read(source, only=("cluster", "jobidraw", "jobid")):
         if "cluster" not in chunk.columns:
             return None
-        words = Sieve(chunk, source.name, "UTC").text("cluster")
+        words = RowChecker(chunk, source.name, "UTC").text("cluster")
         found.update(dict.fromkeys(word for word in pc.unique(words).to_pylist() if word))
         if options.cluster in found:
             return options.cluster
@@ -116,20 +116,20 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
     return None
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    id_column = "jobidraw" if "jobidraw" in sieve else "jobid"
-    shown_id = sieve.text("jobid" if "jobid" in sieve else "jobidraw")
-    sieve.skip(as_mask(pc.match_substring_regex(shown_id, _STEP)), q.STEP_ROW)
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    id_column = "jobidraw" if "jobidraw" in checker else "jobid"
+    shown_id = checker.text("jobid" if "jobid" in checker else "jobidraw")
+    checker.skip(as_mask(pc.match_substring_regex(shown_id, _STEP)), q.STEP_ROW)
     if context.facts is not None:
-        sieve.skip(as_mask(pc.not_equal(sieve.text("cluster"), str(context.facts))), q.OTHER_CLUSTER)
-    state = sieve.mapped("state", slurm_state, pa.string())
-    start, end, submit = (sieve.instant_or_seconds(name) for name in ("start", "end", "submit"))
-    start = np.where(_never_started(sieve, state, start, end), NOT_A_TIME, start)
-    ran_s = np.where(start != NOT_A_TIME, _run_time_s(sieve), np.nan)
-    home = sieve.optional_text("partition")
-    home, submit = _as_marked(sieve, context.options.mark_key, sieve.text(id_column), home, submit)
+        checker.skip(as_mask(pc.not_equal(checker.text("cluster"), str(context.facts))), q.OTHER_CLUSTER)
+    state = checker.mapped("state", slurm_state, pa.string())
+    start, end, submit = (checker.instant_or_seconds(name) for name in ("start", "end", "submit"))
+    start = np.where(_never_started(checker, state, start, end), NOT_A_TIME, start)
+    ran_s = np.where(start != NOT_A_TIME, _run_time_s(checker), np.nan)
+    home = checker.optional_text("partition")
+    home, submit = _as_marked(checker, context.options.mark_key, checker.text(id_column), home, submit)
     return build_jobs(
-        sieve,
+        checker,
         _COLUMNS,
         {
             "virtual_cluster": None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
@@ -141,13 +141,13 @@ def _normalise(sieve: Sieve, context: Context) -> pa.Table:
             "end_time": end,
             "duration_s": ran_s,
             "service_s": ran_s,
-            "time_limit_s": _time_limit_s(sieve),
+            "time_limit_s": _time_limit_s(checker),
         },
     )
 
 
 def _as_marked(
-    sieve: Sieve, key: MarkKey | None, job_ids: pa.Array, partition: pa.Array | None, submit: IntArray
+    checker: RowChecker, key: MarkKey | None, job_ids: pa.Array, partition: pa.Array | None, submit: IntArray
 ) -> tuple[pa.Array | None, IntArray]:
     """Home and submission of each run as the mark on it says; the run that the profiler cut is skipped.
 
@@ -155,27 +155,27 @@ def _as_marked(
     cut at home keeps its own submission, and with it a key of its own beside the job's last run.
     """
     marks: dict[int, SlurmMark] = {}
-    looks = np.zeros(len(sieve), dtype=bool)
-    for comments in (sieve.text(column) for column in ("comment", "admincomment") if column in sieve):
+    looks = np.zeros(len(checker), dtype=bool)
+    for comments in (checker.text(column) for column in ("comment", "admincomment") if column in checker):
         candidates = as_mask(pc.match_substring(comments, MARK_PREFIX))
         looks |= candidates
         for at in map(int, np.flatnonzero(candidates) if key is not None else ()):
             mark = key and key.read(comments[at].as_py(), str(job_ids[at].as_py()))
             if mark:
                 marks[at] = mark
-    read = np.zeros(len(sieve), dtype=bool)
+    read = np.zeros(len(checker), dtype=bool)
     read[list(marks)] = True
-    sieve.note(looks & ~read, q.UNVERIFIED_MARK)
+    checker.note(looks & ~read, q.UNVERIFIED_MARK)
     if not marks:
         return partition, submit
-    said = np.full(len(sieve), NOT_A_TIME)
-    profiled = np.zeros(len(sieve), dtype=bool)
-    homes: list[str | None] = [None] * len(sieve)
+    said = np.full(len(checker), NOT_A_TIME)
+    profiled = np.zeros(len(checker), dtype=bool)
+    homes: list[str | None] = [None] * len(checker)
     for at, mark in marks.items():
         said[at], homes[at] = mark.submitted_s * 1_000_000, mark.home
         profiled[at] = mark.stage is MarkStage.PROFILING
-    cut = as_mask(pc.is_in(sieve.mapped("state", _bare_state, pa.string()), pa.array(sorted(_CUT))))
-    sieve.skip(profiled & cut & (submit == said), q.PROFILING_RUN)
+    cut = as_mask(pc.is_in(checker.mapped("state", _bare_state, pa.string()), pa.array(sorted(_CUT))))
+    checker.skip(profiled & cut & (submit == said), q.PROFILING_RUN)
     marked_homes = pa.array(homes, pa.string())
     return (
         marked_homes if partition is None else pc.coalesce(marked_homes, partition),
@@ -187,75 +187,77 @@ def _bare_state(word: str) -> str:
     return word.split()[0].rstrip("+").upper() if word.strip() else ""
 
 
-def _never_started(sieve: Sieve, state: pa.Array, start: IntArray, end: IntArray) -> Mask:
+def _never_started(checker: RowChecker, state: pa.Array, start: IntArray, end: IntArray) -> Mask:
     """Jobs that were cancelled while they waited: some versions of Slurm show their end as their start."""
     cancelled = as_mask(pc.equal(state, JobState.CANCELLED.value))
-    if "alloctres" not in sieve:
-        return np.zeros(len(sieve), dtype=bool)
-    never: Mask = cancelled & (start == end) & is_missing(sieve.text("alloctres"))
+    if "alloctres" not in checker:
+        return np.zeros(len(checker), dtype=bool)
+    never: Mask = cancelled & (start == end) & is_missing(checker.text("alloctres"))
     return never
 
 
-def _gpus(sieve: Sieve) -> FloatArray:
-    column = "alloctres" if "alloctres" in sieve else "reqtres"
-    gpus, shares = _held(sieve, column)
-    if column == "alloctres" and "reqtres" in sieve:
-        waits = is_missing(sieve.text(column))
-        asked, shares_asked = _held(sieve, "reqtres")
+def _gpus(checker: RowChecker) -> FloatArray:
+    column = "alloctres" if "alloctres" in checker else "reqtres"
+    gpus, shares = _held(checker, column)
+    if column == "alloctres" and "reqtres" in checker:
+        waits = is_missing(checker.text(column))
+        asked, shares_asked = _held(checker, "reqtres")
         gpus, shares = np.where(waits, asked, gpus), np.where(waits, shares_asked, shares)
-    nodes = _first_number(sieve, "nnodes", "allocnodes")
+    nodes = _first_number(checker, "nnodes", "allocnodes")
     return gpus if nodes is None else np.where((gpus == 0) & shares, np.maximum(nodes, 1.0), gpus)
 
 
-def _held(sieve: Sieve, column: str) -> tuple[FloatArray, Mask]:
+def _held(checker: RowChecker, column: str) -> tuple[FloatArray, Mask]:
     """GPUs of each row, and whether it holds shares of GPUs."""
-    shares = as_mask(pc.match_substring(sieve.text(column), "gres/shard"))
-    return _numbers(sieve, column, gpus_of_tres), shares
+    shares = as_mask(pc.match_substring(checker.text(column), "gres/shard"))
+    return _numbers(checker, column, gpus_of_tres), shares
 
 
-def _run_time_s(sieve: Sieve) -> FloatArray:
-    if "elapsedraw" in sieve:
-        return sieve.number("elapsedraw")
-    if "elapsed" in sieve:
-        seconds = _numbers(sieve, "elapsed", elapsed_s)
-        sieve.reject(np.isnan(seconds) & ~is_missing(sieve.text("elapsed")), q.UNREADABLE_NUMBER, "elapsed")
+def _run_time_s(checker: RowChecker) -> FloatArray:
+    if "elapsedraw" in checker:
+        return checker.number("elapsedraw")
+    if "elapsed" in checker:
+        seconds = _numbers(checker, "elapsed", elapsed_s)
+        checker.reject(
+            np.isnan(seconds) & ~is_missing(checker.text("elapsed")), q.UNREADABLE_NUMBER, "elapsed"
+        )
         return seconds
-    return np.full(len(sieve), np.nan)
+    return np.full(len(checker), np.nan)
 
 
-def _time_limit_s(sieve: Sieve) -> FloatArray | None:
+def _time_limit_s(checker: RowChecker) -> FloatArray | None:
     """Minutes, or `[DD-]HH:MM:SS`, or a word for no limit (unknown here)."""
-    column = "timelimitraw" if "timelimitraw" in sieve else "timelimit"
-    if column not in sieve:
+    column = "timelimitraw" if "timelimitraw" in checker else "timelimit"
+    if column not in checker:
         return None
 
     def seconds(text: str) -> float | None:
         minutes = minutes_s(text) if column == "timelimitraw" else None
         return elapsed_s(text) if minutes is None else minutes
 
-    limits = _numbers(sieve, column, seconds)
-    unlimited = as_mask(pc.is_in(pc.utf8_upper(sieve.text(column)), pa.array(_UNLIMITED)))
-    unreadable = np.isnan(limits) & ~unlimited & ~is_missing(sieve.text(column))
-    sieve.reject(unreadable, q.UNREADABLE_NUMBER, column)
+    limits = _numbers(checker, column, seconds)
+    unlimited = as_mask(pc.is_in(pc.utf8_upper(checker.text(column)), pa.array(_UNLIMITED)))
+    unreadable = np.isnan(limits) & ~unlimited & ~is_missing(checker.text(column))
+    checker.reject(unreadable, q.UNREADABLE_NUMBER, column)
     return np.where(limits == _A_YEAR_S, np.nan, limits)
 
 
-def _numbers(sieve: Sieve, column: str, translate: Callable[[str], float | None]) -> FloatArray:
-    values = sieve.mapped(column, translate, pa.float64())
+def _numbers(checker: RowChecker, column: str, translate: Callable[[str], float | None]) -> FloatArray:
+    values = checker.mapped(column, translate, pa.float64())
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _first_number(sieve: Sieve, *columns: str) -> FloatArray | None:
-    return next((sieve.number(column) for column in columns if column in sieve), None)
+def _first_number(checker: RowChecker, *columns: str) -> FloatArray | None:
+    return next((checker.number(column) for column in columns if column in checker), None)
 
 
 def _machines(chunk: RawChunk) -> Iterator[tuple[str, str, int]]:
     """The machines of NodeList (`sacct -o ...,NodeList`), where that is there."""
-    sieve = Sieve(chunk, "", "UTC")
-    if "nodelist" not in sieve or "partition" not in sieve:
+    checker = RowChecker(chunk, "", "UTC")
+    if "nodelist" not in checker or "partition" not in checker:
         return
-    gpus = np.nan_to_num(_gpus(sieve), posinf=0.0, neginf=0.0)
-    rows = zip(sieve.text("partition").to_pylist(), sieve.text("nodelist").to_pylist(), gpus, strict=True)
+    gpus = np.nan_to_num(_gpus(checker), posinf=0.0, neginf=0.0)
+    rows = zip(checker.text("partition").to_pylist(), checker.text("nodelist").to_pylist(), gpus, strict=True)
     for partition, listed, held in rows:
         hosts = expand_hosts(listed) if partition and listed and "assigned" not in listed else []
         for host in hosts:

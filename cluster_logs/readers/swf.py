@@ -20,7 +20,7 @@ from cluster_logs.readers.base import Context, Reader, ReadOptions, StatedSize
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.nodes_file import MAX_NODES
-from cluster_logs.readers.sieve import Sieve
+from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, as_mask, instants_of_seconds
@@ -92,33 +92,33 @@ def _word(text: str) -> str | None:
     return None if text == "-1" else text
 
 
-def _normalise(sieve: Sieve, context: Context) -> pa.Table:
-    sieve.skip(as_mask(pc.is_in(sieve.text("status"), pa.array(_PARTIAL))), q.PARTIAL_EXECUTION)
+def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    checker.skip(as_mask(pc.is_in(checker.text("status"), pa.array(_PARTIAL))), q.PARTIAL_EXECUTION)
     origin_s = float(str(context.facts))
-    submit = sieve.seconds("submit", since_s=origin_s)
+    submit = checker.seconds("submit", since_s=origin_s)
     submit_s = np.where(submit == NOT_A_TIME, np.nan, submit / 1e6)
-    wait_s, run_s = _known(sieve.number("wait")), _known(sieve.number("run"))
+    wait_s, run_s = _known(checker.number("wait")), _known(checker.number("run"))
     bad = (np.abs(np.nan_to_num(wait_s)) > 1e10) | (np.abs(np.nan_to_num(run_s)) > 1e10)
-    sieve.reject(bad, q.IMPLAUSIBLE_DURATION, "run")
-    sieve.reject(run_s < 0, q.NEGATIVE_DURATION, "run")
-    sieve.reject(wait_s < 0, q.NEGATIVE_DURATION, "wait")
+    checker.reject(bad, q.IMPLAUSIBLE_DURATION, "run")
+    checker.reject(run_s < 0, q.NEGATIVE_DURATION, "run")
+    checker.reject(wait_s < 0, q.NEGATIVE_DURATION, "wait")
     wait_s, run_s = np.where(bad, np.nan, wait_s), np.where(bad, np.nan, run_s)
     # A cancelled job without run time never started.
     never = np.isnan(run_s)
     start_s = np.where(never, np.nan, submit_s + wait_s)
     start, end = instants_of_seconds(start_s), instants_of_seconds(start_s + run_s)
-    sieve.reject(start.implausible | end.implausible, q.IMPLAUSIBLE_TIME, "run")
-    processors, asked = _known(sieve.number("procs")), _known(sieve.number("req_procs"))
+    checker.reject(start.implausible | end.implausible, q.IMPLAUSIBLE_TIME, "run")
+    processors, asked = _known(checker.number("procs")), _known(checker.number("req_procs"))
     processors = np.where((processors > 0) | ~(asked > 0), processors, asked)
-    status = sieve.text("status")
-    state = sieve.mapped("status", _STATES.get, pa.string())
+    status = checker.text("status")
+    state = checker.mapped("status", _STATES.get, pa.string())
     unknown = pc.and_(pc.is_null(state), pc.invert(pc.is_in(status, pa.array(["-1", *_PARTIAL]))))
-    sieve.reject(as_mask(unknown), q.UNKNOWN_STATE, "status")
+    checker.reject(as_mask(unknown), q.UNKNOWN_STATE, "status")
     return build_jobs(
-        sieve,
+        checker,
         source_columns("swf"),
         {
-            "virtual_cluster": pc.fill_null(sieve.mapped("partition", _word, pa.string()), WHOLE_CLUSTER),
+            "virtual_cluster": pc.fill_null(checker.mapped("partition", _word, pa.string()), WHOLE_CLUSTER),
             "gpus": processors,
             "cpus": processors,
             "state": state,

@@ -177,14 +177,14 @@ def reproduce_pcs(
     Figures 3, 5, 7 and 9 from runs of our own, with the published numbers beside them where the trace is one
     of the paper's. Searches and replays are kept, so that a second run only does what is new.
     """
-    from experiments.reproduction.pcs.evaluation import Asked, evaluate_pcs
+    from experiments.reproduction.pcs.evaluation import EvaluationOptions, evaluate_pcs
     from experiments.reproduction.report import write_page, write_report
     from pipeline import settings
 
     if out is None and write is None:
         raise BadInputError("The report has no place.", remedy="Give --out DIR, or --write PAGE.")
     paths = [existing_file(path, "--jobs") for path in jobs]
-    asked = Asked(
+    asked = EvaluationOptions(
         folder or settings.state_dir() / "reproduce_pcs",
         gpus=gpus,
         source_format=source_format,

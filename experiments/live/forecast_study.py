@@ -47,7 +47,7 @@ _NO_JOBS = Workload((), {})
 
 
 @dataclass(frozen=True)
-class Window:
+class ForecastWindow:
     """A log to replay: jobs with what was believed of each at its submission, on nodes."""
 
     workload: Workload
@@ -67,7 +67,7 @@ class Answer:
     alone_s: tuple[float, float]  # if nobody had come later
 
 
-def philly_window(data: Path, start: datetime) -> Window:
+def philly_window(data: Path, start: datetime) -> ForecastWindow:
     """Two weeks of Philly, with a model that learned those before."""
     frame = read_jobs_file(str(data / "data" / "philly" / "philly_jobs.csv.gz"), "philly-csv")[0]
     before = frame[frame["submit_time"] < start]
@@ -88,10 +88,12 @@ def philly_window(data: Path, start: datetime) -> Window:
     for job in workload.jobs:
         at = rows[job.job_id]
         beliefs[job.job_id] = RunTime(float(p50_s[at]), float(p90_s[at]))
-    return Window(workload, beliefs, cluster)
+    return ForecastWindow(workload, beliefs, cluster)
 
 
-def answers(window: Window, settings: LiveSettings, alike: tuple[float, ...] = ALIKE) -> Iterator[Answer]:
+def answers(
+    window: ForecastWindow, settings: LiveSettings, alike: tuple[float, ...] = ALIKE
+) -> Iterator[Answer]:
     """Forecast every EVERY_S; yield each job's answer."""
 
     def begun(initial: InitialState | None = None) -> Simulation:
@@ -131,7 +133,7 @@ def answers(window: Window, settings: LiveSettings, alike: tuple[float, ...] = A
             )
 
 
-def reading(window: Window, state: InitialState, at_s: float) -> ClusterState:
+def reading(window: ForecastWindow, state: InitialState, at_s: float) -> ClusterState:
     """Return the cluster as an adapter would read it."""
     nodes = [
         LiveNode(f"{name}-{at}", window.cluster.gpus_per_node, 0, True, (name,))

@@ -15,10 +15,10 @@ from lucid_models.evaluation import packing_contenders
 from lucid_models.evaluation.packing_contenders import (
     ByScores,
     BySpeed,
-    Contender,
     Floats,
     Judge,
-    Known,
+    LabelledPairs,
+    PackingContender,
     Scores,
     classifier,
     configuration_features,
@@ -39,10 +39,10 @@ _LIGHTGBM: Mapping[str, Any] = {
 }
 
 
-def _pair_regressor(make: Callable[[], Any]) -> Callable[[Known, PackingSettings], Judge]:
+def _pair_regressor(make: Callable[[], Any]) -> Callable[[LabelledPairs, PackingSettings], Judge]:
     """A contender out of a regressor on the pairwise model's features, its threshold chosen as there."""
 
-    def fitted(known: Known, settings: PackingSettings) -> Judge:
+    def fitted(known: LabelledPairs, settings: PackingSettings) -> Judge:
         table = read_pair_table(known.solo, known.pairs)
         features = pair_features(table.first, table.second)
         speed = np.minimum(table.speeds, 1.0).mean(axis=1)
@@ -68,7 +68,7 @@ def _metrics_and_label_source(solo: pd.DataFrame, pairs: pd.DataFrame) -> Floats
     return np.column_stack([feature_matrix(solo), [speeds[str(name)] for name in solo["job_type"]]])
 
 
-def _with_leak(known: Known, settings: PackingSettings) -> Judge:
+def _with_leak(known: LabelledPairs, settings: PackingSettings) -> Judge:
     from sklearn.tree import DecisionTreeClassifier
 
     model = DecisionTreeClassifier(
@@ -120,26 +120,28 @@ def _pair_neural_net() -> Any:
     )
 
 
-def _contenders() -> dict[str, Contender]:
+def _contenders() -> dict[str, PackingContender]:
     ours = packing_contenders.CONTENDERS
     listed = [
         ours["tree"],
         ours["pairwise"],
-        Contender("rf", classifier(_forest), configuration_features),
-        Contender("neural", classifier(_neural_net), configuration_features),
+        PackingContender("rf", classifier(_forest), configuration_features),
+        PackingContender("neural", classifier(_neural_net), configuration_features),
         ours["nearest_neighbour"],
         ours["majority_class"],
         ours["utilisation_sum_learned"],
-        Contender("pairwise_rf", _pair_regressor(_pair_forest), configuration_features, _DEAR),
-        Contender("pairwise_neural", _pair_regressor(_pair_neural_net), configuration_features, _DEAR),
-        Contender("with_leak", _with_leak, _metrics_and_label_source),
+        PackingContender("pairwise_rf", _pair_regressor(_pair_forest), configuration_features, _DEAR),
+        PackingContender("pairwise_neural", _pair_regressor(_pair_neural_net), configuration_features, _DEAR),
+        PackingContender("with_leak", _with_leak, _metrics_and_label_source),
     ]
     if "lightgbm" in available():
-        listed[2:2] = [Contender("lightgbm", classifier(_lightgbm), configuration_features)]
+        listed[2:2] = [PackingContender("lightgbm", classifier(_lightgbm), configuration_features)]
         listed.append(
-            Contender("pairwise_lightgbm", _pair_regressor(_pair_lightgbm), configuration_features, _DEAR)
+            PackingContender(
+                "pairwise_lightgbm", _pair_regressor(_pair_lightgbm), configuration_features, _DEAR
+            )
         )
     return {contender.name: contender for contender in listed}
 
 
-CONTENDERS: Mapping[str, Contender] = _contenders()
+CONTENDERS: Mapping[str, PackingContender] = _contenders()

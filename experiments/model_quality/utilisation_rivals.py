@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from experiments.model_quality.black_boxes import available
 from lucid_models.evaluation.utilisation import (
-    Contender,
     Predict,
     Target,
+    UtilisationContender,
     learned,
     own_contenders,
     ridge,
@@ -129,14 +129,14 @@ def _ebm() -> Any:
     )
 
 
-def all_contenders(rules: UtilisationSettings) -> list[Contender]:
+def all_contenders(rules: UtilisationSettings) -> list[UtilisationContender]:
     """Return our model, the naive ones and every rival."""
     ours, mean, batch_size = own_contenders(rules)
     listed = [
         ours,
         mean,
-        Contender("largest", _largest, ("gpu_mem_mib",)),
-        Contender("horus_counts", _horus_counts, ("gpu_mem_mib",)),
+        UtilisationContender("largest", _largest, ("gpu_mem_mib",)),
+        UtilisationContender("horus_counts", _horus_counts, ("gpu_mem_mib",)),
         batch_size,
         learned("ridge", ridge, physical_features, on_scale=True),
         learned("ridge_all", ridge, all_features, on_scale=True),

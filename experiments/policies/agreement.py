@@ -40,7 +40,7 @@ def replayed(part: Scenario, policy: str, rules: str) -> SimulationResult:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RunAgreement:
     """Shares of jobs are in [0, 1]; None where only the reference's means are known.
 
     `differences` has one row for each job whose start or end is not equal to the second: job_id, submit_s,
@@ -110,7 +110,7 @@ def read_schedule(path: Path) -> pd.DataFrame:
     return schedule.set_index("job_id")
 
 
-def compare_schedules(result: SimulationResult, reference: pd.DataFrame) -> Agreement:
+def compare_schedules(result: SimulationResult, reference: pd.DataFrame) -> RunAgreement:
     """Compare a result with a reference schedule; raises BadInputError unless both have the same jobs."""
     ours = result.jobs
     unknown = set(reference.index) ^ set(ours["job_id"])
@@ -139,7 +139,7 @@ def compare_schedules(result: SimulationResult, reference: pd.DataFrame) -> Agre
             "shared": ours["colocated"],
         }
     )
-    return Agreement(
+    return RunAgreement(
         jobs=len(ours),
         equal_starts=float((start == their_start).mean()),
         starts_within_2s=float((abs(start - their_start) <= TOLERANCE_S).mean()),
@@ -156,10 +156,10 @@ def compare_schedules(result: SimulationResult, reference: pd.DataFrame) -> Agre
     )
 
 
-def compare_means(result: SimulationResult, mean_jct_s: float, mean_queuing_s: float) -> Agreement:
+def compare_means(result: SimulationResult, mean_jct_s: float, mean_queuing_s: float) -> RunAgreement:
     """Compare a result with published means, where no schedule was kept."""
     summary = result.summary
-    return Agreement(
+    return RunAgreement(
         jobs=len(result.jobs),
         equal_starts=None,
         starts_within_2s=None,

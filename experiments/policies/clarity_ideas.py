@@ -46,7 +46,7 @@ RIVALS = ("fifo", "qssf", "tiresias", "srtf", "lucid", "clarity")
 
 
 @dataclass(frozen=True)
-class Idea:
+class ClarityIdea:
     """A variant of Clarity. `table`: it predicts pairs from the measured table; `exact`: it is an oracle."""
 
     name: str
@@ -56,26 +56,26 @@ class Idea:
 
 
 IDEAS = (
-    Idea("Clarity as it is"),
-    Idea("nobody shares (no pair fits the memory)", {"gpu_memory_mib": 0.0}),
-    Idea("no sharing while GPUs are idle", {"price_idle": 0.0}),
-    Idea("sharing on idle GPUs at five times the price", {"price_idle": 0.1}),
-    Idea("a shortage is forgotten after a day", {"calm_s": 86_400.0}),
-    Idea("any pair shares when GPUs are short", {"price_short": 2.0}),
-    Idea("sharing is never put off", {"patience": 0.0}),
-    Idea("what was measured of a program is not used for its later runs", {"templates": False}),
-    Idea("speeds of pairs are not learned", {"learns_speeds": False}),
-    Idea("pairs predicted from the measured table", {}, table=True),
-    Idea("no nodes held for gangs", {"holds": 0}),
-    Idea("64 waiting jobs of a size are looked at", {"lookahead": 64}),
-    Idea("with preemption: running jobs are moved together", {"preemption": True}),
-    Idea("the same, and no sharing while GPUs are idle", {"preemption": True, "price_idle": 0.0}),
-    Idea("exact estimates (an oracle)", {}, exact=True),
+    ClarityIdea("Clarity as it is"),
+    ClarityIdea("nobody shares (no pair fits the memory)", {"gpu_memory_mib": 0.0}),
+    ClarityIdea("no sharing while GPUs are idle", {"price_idle": 0.0}),
+    ClarityIdea("sharing on idle GPUs at five times the price", {"price_idle": 0.1}),
+    ClarityIdea("a shortage is forgotten after a day", {"calm_s": 86_400.0}),
+    ClarityIdea("any pair shares when GPUs are short", {"price_short": 2.0}),
+    ClarityIdea("sharing is never put off", {"patience": 0.0}),
+    ClarityIdea("what was measured of a program is not used for its later runs", {"templates": False}),
+    ClarityIdea("speeds of pairs are not learned", {"learns_speeds": False}),
+    ClarityIdea("pairs predicted from the measured table", {}, table=True),
+    ClarityIdea("no nodes held for gangs", {"holds": 0}),
+    ClarityIdea("64 waiting jobs of a size are looked at", {"lookahead": 64}),
+    ClarityIdea("with preemption: running jobs are moved together", {"preemption": True}),
+    ClarityIdea("the same, and no sharing while GPUs are idle", {"preemption": True, "price_idle": 0.0}),
+    ClarityIdea("exact estimates (an oracle)", {}, exact=True),
 )
 
 
 @dataclass(frozen=True)
-class Figures:
+class IdeaMeans:
     """What is shown of a replay; times in s."""
 
     mean_jct_s: float
@@ -108,7 +108,7 @@ class IdeaReplays:
 
     def _replay(self, workload: Workload, part: Scenario, policy: str | Clarity) -> Figures:
         result = simulate(Scenario(workload, part.cluster, colocation=self.pairs), policy)
-        return Figures(
+        return IdeaMeans(
             result.summary["mean_jct_s"],
             result.summary["mean_queuing_delay_s"],
             result.summary["p999_queuing_delay_s"],
@@ -147,7 +147,7 @@ def ideas_table(study: IdeaReplays) -> str:
 COLUMNS = ("mean JCT s", "mean queuing s", "P99.9 queuing s", "packed jobs")
 
 
-def _shown(found: Figures) -> tuple[str, ...]:
+def _shown(found: IdeaMeans) -> tuple[str, ...]:
     return (
         f"{found.mean_jct_s:,.0f}",
         f"{found.mean_queuing_s:,.0f}",

@@ -33,7 +33,7 @@ LISTED_DIFFERENCES = 20
 
 
 @dataclass(frozen=True)
-class Case:
+class FidelityCase:
     """A slice of the log, a policy and our rule set. Published means stand in where no schedule is kept."""
 
     slice: str
@@ -47,27 +47,27 @@ class Case:
 
 
 CASES = (
-    Case("week1vc48", "fifo", "default"),
-    Case("week1vc48", "sjf", "default"),
-    Case("week1vc64", "fifo", "default", 32_226.5, 24_397.5),
-    Case("week", "fifo", "default"),
-    Case("week", "sjf", "default"),
-    Case("week1vc48", "fifo", "lucid-artifact"),
-    Case("week1vc48", "sjf", "lucid-artifact"),
-    Case("week1vc48", "qssf", "lucid-artifact"),
-    Case("week1vc48", "srtf", "lucid-artifact"),
-    Case("week1vc48", "tiresias", "lucid-artifact"),
-    Case("week1vc64", "lucid", "lucid-artifact"),
-    Case("week", "lucid", "lucid-artifact"),
+    FidelityCase("week1vc48", "fifo", "default"),
+    FidelityCase("week1vc48", "sjf", "default"),
+    FidelityCase("week1vc64", "fifo", "default", 32_226.5, 24_397.5),
+    FidelityCase("week", "fifo", "default"),
+    FidelityCase("week", "sjf", "default"),
+    FidelityCase("week1vc48", "fifo", "lucid-artifact"),
+    FidelityCase("week1vc48", "sjf", "lucid-artifact"),
+    FidelityCase("week1vc48", "qssf", "lucid-artifact"),
+    FidelityCase("week1vc48", "srtf", "lucid-artifact"),
+    FidelityCase("week1vc48", "tiresias", "lucid-artifact"),
+    FidelityCase("week1vc64", "lucid", "lucid-artifact"),
+    FidelityCase("week", "lucid", "lucid-artifact"),
 )
 
 # Whose faults are taken apart, and on which slice.
 FAULT_CASES = (
-    Case("week1vc64", "lucid", "lucid-artifact"),
-    Case("week", "lucid", "lucid-artifact"),
-    Case("week1vc48", "qssf", "lucid-artifact"),
-    Case("week1vc48", "srtf", "lucid-artifact"),
-    Case("week1vc48", "tiresias", "lucid-artifact"),
+    FidelityCase("week1vc64", "lucid", "lucid-artifact"),
+    FidelityCase("week", "lucid", "lucid-artifact"),
+    FidelityCase("week1vc48", "qssf", "lucid-artifact"),
+    FidelityCase("week1vc48", "srtf", "lucid-artifact"),
+    FidelityCase("week1vc48", "tiresias", "lucid-artifact"),
 )
 
 
@@ -81,7 +81,7 @@ def reference_slice(name: str, folder: Path) -> Scenario:
 
 
 @cache
-def compare(case: Case, folder: Path) -> Agreement:
+def compare(case: FidelityCase, folder: Path) -> RunAgreement:
     """Replay a case and compare it with the reference files in `folder` (DATA/reference/lucid)."""
     result = replayed(reference_slice(case.slice, folder), case.policy, case.rules)
     if case.published_mean_jct_s is not None and case.published_mean_queuing_s is not None:
@@ -237,7 +237,7 @@ def _percent(share: float | None) -> str:
     return "means only" if share is None else f"{100 * share:.2f} %"
 
 
-def report(found: Agreement) -> str:
+def report(found: RunAgreement) -> str:
     """Say in words how far a slice agrees, and list the jobs that differ."""
     within = f"within {TOLERANCE_S:.0f} s"
     off = f"{100 * found.jct_error:.4f} % off"

@@ -30,7 +30,7 @@ LONG_PROFILING: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Idea:
+class LucidIdea:
     """Lucid with other settings, or told of the throughput."""
 
     label: str
@@ -39,26 +39,26 @@ class Idea:
 
 
 IDEAS = (
-    Idea("as it is"),
-    Idea("dynamic strategy, by the naive forecast", forecast=True),
-    Idea("no profiling in place", {"profiling_in_place": False}),
-    Idea("N_prof and T_prof do not shrink", {"profiling_scales": False}),
-    Idea("no borrowed nodes", {"borrowed_nodes_max": 0}),
-    Idea("T_prof 100 s", {"profiling_limit_s": 100.0}),
-    Idea("T_prof 600 s", {"profiling_limit_s": 600.0}),
-    Idea("no profiler: only what ran for T_prof is measured", {"profiling_nodes": 0}),
-    Idea("T_prof 500 s, no time-aware scaling", LONG_PROFILING),
-    Idea("the same without space-aware order", {**LONG_PROFILING, "profiling_order": "submission"}),
-    Idea("partners by sharing score", {"partners_by": "score"}),
-    Idea("naive packing (without binder)", {"packing": "naive"}),
-    Idea("Apathetic (G_SS 1)", {"sharing": "apathetic"}),
-    Idea("without sharing", {"sharing": "none"}),
-    Idea("without estimator, fewest GPUs first", {"order": "gpus"}),
-    Idea("without estimator, by submission", {"order": "submission"}),
+    LucidIdea("as it is"),
+    LucidIdea("dynamic strategy, by the naive forecast", forecast=True),
+    LucidIdea("no profiling in place", {"profiling_in_place": False}),
+    LucidIdea("N_prof and T_prof do not shrink", {"profiling_scales": False}),
+    LucidIdea("no borrowed nodes", {"borrowed_nodes_max": 0}),
+    LucidIdea("T_prof 100 s", {"profiling_limit_s": 100.0}),
+    LucidIdea("T_prof 600 s", {"profiling_limit_s": 600.0}),
+    LucidIdea("no profiler: only what ran for T_prof is measured", {"profiling_nodes": 0}),
+    LucidIdea("T_prof 500 s, no time-aware scaling", LONG_PROFILING),
+    LucidIdea("the same without space-aware order", {**LONG_PROFILING, "profiling_order": "submission"}),
+    LucidIdea("partners by sharing score", {"partners_by": "score"}),
+    LucidIdea("naive packing (without binder)", {"packing": "naive"}),
+    LucidIdea("Apathetic (G_SS 1)", {"sharing": "apathetic"}),
+    LucidIdea("without sharing", {"sharing": "none"}),
+    LucidIdea("without estimator, fewest GPUs first", {"order": "gpus"}),
+    LucidIdea("without estimator, by submission", {"order": "submission"}),
 )
 
 
-def ideas_table(data: Path, ideas: tuple[Idea, ...] = IDEAS) -> str:
+def ideas_table(data: Path, ideas: tuple[LucidIdea, ...] = IDEAS) -> str:
     """Return the Markdown table: one row an idea, mean JCT, mean and P99.9 queuing (s) of each slice."""
     packing = data / "data" / "packing"
     folder = data / "reference" / "lucid"

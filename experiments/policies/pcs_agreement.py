@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Contender:
+class AgreementContender:
     """A policy, and what the reference and Figure 7 call it."""
 
     label: str
@@ -50,12 +50,12 @@ class Contender:
 
 
 CONTENDERS = (
-    Contender("AFS-L", "afs", "AFS", "AFS"),
-    Contender("SRSF", "srsf", "SRSF", "Tiresias"),
-    Contender("Themis", "themis", "THEMIS", "Themis"),
-    Contender("FIFO", "elastic_fifo", "FIFO", "FIFO"),
-    Contender("PCS-JCT", "pcs", "FIG7_jct", "PCS-JCT", "fig7-jct"),
-    Contender("PCS-bal", "pcs", "FIG7_bal", "PCS-bal", "fig7-bal"),
+    AgreementContender("AFS-L", "afs", "AFS", "AFS"),
+    AgreementContender("SRSF", "srsf", "SRSF", "Tiresias"),
+    AgreementContender("Themis", "themis", "THEMIS", "Themis"),
+    AgreementContender("FIFO", "elastic_fifo", "FIFO", "FIFO"),
+    AgreementContender("PCS-JCT", "pcs", "FIG7_jct", "PCS-JCT", "fig7-jct"),
+    AgreementContender("PCS-bal", "pcs", "FIG7_bal", "PCS-bal", "fig7-bal"),
 )
 NORMAL = CONTENDERS[0]  # whose mean completion time is 1
 
@@ -95,7 +95,7 @@ class Jobs:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class PcsAgreement:
     """Our run beside the reference's."""
 
     ours: Jobs
@@ -187,13 +187,13 @@ def read_reference(path: Path, workload: Workload) -> Jobs:
 
 
 @cache
-def compare(contender: Contender, data: Path, *, predict: bool = True) -> Agreement:
+def compare(contender: AgreementContender, data: Path, *, predict: bool = True) -> PcsAgreement:
     """Replay the trace whose every job is known, and compare."""
     workload = trace(TRACE, data)
     known = read_reference(
         data / "reference" / "pcs" / f"trace_{TRACE}_{contender.reference}.csv.gz", workload
     )
-    return Agreement(replay(workload, contender.policy, contender.configuration, predict=predict), known)
+    return PcsAgreement(replay(workload, contender.policy, contender.configuration, predict=predict), known)
 
 
 def agreement_table(data: Path) -> str:
@@ -293,7 +293,7 @@ def _number(value: float, digits: int = 3) -> str:
     return "none" if np.isnan(value) else f"{value:.{digits}f}"
 
 
-def report(found: Agreement) -> str:
+def report(found: PcsAgreement) -> str:
     """Say in words how far two runs agree."""
     lines = [f"jobs: {len(found.ours.end_s)}"]
     for label, side in (("ours", found.ours), ("reference", found.reference)):
@@ -327,7 +327,7 @@ def main(arguments: list[str]) -> int:
         known = read_reference(chosen.ends, workload)
         foretold = bool(np.isfinite(known.predicted_jct_s).any())
         ours = replay(workload, chosen.policy, chosen.configuration, predict=foretold, gpus=chosen.gpus)
-        print(report(Agreement(ours, known)))
+        print(report(PcsAgreement(ours, known)))
         return 0
     if chosen.data is None:
         parser.error("name the reference data, or set LUCID_REFERENCE_DATA")

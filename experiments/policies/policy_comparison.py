@@ -73,7 +73,7 @@ NODES_LEFT = 0.7  # of each virtual cluster
 
 
 @dataclass(frozen=True)
-class Variant:
+class PolicyVariant:
     """A policy with other settings, or with other knowledge."""
 
     policy: str
@@ -83,17 +83,17 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("easy", "as it is"),
-    Variant("easy", "exact estimates", knowing=_exact),
-    Variant("tsafrir_easy", "as it is"),
-    Variant("tsafrir_easy", "predictions not capped by the given estimates", {"capped": False}),
-    Variant("horus", "as it is"),
-    Variant("horus", "one queue", {"queues": 1}),
-    Variant("horus", "the first job of a queue holds up the others", {"buffer": 1}),
-    Variant("horus", "nodes kept for whoever was overtaken 100 times", {"patience": 100}),
-    Variant("horus", "cost of memory only", {"slowdown_weight": 0.0}),
-    Variant("horus", "predictions off by 30 %; who runs out of memory fails", knowing=_predicted),
-    Variant("horus", "nothing predicted: nobody shares", knowing=_unknown_profiles),
+    PolicyVariant("easy", "as it is"),
+    PolicyVariant("easy", "exact estimates", knowing=_exact),
+    PolicyVariant("tsafrir_easy", "as it is"),
+    PolicyVariant("tsafrir_easy", "predictions not capped by the given estimates", {"capped": False}),
+    PolicyVariant("horus", "as it is"),
+    PolicyVariant("horus", "one queue", {"queues": 1}),
+    PolicyVariant("horus", "the first job of a queue holds up the others", {"buffer": 1}),
+    PolicyVariant("horus", "nodes kept for whoever was overtaken 100 times", {"patience": 100}),
+    PolicyVariant("horus", "cost of memory only", {"slowdown_weight": 0.0}),
+    PolicyVariant("horus", "predictions off by 30 %; who runs out of memory fails", knowing=_predicted),
+    PolicyVariant("horus", "nothing predicted: nobody shares", knowing=_unknown_profiles),
 )
 
 
@@ -105,7 +105,7 @@ class Replays:
         self._packing = data / "data" / "packing"
         self._pairs = MeasuredPairs(read_published_pairs(self._packing / PAIRS_FILE))
 
-    def row(self, slice_name: str, variant: Variant) -> tuple[str, ...]:
+    def row(self, slice_name: str, variant: PolicyVariant) -> tuple[str, ...]:
         """Replay a slice under our own rules; return the figures of `COLUMNS`."""
         folder = self._data / "reference" / "lucid"
         jobs, nodes = SLICES[slice_name]
@@ -129,7 +129,7 @@ class Replays:
 def policies_table(replays: Replays) -> str:
     """Return the Markdown table of all policies on all slices."""
     rows = [
-        (name, policy, *replays.row(name, Variant(policy, policy)))
+        (name, policy, *replays.row(name, PolicyVariant(policy, policy)))
         for name in SLICES
         for policy in rigid_policy_names()
         if policy in BUILT_IN

@@ -52,7 +52,7 @@ _PARTITION_SEED = 100
 
 
 @dataclass(frozen=True)
-class MeasuredPairs:
+class SampledPairs:
     """All pairs that were measured, as arrays and as tasks, in one order."""
 
     solo: pd.DataFrame
@@ -61,7 +61,7 @@ class MeasuredPairs:
     table: PairTable
 
     @classmethod
-    def of(cls, solo: pd.DataFrame, pairs: pd.DataFrame) -> "MeasuredPairs":
+    def of(cls, solo: pd.DataFrame, pairs: pd.DataFrame) -> "SampledPairs":
         """Take the pairs whose jobs both have a solo profile. Raises UnknownNameError for other workloads."""
         profiled = set(solo["job_type"])
         known = pairs[pairs["job_type_1"].isin(profiled) & pairs["job_type_2"].isin(profiled)]
@@ -125,7 +125,7 @@ def compare_orders(
     the lowest and highest mean over the seeds of `random`. The order `everything` measures all pairs that may
     be learned from (`pairs` None).
     """
-    measured = MeasuredPairs.of(solo, pairs)
+    measured = SampledPairs.of(solo, pairs)
     replays = [
         (protocol, fold, order, seed)
         for protocol, many in partitions.items()
@@ -153,7 +153,7 @@ def compare_orders(
 
 
 def replay(
-    measured: MeasuredPairs, pool: Rows, order: PairRanking, most: int, batch: int = BATCH_PAIRS
+    measured: SampledPairs, pool: Rows, order: PairRanking, most: int, batch: int = BATCH_PAIRS
 ) -> Rows:
     """Return the rows that an order measures, in its order: it sees what it measured and nothing else."""
     known: list[int] = []
@@ -171,7 +171,7 @@ def replay(
     return np.array(known[:most], dtype=np.intp)
 
 
-def judge(measured: MeasuredPairs, known: Rows, test: Rows) -> Row:
+def judge(measured: SampledPairs, known: Rows, test: Rows) -> Row:
     """Fit the model to the known pairs, and judge it on the others."""
     settings = PackingSettings(kind="pairwise")
     learned = measured.part(known)
@@ -202,7 +202,7 @@ def compare_labels(
     labels is judged on all configurations and pairs, learned from or not: `severe` errors, and precision and
     recall of "scores sum to at most 2" at mean speed 0.85. `pairs` None: all of them.
     """
-    measured, rules = MeasuredPairs.of(solo, pairs), PackingSettings()
+    measured, rules = SampledPairs.of(solo, pairs), PackingSettings()
     pool = np.arange(len(measured.tasks))
     choices: list[tuple[str, int | None, Rows]] = [(EVERYTHING, None, pool)]
     for order, many in ((RANDOM, seeds), ("space_filling", 1)):
@@ -247,7 +247,7 @@ def _agreement(whole: Mapping[str, int], few: Mapping[str, int]) -> float:
     return float(np.mean([whole[name] == score for name, score in few.items()]))
 
 
-def _folds(measured: MeasuredPairs, protocol: str, partitions: int) -> list[tuple[Rows, Rows]]:
+def _folds(measured: SampledPairs, protocol: str, partitions: int) -> list[tuple[Rows, Rows]]:
     """What may be learned from, and what is held out, for each fold of each partition."""
     folds = []
     for partition in range(partitions):

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.reproduction import plots
-from experiments.reproduction.runs import Outcome, Run
+from experiments.reproduction.runs import Outcome, ReproductionRun
 from experiments.reproduction.sections import Section, name_of, not_measured
 from experiments.reproduction.study import LUCID, Study
 from foundation.errors import BadInputError
@@ -80,7 +80,7 @@ def missing_settings() -> str:
     return f"Lucid has no setting {', '.join(missing)}; it has {', '.join(sorted(known))}"
 
 
-def run_of(study: Study, ablation: Ablation) -> Run:
+def run_of(study: Study, ablation: Ablation) -> ReproductionRun:
     """Name Lucid's run as a variant."""
     return study.run(LUCID, ablation.settings, forecast=ablation.forecast)
 
@@ -90,7 +90,7 @@ def why_not(study: Study) -> str:
     return missing_settings() if LUCID in study.policies else "lucid is not among the policies"
 
 
-def ablation_runs(study: Study) -> list[Run]:
+def ablation_runs(study: Study) -> list[ReproductionRun]:
     """Lucid, its variants, QSSF, and the two profilers."""
     if why_not(study):
         return []
@@ -98,7 +98,7 @@ def ablation_runs(study: Study) -> list[Run]:
     return [study.run(LUCID), study.run("qssf"), *runs]
 
 
-def ablation_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Section]:
+def ablation_sections(study: Study, outcomes: Mapping[ReproductionRun, Outcome]) -> list[Section]:
     """Set the variants side by side."""
     reason = why_not(study)
     if reason:

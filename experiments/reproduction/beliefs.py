@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from experiments.reproduction.trace import Trace
+from experiments.reproduction.trace import ReproductionTrace
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import MIN_JOBS, WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s
@@ -33,7 +33,7 @@ WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Estimated run times (s) by kind, one a row of `Trace.jobs`; `default` is what policies get.
+    """Estimated run times (s) by kind, one a row of `ReproductionTrace.jobs`; `default` is what policies get.
 
     `model` is the trained model, None where the log does not allow one; `why_no_model` says why. `fit_s` are
     the CPU seconds that training took.
@@ -51,7 +51,7 @@ class Beliefs:
         return self.by_policy.get(policy, self.default)
 
 
-def form_beliefs(trace: Trace, *, progress: Progress = silent) -> Beliefs:
+def form_beliefs(trace: ReproductionTrace, *, progress: Progress = silent) -> Beliefs:
     """Make every kind of estimate that this trace allows."""
     estimates = {USER_HISTORY: tsafrir_s(trace)}
     why, model, fit_s = why_no_model(trace), None, 0.0
@@ -73,7 +73,7 @@ def form_beliefs(trace: Trace, *, progress: Progress = silent) -> Beliefs:
     return Beliefs(estimates, MODEL, by_policy, model, why, fit_s)
 
 
-def why_no_model(trace: Trace) -> str:
+def why_no_model(trace: ReproductionTrace) -> str:
     """Say why no duration model can be trained on this trace; "" where it can."""
     if not trace.has_users_and_names:
         return "the log does not say who submitted its jobs and what they are called"
@@ -83,7 +83,7 @@ def why_no_model(trace: Trace) -> str:
     return ""
 
 
-def tsafrir_s(trace: Trace) -> Floats:
+def tsafrir_s(trace: ReproductionTrace) -> Floats:
     """Tsafrir's user-history estimate of each row of `trace.jobs`, from what had ended in the log."""
     workload = Workload.from_jobs(trace.jobs)
     rows = np.arange(len(workload)) if workload.rows is None else workload.rows

@@ -14,7 +14,7 @@ from experiments.reproduction.ablations import (
     WITHOUT_SPACE_AWARE,
 )
 from experiments.reproduction.model_updates import estimates_name
-from experiments.reproduction.runs import Outcome, Run
+from experiments.reproduction.runs import Outcome, ReproductionRun
 from experiments.reproduction.sections import Section, name_of
 from experiments.reproduction.sensitivity import FREE_PREEMPTION, limit_run, thresholds_run
 from experiments.reproduction.sharing import MIXES
@@ -31,19 +31,19 @@ class Evidence:
     """What a study has measured, to look claims up in."""
 
     study: Study
-    outcomes: Mapping[Run, Outcome]
+    outcomes: Mapping[ReproductionRun, Outcome]
     latency: pd.DataFrame  # the tidy table of Figure 10 (a), or an empty one
     policy: str = LUCID  # whom the claims are about
 
-    def figure(self, run: Run, name: str) -> float | None:
+    def figure(self, run: ReproductionRun, name: str) -> float | None:
         """A summary figure of a run."""
         return figure_of(self.outcomes.get(run), name)
 
-    def ratio(self, above: Run, below: Run, name: str) -> float | None:
+    def ratio(self, above: ReproductionRun, below: ReproductionRun, name: str) -> float | None:
         """How many times larger a figure of one run is than that of another."""
         return _ratio(self.figure(above, name), self.figure(below, name))
 
-    def of_activity(self, run: Run, name: str) -> float | None:
+    def of_activity(self, run: ReproductionRun, name: str) -> float | None:
         """A figure of `Activity`."""
         outcome = self.outcomes.get(run)
         return None if outcome is None or outcome.activity is None else float(getattr(outcome.activity, name))
@@ -94,7 +94,7 @@ def claims_section(evidence: Evidence) -> Section:
     )
 
 
-def _verdict(claim: published.Claim, ours: float | None) -> str:
+def _verdict(claim: published.PublishedClaim, ours: float | None) -> str:
     if ours is None:
         return NOT_MEASURED
     reached = ours >= claim.bound if claim.sense == "at least" else ours <= claim.bound

@@ -16,7 +16,7 @@ from experiments.reproduction.claims import NOT_MEASURED, NOT_REACHED, REACHED
 from experiments.reproduction.evaluation import evaluate
 from experiments.reproduction.report import write_page
 from experiments.reproduction.sharing import Measurements, read_measurements
-from experiments.reproduction.trace import Trace, read_trace, synthesize_trace
+from experiments.reproduction.trace import ReproductionTrace, read_trace, synthesize_trace
 from foundation.errors import UnknownNameError
 from foundation.leftovers import scratch_folder
 from foundation.markdown import markdown_frame
@@ -45,15 +45,15 @@ class Page:
     """A page: how its trace is read (None: not without the reference data), and the command that does so."""
 
     about: str
-    read: Callable[[Path | None, Progress], Trace | None]
+    read: Callable[[Path | None, Progress], ReproductionTrace | None]
     command: str
     remarks: tuple[str, ...] = ()
 
 
 def _philly(
     slice_name: str, title: str, nodes: int | None
-) -> Callable[[Path | None, Progress], Trace | None]:
-    def read(data: Path | None, progress: Progress) -> Trace | None:
+) -> Callable[[Path | None, Progress], ReproductionTrace | None]:
+    def read(data: Path | None, progress: Progress) -> ReproductionTrace | None:
         if data is None:
             return None
         folder = data / "reference" / "lucid"
@@ -85,7 +85,7 @@ def _only_virtual_cluster(folder: Path, slice_name: str) -> str:
     return str(names[0])
 
 
-def _synthetic(like: str) -> Callable[[Path | None, Progress], Trace | None]:
+def _synthetic(like: str) -> Callable[[Path | None, Progress], ReproductionTrace | None]:
     return lambda _, progress: synthesize_trace(
         like, days=30, seed=0, title=f"30 synthetic days like {like}", progress=progress
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.reproduction.beliefs import WORDS
-from experiments.reproduction.runs import Outcome, Run
+from experiments.reproduction.runs import Outcome, ReproductionRun
 from experiments.reproduction.sections import HOUR_S, Section, name_of
 from experiments.reproduction.study import CLARITY, LUCID, Study, figure_of
 from foundation.markdown import number
@@ -26,12 +26,12 @@ def add_truth(study: Study) -> Study:
     return replace(study, materials=replace(study.materials, estimates=estimates))
 
 
-def estimate_runs(study: Study) -> list[Run]:
+def estimate_runs(study: Study) -> list[ReproductionRun]:
     """Each policy that orders by estimates under each kind."""
     return [study.run(policy, estimates=kind) for policy in _policies(study) for kind in _kinds(study)]
 
 
-def estimate_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Section]:
+def estimate_sections(study: Study, outcomes: Mapping[ReproductionRun, Outcome]) -> list[Section]:
     """Set the kinds of estimates side by side."""
     truth = study.trace.jobs["duration_s"].to_numpy(np.float64)
     gpus = study.trace.jobs["gpus"].to_numpy(np.float64)

@@ -15,13 +15,13 @@ from experiments.reproduction.latency import QUEUE_LENGTHS, latency_section
 from experiments.reproduction.model_updates import add_updates, update_runs, update_sections
 from experiments.reproduction.overall import overall_runs, overall_sections
 from experiments.reproduction.report import Report
-from experiments.reproduction.runs import Outcome, Run, execute
+from experiments.reproduction.runs import Outcome, ReproductionRun, execute
 from experiments.reproduction.sections import Section
 from experiments.reproduction.sensitivity import sensitivity_runs, sensitivity_sections
 from experiments.reproduction.sharing import Measurements
 from experiments.reproduction.study import CLARITY, LUCID, Study, make_study
 from experiments.reproduction.testbed import add_testbed, testbed_runs, testbed_sections
-from experiments.reproduction.trace import Trace
+from experiments.reproduction.trace import ReproductionTrace
 from foundation.csv_files import write_csv
 from foundation.progress import Progress, silent
 from foundation.run_manifest import commit_text, machine_text
@@ -32,7 +32,7 @@ class Evaluation:
     """A finished evaluation: every run's outcome, and the report on it."""
 
     study: Study
-    outcomes: Mapping[Run, Outcome]
+    outcomes: Mapping[ReproductionRun, Outcome]
     report: Report
 
     def runs_table(self) -> pd.DataFrame:
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(
-    trace: Trace,
+    trace: ReproductionTrace,
     measured: Measurements,
     *,
     policies: Sequence[str] | None = None,

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.reproduction import plots
-from experiments.reproduction.runs import TRACE, Run
+from experiments.reproduction.runs import TRACE, ReproductionRun
 from experiments.reproduction.sections import Section, name_of
 from experiments.reproduction.study import BASE, Study
 from foundation.markdown import NO_VALUE, number
@@ -40,7 +40,7 @@ _LUCID = {"profiling_nodes": 1}
 
 
 @dataclass(frozen=True)
-class Decision:
+class TimedDecision:
     """One call of `decide`: how many jobs waited in the pools that changed, and how long it took."""
 
     queued_jobs: int
@@ -122,9 +122,9 @@ def _inference_note(study: Study, estimating: Mapping[int, float | None]) -> str
     )
 
 
-def timed_decisions(policy: str, jobs: tuple[Job, ...], study: Study) -> list[Decision]:
+def timed_decisions(policy: str, jobs: tuple[Job, ...], study: Study) -> list[TimedDecision]:
     """Replay the burst under a policy and time each of its decisions."""
-    decisions: list[Decision] = []
+    decisions: list[TimedDecision] = []
     simulate(
         Scenario(Workload(jobs, {}), ClusterSpec({"burst": NODES}, 8), colocation=study.materials.colocation),
         timed(policy, _LUCID if policy == "lucid" else {}, decisions.append),
@@ -132,7 +132,7 @@ def timed_decisions(policy: str, jobs: tuple[Job, ...], study: Study) -> list[De
     return decisions
 
 
-def timed(policy: str, settings: dict[str, Any], tell: Callable[[Decision], None]) -> Policy:
+def timed(policy: str, settings: dict[str, Any], tell: Callable[[TimedDecision], None]) -> Policy:
     """Make a policy that times its own decisions and is otherwise itself."""
     found = policy_class(policy)
 
@@ -140,7 +140,7 @@ def timed(policy: str, settings: dict[str, Any], tell: Callable[[Decision], None
         queued = sum(len(pool.queue) for pool in snapshot.changed)
         began = perf_counter()
         actions = found.decide(self, snapshot)
-        tell(Decision(queued, perf_counter() - began))
+        tell(TimedDecision(queued, perf_counter() - began))
         return actions
 
     watched: Callable[..., Policy] = type(f"Timed{found.__name__}", (found,), {"decide": decide})
@@ -174,7 +174,7 @@ def estimating_ms(study: Study, queued_jobs: int) -> float | None:
 
 def _burst(study: Study, count: int) -> tuple[Job, ...]:
     """The trace's jobs of at most a node, as often as needed, all submitted at once; run times differ."""
-    run = Run("", (), TRACE, study.beliefs.default, BASE)
+    run = ReproductionRun("", (), TRACE, study.beliefs.default, BASE)
     small = [job for job in study.materials.workload_of(run).jobs if 1 <= job.gpus <= 8]
     random = np.random.default_rng([study.seed, 10])
     lengths = random.uniform(600.0, LONGEST_S, count)

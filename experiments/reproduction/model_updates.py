@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.reproduction.beliefs import why_no_model
-from experiments.reproduction.runs import Outcome, Run
+from experiments.reproduction.runs import Outcome, ReproductionRun
 from experiments.reproduction.sections import HOUR_S, Section, not_measured
 from experiments.reproduction.study import LUCID, Study, figure_of
 from experiments.updates.update_intervals import DAY_S, INTERVALS, History, assemble, learn, lessons
@@ -81,12 +81,12 @@ def add_updates(study: Study, *, progress: Progress = silent) -> Study:
     return replace(study, materials=replace(study.materials, estimates=estimates))
 
 
-def update_runs(study: Study) -> list[Run]:
+def update_runs(study: Study) -> list[ReproductionRun]:
     """Lucid with the estimates of each interval."""
     return [] if why_not(study) else [_run(study, name) for name in [*intervals_of(study), LIVE]]
 
 
-def update_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Section]:
+def update_sections(study: Study, outcomes: Mapping[ReproductionRun, Outcome]) -> list[Section]:
     """Set the intervals side by side."""
     reason = why_not(study)
     if reason:
@@ -137,7 +137,7 @@ def update_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Secti
     return [Section("update_intervals", TITLE, pd.DataFrame(rows), shown, tuple(notes))]
 
 
-def _run(study: Study, interval: str) -> Run:
+def _run(study: Study, interval: str) -> ReproductionRun:
     return study.run(LUCID, estimates=estimates_name(interval))
 
 

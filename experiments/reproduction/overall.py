@@ -6,7 +6,7 @@ import pandas as pd
 
 from experiments.reproduction import plots, published
 from experiments.reproduction.gains import gains
-from experiments.reproduction.runs import QUANTILES, Outcome, Run
+from experiments.reproduction.runs import QUANTILES, Outcome, ReproductionRun
 from experiments.reproduction.sections import HOUR_S, Section, name_of
 from experiments.reproduction.study import Study, figure_of
 from foundation.markdown import NO_VALUE, number
@@ -19,12 +19,12 @@ _MEASURES: tuple[tuple[str, str, Mapping[str, Mapping[str, float]]], ...] = (
 )
 
 
-def overall_runs(study: Study) -> list[Run]:
+def overall_runs(study: Study) -> list[ReproductionRun]:
     """Every policy on the trace."""
     return [study.run(policy) for policy in study.policies]
 
 
-def overall_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Section]:
+def overall_sections(study: Study, outcomes: Mapping[ReproductionRun, Outcome]) -> list[Section]:
     """Make the sections that need nothing but every policy's run."""
     by_policy = {policy: outcomes[study.run(policy)] for policy in study.policies}
     return [

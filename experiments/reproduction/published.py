@@ -102,7 +102,7 @@ PACKING_ACCURACY = 0.941
 
 
 @dataclass(frozen=True)
-class Claim:
+class PublishedClaim:
     """One sentence of the evaluation as a range; `high` None: the paper gives one number or a bound.
 
     `sense` says what counts as reaching it: at least `low`, or at most `high`. `trace`: where the paper says
@@ -131,25 +131,27 @@ class Claim:
         return value + {"x": "×", "%": " %", "ms": " ms", "s": " s", "min": " min"}[self.unit]
 
 
-CLAIMS: Mapping[str, Claim] = {
-    "jct_vs_fifo": Claim("Lucid cuts FIFO's average JCT", "section 1", "x", "at least", 5.2, 7.9),
-    "jct_vs_tiresias": Claim("Lucid cuts Tiresias's average JCT", "section 1", "x", "at least", 1.1, 1.3),
-    "queue_vs_tiresias": Claim(
+CLAIMS: Mapping[str, PublishedClaim] = {
+    "jct_vs_fifo": PublishedClaim("Lucid cuts FIFO's average JCT", "section 1", "x", "at least", 5.2, 7.9),
+    "jct_vs_tiresias": PublishedClaim(
+        "Lucid cuts Tiresias's average JCT", "section 1", "x", "at least", 1.1, 1.3
+    ),
+    "queue_vs_tiresias": PublishedClaim(
         "Lucid cuts Tiresias's average queuing delay", "section 4.3", "x", "at least", 1.8, 9.1
     ),
-    "tail_vs_tiresias": Claim(
+    "tail_vs_tiresias": PublishedClaim(
         "Lucid cuts Tiresias's P99.9 queuing delay", "section 4.3", "x", "at least", 1.4, 2.1
     ),
-    "gpu_utilisation": Claim(
+    "gpu_utilisation": PublishedClaim(
         "GPU utilisation of active GPUs over Tiresias's", "section 4.3", "%", "at least", 9, 17
     ),
-    "gpu_memory": Claim("GPU memory in use over Tiresias's", "section 4.3", "%", "at least", 7, 24),
-    "short_jobs_queued": Claim(
+    "gpu_memory": PublishedClaim("GPU memory in use over Tiresias's", "section 4.3", "%", "at least", 7, 24),
+    "short_jobs_queued": PublishedClaim(
         "Fewer short jobs (up to 60 s) queue than under Tiresias", "section 4.3", "x", "at least", 4.1, 24.8
     ),
     # The same count under a stricter rule of ours: a policy that decides once a minute, as Tiresias, lets
     # nearly every job wait for its next round.
-    "short_jobs_waiting": Claim(
+    "short_jobs_waiting": PublishedClaim(
         "The same, counting only jobs that waited for over a minute",
         "section 4.3; our rule",
         "x",
@@ -157,11 +159,13 @@ CLAIMS: Mapping[str, Claim] = {
         4.1,
         24.8,
     ),
-    "decision_latency": Claim(
+    "decision_latency": PublishedClaim(
         "A decision over 2,048 queued jobs, model inference included", "section 4.4", "ms", "at most", 3
     ),
-    "training_time": Claim("Training the Workload Estimate Model", "section 4.4", "min", "at most", 11),
-    "without_binder": Claim(
+    "training_time": PublishedClaim(
+        "Training the Workload Estimate Model", "section 4.4", "min", "at most", 11
+    ),
+    "without_binder": PublishedClaim(
         "Indolent packing cuts queuing against naive bin packing",
         "section 4.5",
         "x",
@@ -170,10 +174,10 @@ CLAIMS: Mapping[str, Claim] = {
         None,
         "venus",
     ),
-    "without_sharing": Claim(
+    "without_sharing": PublishedClaim(
         "Lucid without sharing cuts QSSF's queuing", "section 4.5", "x", "at least", 2.0, None, "venus"
     ),
-    "without_estimator": Claim(
+    "without_estimator": PublishedClaim(
         "The estimator cuts queuing against run-time-agnostic sharing",
         "section 4.5",
         "x",
@@ -182,14 +186,14 @@ CLAIMS: Mapping[str, Claim] = {
         None,
         "venus",
     ),
-    "space_aware": Claim(
+    "space_aware": PublishedClaim(
         "Space-aware profiling cuts the profiler's queuing (up to)", "section 4.5", "x", "at least", 11.6
     ),
-    "ended_in_profiling": Claim(
+    "ended_in_profiling": PublishedClaim(
         "Jobs that end while they are profiled", "section 4.5", "%", "at least", 23.3, 55.4
     ),
-    "profiling_queue": Claim("Queuing delay before profiling", "section 4.5", "s", "at most", 60),
-    "mixes_vs_tiresias": Claim(
+    "profiling_queue": PublishedClaim("Queuing delay before profiling", "section 4.5", "s", "at most", 60),
+    "mixes_vs_tiresias": PublishedClaim(
         "Lucid cuts Tiresias's queuing under every workload mix",
         "section 4.5",
         "x",
@@ -198,10 +202,10 @@ CLAIMS: Mapping[str, Claim] = {
         4.2,
         "venus",
     ),
-    "thresholds": Claim(
+    "thresholds": PublishedClaim(
         "Spread of average JCT over binder thresholds", "section 4.5", "%", "at most", 3.6, None, "venus"
     ),
-    "preemption_overhead": Claim(
+    "preemption_overhead": PublishedClaim(
         "Queuing that preemption's overhead adds under Tiresias",
         "section 4.8",
         "%",
@@ -210,10 +214,10 @@ CLAIMS: Mapping[str, Claim] = {
         None,
         "venus",
     ),
-    "weekly_update": Claim(
+    "weekly_update": PublishedClaim(
         "Weekly model updates cut queuing against none", "section 4.5", "%", "at least", 4.8, None, "venus"
     ),
-    "daily_update": Claim(
+    "daily_update": PublishedClaim(
         "Daily model updates cut it further", "section 4.5", "%", "at least", 1.6, None, "venus"
     ),
 }

@@ -27,7 +27,7 @@ QUANTILES = tuple(float(percent) for percent in np.arange(0.0, 100.5, 0.5))  # o
 
 
 @dataclass(frozen=True)
-class Run:
+class ReproductionRun:
     """One simulation: a policy with settings on a workload, with beliefs and profiles by name.
 
     `estimates` and `profiles` name entries of `Materials`; "" leaves the workload's own. `forecast`: whether
@@ -58,7 +58,7 @@ class Materials:
     profiles: Mapping[str, tuple[JobProfile | None, ...]]
     colocation: ColocationModel
 
-    def workload_of(self, run: Run) -> Workload:
+    def workload_of(self, run: ReproductionRun) -> Workload:
         """Return the jobs with the beliefs and profiles of a run."""
         workload = self.workloads[run.workload]
         if run.profiles:
@@ -81,7 +81,7 @@ class Outcome:
     jobs of at most SHORT_JOB_S that waited for longer than that.
     """
 
-    run: Run
+    run: ReproductionRun
     summary: Mapping[str, Any]
     by_vc: pd.DataFrame
     jct_s: Floats
@@ -107,7 +107,7 @@ def _with_profile(job: Job, profile: JobProfile | None) -> Job:
     return replace(job, profile=profile, template=profile.job_type)
 
 
-def measure(materials: Materials, run: Run) -> Outcome:
+def measure(materials: Materials, run: ReproductionRun) -> Outcome:
     """Simulate one run and keep its figures."""
     watching = ActivityRecorder()
     try:
@@ -127,8 +127,8 @@ def measure(materials: Materials, run: Run) -> Outcome:
 
 
 def execute(
-    materials: Materials, runs: Sequence[Run], *, workers: int = 1, progress: Progress = silent
-) -> dict[Run, Outcome]:
+    materials: Materials, runs: Sequence[ReproductionRun], *, workers: int = 1, progress: Progress = silent
+) -> dict[ReproductionRun, Outcome]:
     """Do each distinct run once, over `workers` processes; the outcome does not depend on their number."""
     todo = list(dict.fromkeys(runs))
     return over_processes(measure, materials, todo, workers=workers, what="simulations", progress=progress)

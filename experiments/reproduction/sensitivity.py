@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.reproduction import plots, published
 from experiments.reproduction.ablations import ALL_PROFILED
-from experiments.reproduction.runs import Outcome, Run
+from experiments.reproduction.runs import Outcome, ReproductionRun
 from experiments.reproduction.sections import HOUR_S, Section, name_of, not_measured
 from experiments.reproduction.sharing import HEAVY_GPU_UTIL_PCT, MIXES, is_heavy
 from experiments.reproduction.study import CLARITY, LUCID, THRESHOLDS, Study, figure_of, thresholds_name
@@ -19,17 +19,17 @@ FREE_PREEMPTION = {"preemption_s": 0.0}  # Tiresias without its overhead, for se
 _STEPS_PCT = np.arange(0.0, 101.0, 2.0)
 
 
-def limit_run(study: Study, limit_s: float) -> Run:
+def limit_run(study: Study, limit_s: float) -> ReproductionRun:
     """Lucid with another T_prof, every small job profiled first as in the paper."""
     return study.run(LUCID, {**ALL_PROFILED, "profiling_limit_s": float(limit_s)})
 
 
-def thresholds_run(study: Study, medium_from: float, tiny_above: float) -> Run:
+def thresholds_run(study: Study, medium_from: float, tiny_above: float) -> ReproductionRun:
     """Lucid with sharing scores by other thresholds."""
     return study.run(LUCID, profiles=thresholds_name(medium_from, tiny_above))
 
 
-def sensitivity_runs(study: Study) -> list[Run]:
+def sensitivity_runs(study: Study) -> list[ReproductionRun]:
     """Lucid under each T_prof, each pair of thresholds and each mix; its rivals under each mix."""
     if LUCID not in study.policies:
         return []
@@ -46,7 +46,7 @@ def mix_policies(study: Study) -> list[str]:
     return [*(policy for policy in (*MIX_RIVALS, CLARITY) if policy in study.policies), LUCID]
 
 
-def sensitivity_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Section]:
+def sensitivity_sections(study: Study, outcomes: Mapping[ReproductionRun, Outcome]) -> list[Section]:
     """Make the three sections."""
     titles = (
         ("table6_profiling_limit", "Table 6: the profiling time limit T_prof"),
@@ -59,7 +59,7 @@ def sensitivity_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[
     return [maker(study, outcomes, key, title) for maker, (key, title) in zip(makers, titles, strict=True)]
 
 
-def table_6(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: str) -> Section:
+def table_6(study: Study, outcomes: Mapping[ReproductionRun, Outcome], key: str, title: str) -> Section:
     """Finish rate, the profiler's queue and JCT under each T_prof."""
     rows, shown = [], []
     for limit_s, paper in published.TABLE_6.items():
@@ -110,7 +110,7 @@ def table_6(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: str)
     )
 
 
-def thresholds(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: str) -> Section:
+def thresholds(study: Study, outcomes: Mapping[ReproductionRun, Outcome], key: str, title: str) -> Section:
     """JCT under each pair of thresholds."""
     rows: list[dict[str, Any]] = []
     for medium_from, tiny_above in THRESHOLDS:
@@ -148,7 +148,7 @@ def thresholds(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: s
     )
 
 
-def figure_12(study: Study, outcomes: Mapping[Run, Outcome], key: str, title: str) -> Section:
+def figure_12(study: Study, outcomes: Mapping[ReproductionRun, Outcome], key: str, title: str) -> Section:
     """Queuing under light, medium and heavy workloads."""
     rows, shown = [], []
     for mix in MIXES:

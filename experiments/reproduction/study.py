@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.reproduction import published
 from experiments.reproduction.beliefs import WORDS, Beliefs, form_beliefs
-from experiments.reproduction.runs import TRACE, Materials, Outcome, Run
+from experiments.reproduction.runs import TRACE, Materials, Outcome, ReproductionRun
 from experiments.reproduction.sections import name_of, ordered_policies
 from experiments.reproduction.sharing import (
     MIXES,
@@ -18,7 +18,7 @@ from experiments.reproduction.sharing import (
     drawn_profiles,
     logged_profiles,
 )
-from experiments.reproduction.trace import Trace
+from experiments.reproduction.trace import ReproductionTrace
 from foundation.progress import Progress, silent
 from lucid_models.packing.model import PackingSettings
 from simulator.colocation import MeasuredPairs
@@ -38,7 +38,7 @@ class Study:
     `same_profiles` names, for profiles that turned out equal to others, those others: each is run once.
     """
 
-    trace: Trace
+    trace: ReproductionTrace
     policies: tuple[str, ...]
     beliefs: Beliefs
     measured: Measurements
@@ -55,9 +55,9 @@ class Study:
         profiles: str = BASE,
         estimates: str | None = None,
         forecast: bool = False,
-    ) -> Run:
+    ) -> ReproductionRun:
         """Name a run on the trace."""
-        return Run(
+        return ReproductionRun(
             policy,
             tuple(sorted((settings or {}).items())),
             TRACE,
@@ -116,7 +116,7 @@ class Study:
 
 
 def make_study(
-    trace: Trace,
+    trace: ReproductionTrace,
     measured: Measurements,
     *,
     policies: Sequence[str] | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.reproduction import published
-from experiments.reproduction.runs import TRACE, Outcome, Run
+from experiments.reproduction.runs import TRACE, Outcome, ReproductionRun
 from experiments.reproduction.sections import HOUR_S, Section, name_of, not_measured
 from experiments.reproduction.study import BASE, Study, figure_of
 from foundation.markdown import number
@@ -51,14 +51,14 @@ def add_testbed(study: Study) -> Study:
     return replace(study, materials=replace(materials, workloads=workloads, clusters=clusters))
 
 
-def testbed_runs(study: Study) -> list[Run]:
+def testbed_runs(study: Study) -> list[ReproductionRun]:
     """The paper's four policies on both traces."""
     if STATIC not in study.materials.workloads:
         return []
     return [_run(policy, trace) for policy in _policies(study) for trace in (STATIC, CONTINUOUS)]
 
 
-def testbed_sections(study: Study, outcomes: Mapping[Run, Outcome]) -> list[Section]:
+def testbed_sections(study: Study, outcomes: Mapping[ReproductionRun, Outcome]) -> list[Section]:
     """Makespan of the static trace, average JCT of the continuous one."""
     if STATIC not in study.materials.workloads:
         reason = (
@@ -111,14 +111,14 @@ def _policies(study: Study) -> list[str]:
     return [policy for policy in published.TABLE_3_STATIC_MAKESPAN_H if policy in study.policies]
 
 
-def _run(policy: str, trace: str) -> Run:
+def _run(policy: str, trace: str) -> ReproductionRun:
     settings = tuple(sorted(_LUCID.items())) if policy == "lucid" else ()
-    return Run(policy, settings, trace)
+    return ReproductionRun(policy, settings, trace)
 
 
 def _candidates(study: Study) -> list[Job]:
     """The trace's jobs that fit the testbed and half a day, as the end-to-end evaluation knows them."""
-    run = Run("", (), TRACE, study.beliefs.default, BASE)
+    run = ReproductionRun("", (), TRACE, study.beliefs.default, BASE)
     jobs = study.materials.workload_of(run).jobs
     return [job for job in jobs if 1 <= job.gpus <= MOST_GPUS and SHORTEST_S <= job.duration_s <= LONGEST_S]
 

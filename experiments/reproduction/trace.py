@@ -24,7 +24,7 @@ _LIKE_OF_SYNTHETIC = {"helios-venus": "venus", "helios-saturn": "saturn", "phill
 
 
 @dataclass(frozen=True)
-class Trace:
+class ReproductionTrace:
     """`jobs` are the job table's rows that are replayed, `earlier` those submitted before them.
 
     `like` names the paper's trace whose published figures stand beside ours. `remarks` say what a reader
@@ -73,7 +73,7 @@ def read_trace(
     like: str | None = None,
     title: str | None = None,
     progress: Progress = silent,
-) -> Trace:
+) -> ReproductionTrace:
     """Read a log; jobs submitted from `start` to `end` are the window. `like` defaults by the format.
 
     Raises BadInputError for a log, a window or a cluster that leaves nothing to replay.
@@ -110,7 +110,7 @@ def synthesize_trace(
     like_trace: str | None = None,
     title: str | None = None,
     progress: Progress = silent,
-) -> Trace:
+) -> ReproductionTrace:
     """Make a log of `history_days` + `days` days like a published cluster and evaluate the last `days`."""
     made = synthesize(like, history_days + days, seed, progress=progress)
     first = pd.Timestamp(made.jobs["submit_time"].min()).normalize()
@@ -147,7 +147,7 @@ def _trace(
     synthetic: bool,
     drawn_job_types: bool,
     remarks: list[str],
-) -> Trace:
+) -> ReproductionTrace:
     """Leave out what cannot be replayed, and say so."""
     window = window.reset_index(drop=True)
     workload = Workload.from_jobs(window).that_fit(cluster)
@@ -162,7 +162,7 @@ def _trace(
             remedy="Check --nodes against the log's virtual clusters.",
         )
     jobs = window.iloc[np.sort(workload.rows)].reset_index(drop=True)
-    return Trace(
+    return ReproductionTrace(
         title,
         like,
         source,

@@ -143,23 +143,23 @@ def status_of(
 
 def hindsight_of(regret_report: RegretReport | None) -> Hindsight | None:
     """Return the hindsight of a regret report, if it has one."""
-    measured = regret_report.hindsight if regret_report else None
-    if measured is None:
+    hindsight = regret_report.hindsight if regret_report else None
+    if hindsight is None:
         return None
     return Hindsight(
-        start_s=measured.start_s,
-        end_s=measured.end_s,
-        jobs=measured.jobs,
-        measured_jct_s=measured.measured.mean_jct_s,
-        live_jct_s=measured.live.mean_jct_s,
-        backfill_jct_s=measured.backfill.mean_jct_s,
-        true_durations_jct_s=measured.true_durations.mean_jct_s,
-        regret_against_backfill_s=measured.against_backfill.point_s,
-        regret_against_true_durations_s=measured.against_true_durations.point_s,
-        reliable=measured.against_backfill.reliable,
-        log10_error=measured.log10_error,
-        regret_against_backfill_low_s=measured.against_backfill.low_s,
-        regret_against_backfill_high_s=measured.against_backfill.high_s,
+        start_s=hindsight.start_s,
+        end_s=hindsight.end_s,
+        jobs=hindsight.jobs,
+        measured_jct_s=hindsight.measured.mean_jct_s,
+        live_jct_s=hindsight.live.mean_jct_s,
+        backfill_jct_s=hindsight.backfill.mean_jct_s,
+        true_durations_jct_s=hindsight.true_durations.mean_jct_s,
+        regret_against_backfill_s=hindsight.against_backfill.point_s,
+        regret_against_true_durations_s=hindsight.against_true_durations.point_s,
+        reliable=hindsight.against_backfill.reliable,
+        log10_error=hindsight.log10_error,
+        regret_against_backfill_low_s=hindsight.against_backfill.low_s,
+        regret_against_backfill_high_s=hindsight.against_backfill.high_s,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.job_facts import Known
+from cluster_logs.job_facts import KnownFrom
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.amounts import Scale, counted, human_duration, logarithmic_mean, moves, time_ago
 from lucid_models.duration.features import DurationFeatureState, KnownOfJobs
@@ -301,7 +301,7 @@ _TOGETHER = {"gpus": "size", "cpus": "size", "nodes": "size", "time_limit_s": "l
 _FACT = {fact.name: fact for fact in MODEL_FACTS}
 # The group of each plain feature; a fact that belongs to none is one by itself.
 _GROUP_OF_FACT = _SUBMISSION | {
-    feature: "profile" if _FACT[fact].known is Known.PROFILED else _TOGETHER.get(fact, feature)
+    feature: "profile" if _FACT[fact].known is KnownFrom.PROFILED else _TOGETHER.get(fact, feature)
     for feature, (fact, _) in PLAIN_FACTS.items()
 }
 _GROUPS = tuple(dict.fromkeys(("latest", "flight", "size", "limit", "profile", *_GROUP_OF_FACT.values())))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation import baselines
-from lucid_models.evaluation.packing_contenders import CONTENDERS, Contender, Judge, Known
+from lucid_models.evaluation.packing_contenders import CONTENDERS, Judge, LabelledPairs, PackingContender
 from lucid_models.packing.model import FEATURES, PackingSettings, feature_matrix, label_configurations
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ def evaluate_packing(
     *,
     models: Sequence[str] | None = None,
     protocols: Sequence[str] = PROTOCOLS,
-    contenders: Mapping[str, Contender] = CONTENDERS,
+    contenders: Mapping[str, PackingContender] = CONTENDERS,
     progress: Progress = silent,
 ) -> list[Row]:
     """Rows {model, protocol, accuracy, severe_errors, precision_mean, recall_mean, precision_min, recall_min,
@@ -114,7 +114,7 @@ def evaluate_packing(
     return rows
 
 
-def _contender(name: str, contenders: Mapping[str, Contender]) -> Contender:
+def _contender(name: str, contenders: Mapping[str, PackingContender]) -> PackingContender:
     if name not in contenders:
         raise UnknownNameError("packing model", name, contenders)
     return contenders[name]
@@ -151,7 +151,7 @@ def _measured(solo: pd.DataFrame, pairs: pd.DataFrame, rules: PackingSettings) -
 
 
 def _held_out_row(
-    contender: Contender,
+    contender: PackingContender,
     protocol: str,
     measured: _Measured,
     folds: Sequence[_Fold],
@@ -208,12 +208,14 @@ def _fold(
     return _Fold(new, test, table, left, labelled, labels.scores)
 
 
-def _known(fold: _Fold, features: Floats) -> Known:
+def _known(fold: _Fold, features: Floats) -> LabelledPairs:
     """What may be learned from in a fold, by a contender with these features of all configurations."""
-    return Known(fold.table, fold.pairs, features[fold.labelled], fold.scores)
+    return LabelledPairs(fold.table, fold.pairs, features[fold.labelled], fold.scores)
 
 
-def _timed_fit(contender: Contender, known: Known, rules: PackingSettings) -> tuple[float, Judge]:
+def _timed_fit(
+    contender: PackingContender, known: LabelledPairs, rules: PackingSettings
+) -> tuple[float, Judge]:
     began = process_time()
     judge = contender.fit(known, rules)
     return process_time() - began, judge

@@ -32,7 +32,7 @@ GSS = 2  # two jobs may share when their Sharing Scores sum to at most this (Luc
 
 
 @dataclass(frozen=True)
-class Known:
+class LabelledPairs:
     """What a contender may learn from: solo profiles, pairs among them, and the labelled ones' features."""
 
     solo: pd.DataFrame
@@ -52,11 +52,11 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
-class Contender:
+class PackingContender:
     """`fit` makes a judge; `features` are those of configurations; `protocols` None: all of them."""
 
     name: str
-    fit: Callable[[Known, PackingSettings], Judge]
+    fit: Callable[[LabelledPairs, PackingSettings], Judge]
     features: Callable[[pd.DataFrame, pd.DataFrame], Floats]
     protocols: Sequence[str] | None = None
 
@@ -91,22 +91,22 @@ class BySpeed:
         return self.predict(first, second) >= self.at_least
 
 
-def _tree(known: Known, settings: PackingSettings) -> Judge:
+def _tree(known: LabelledPairs, settings: PackingSettings) -> Judge:
     def fit(features: Floats, scores: Scores) -> Any:
         return PackingAnalyzeModel(settings).fit_labelled(features, scores).tree
 
     return classifier(fit)(known, settings)
 
 
-def _pairwise(known: Known, settings: PackingSettings) -> Judge:
+def _pairwise(known: LabelledPairs, settings: PackingSettings) -> Judge:
     scorer, _ = fit_pairwise(known.solo, known.pairs, settings)
     return BySpeed(lambda first, second: scorer.predict(first, second)[0], scorer.mean_speed_min)
 
 
-def classifier(fit: Callable[[Floats, Scores], Any]) -> Callable[[Known, PackingSettings], Judge]:
+def classifier(fit: Callable[[Floats, Scores], Any]) -> Callable[[LabelledPairs, PackingSettings], Judge]:
     """Return a contender of what fits a classifier; a single label among the known is its answer."""
 
-    def fitted(known: Known, _: PackingSettings) -> Judge:
+    def fitted(known: LabelledPairs, _: PackingSettings) -> Judge:
         if np.unique(known.scores).size < 2:
             return _majority(known, _)
         model = fit(known.features, known.scores)
@@ -115,12 +115,12 @@ def classifier(fit: Callable[[Floats, Scores], Any]) -> Callable[[Known, Packing
     return fitted
 
 
-def _majority(known: Known, _: PackingSettings) -> Judge:
+def _majority(known: LabelledPairs, _: PackingSettings) -> Judge:
     frequent = baselines.majority_class(known.scores)
     return ByScores(lambda features: np.full(len(features), frequent, dtype=np.intp))
 
 
-def _utilisation_sum(known: Known, settings: PackingSettings) -> Judge:
+def _utilisation_sum(known: LabelledPairs, settings: PackingSettings) -> Judge:
     """The sum of both GPU utilisations, up to a limit that the same procedure chooses as the pairwise
     model's.
     """
@@ -154,13 +154,13 @@ def scaled(model: Any) -> Any:
     return make_pipeline(StandardScaler(), model)
 
 
-CONTENDERS: Mapping[str, Contender] = {
+CONTENDERS: Mapping[str, PackingContender] = {
     contender.name: contender
     for contender in (
-        Contender("tree", _tree, configuration_features),
-        Contender("pairwise", _pairwise, configuration_features),
-        Contender("nearest_neighbour", classifier(_nearest), configuration_features),
-        Contender("majority_class", _majority, configuration_features),
-        Contender("utilisation_sum_learned", _utilisation_sum, configuration_features),
+        PackingContender("tree", _tree, configuration_features),
+        PackingContender("pairwise", _pairwise, configuration_features),
+        PackingContender("nearest_neighbour", classifier(_nearest), configuration_features),
+        PackingContender("majority_class", _majority, configuration_features),
+        PackingContender("utilisation_sum_learned", _utilisation_sum, configuration_features),
     )
 }

@@ -46,7 +46,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Contender:
+class UtilisationContender:
     """`fit` learns an expectation of a target, in the target's own unit."""
 
     name: str
@@ -107,7 +107,7 @@ class _HeldOut:
 
 
 def _leave_models_out(
-    rows: ProfiledGraphs, target: Target, contender: Contender, rules: UtilisationSettings
+    rows: ProfiledGraphs, target: Target, contender: UtilisationContender, rules: UtilisationSettings
 ) -> _HeldOut:
     expected, careful = np.zeros(len(rows)), np.zeros(len(rows))
     within = np.zeros(len(rows), dtype=np.bool_)
@@ -173,7 +173,7 @@ def _row(name: str, rows: ProfiledGraphs, target: Target, held: _HeldOut) -> Row
     }
 
 
-def _cost(contender: Contender, rows: ProfiledGraphs, target: Target) -> Row:
+def _cost(contender: UtilisationContender, rows: ProfiledGraphs, target: Target) -> Row:
     predict, fit_s = cpu_timed(partial(contender.fit, rows, target))
     _, predict_ms = predict_timed(partial(predict, rows))
     return {"fit_s": fit_s, "predict_ms": predict_ms}
@@ -233,25 +233,25 @@ def ridge() -> Any:
 
 def learned(
     name: str, make: Callable[[], Any], features: Callable[[ProfiledGraphs], Floats], *, on_scale: bool
-) -> Contender:
+) -> UtilisationContender:
     """Return a contender that fits a regressor to every target."""
-    return Contender(
+    return UtilisationContender(
         name,
         lambda rows, target: regression(make, features, rows, target, on_scale=on_scale),
         ALL_TARGETS,
     )
 
 
-def own_contenders(rules: UtilisationSettings) -> list[Contender]:
+def own_contenders(rules: UtilisationSettings) -> list[UtilisationContender]:
     """Return our model and the naive ones that every training is measured beside."""
     return [
-        Contender(OURS, partial(_formula, rules.prior_weight), ALL_TARGETS),
-        Contender("mean", _mean, ALL_TARGETS),
+        UtilisationContender(OURS, partial(_formula, rules.prior_weight), ALL_TARGETS),
+        UtilisationContender("mean", _mean, ALL_TARGETS),
         learned("batch_size", ridge, batch_features, on_scale=True),
     ]
 
 
-def _find(name: str, known: Mapping[str, Contender]) -> Contender:
+def _find(name: str, known: Mapping[str, UtilisationContender]) -> UtilisationContender:
     if name not in known:
         raise UnknownNameError("model of utilisation", name, known)
     return known[name]
@@ -263,7 +263,7 @@ def evaluate_utilisation(
     settings: UtilisationSettings | None = None,
     *,
     models: Sequence[str] | None = None,
-    contenders: Callable[[UtilisationSettings], Sequence[Contender]] = own_contenders,
+    contenders: Callable[[UtilisationSettings], Sequence[UtilisationContender]] = own_contenders,
     progress: Progress = silent,
 ) -> list[Row]:
     """Rows {target, model, mae, mape, rmse, spearman, careful_mae, under_share, under_models, under_mean,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.leftovers import scratch_folder
-from lucid_models.registry import Registry, Run
+from lucid_models.registry import OpenRun, Registry
 from lucid_models.releases.building import json_values
 from lucid_models.releases.manifest import canonical_json
 
@@ -16,7 +16,7 @@ STUDY_EXPERIMENT = "lucid-gate-studies"
 STUDY_FILE = "study.json"
 
 
-def log_document(run: Run, file_name: str, document: bytes, artifacts_dir: Path | None) -> None:
+def log_document(run: OpenRun, file_name: str, document: bytes, artifacts_dir: Path | None) -> None:
     """Log a document, and the tables and plots that go with it."""
     with scratch_folder("document") as folder:
         (folder / file_name).write_bytes(document)

@@ -14,7 +14,7 @@ from lucid_models.duration.model import epoch_seconds
 from lucid_models.duration.rival_estimates import known_from_s
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.training_data import as_known_at, read_training_jobs, without_those_that_never_ran
-from pipeline.monitoring.rules import Finding, Level, MonitorSettings
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from pipeline.training.windows import submission_span
 
 DAY_S = 86_400.0
@@ -167,7 +167,7 @@ def data_findings(
     """Say what is missing. Missing data asks for a look: a retraining would learn from less."""
 
     def watch(subject: str, sentence: str, value: float, limit: float | None = None) -> Finding:
-        return Finding(Level.WATCH, "data", subject, sentence, value, limit)
+        return Finding(Urgency.WATCH, "data", subject, sentence, value, limit)
 
     if not health.jobs:
         yield watch(

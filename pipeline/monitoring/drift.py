@@ -14,7 +14,7 @@ from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.duration.rival_estimates import known_from_s
 from pipeline.monitoring.data import DAY_S, HOUR_S, MonitoredTables, MonitoredWindow
-from pipeline.monitoring.rules import Finding, Level, MonitorSettings
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 NUMBERS = tuple(fact.name for fact in MODEL_FACTS if fact.is_number)
 _LEVELS = tuple(fact for fact in MODEL_FACTS if not fact.is_number and fact.name != "job_id")
@@ -50,14 +50,14 @@ def drift_findings(drifts: tuple[Drift, ...], settings: MonitorSettings) -> Iter
                     f"{drift.feature} is distributed differently: PSI {drift.psi:.2f}, major{beside}. "
                     + largest_move(drift)
                 )
-                yield Finding(Level.RETRAIN, "drift", drift.feature, sentence, drift.psi, limit)
+                yield Finding(Urgency.RETRAIN, "drift", drift.feature, sentence, drift.psi, limit)
             elif drift.psi >= noticed:
                 sentence = f"{drift.feature} begins to shift: PSI {drift.psi:.2f}{beside}."
-                yield Finding(Level.WATCH, "drift", drift.feature, sentence, drift.psi, noticed)
+                yield Finding(Urgency.WATCH, "drift", drift.feature, sentence, drift.psi, noticed)
         if drift.unseen_share is not None:
             limit = max(settings.unknown_share, settings.over_usual * (drift.usual_unseen_share or 0.0))
             if drift.unseen_share > limit:
-                level = Level.WATCH if drift.feature in _NEW_IS_USUAL else Level.RETRAIN
+                level = Urgency.WATCH if drift.feature in _NEW_IS_USUAL else Urgency.RETRAIN
                 sentence = f"{_PLURALS[drift.feature]}: {drift.unseen_share:.0%} of the jobs."
                 if drift.usual_unseen_share is not None:
                     sentence += f" In training's last week: {drift.usual_unseen_share:.0%}."

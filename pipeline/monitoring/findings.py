@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipeline.monitoring.errors import Change, DurationHealth, GroupErrors, PackingHealth, SeriesHealth
-from pipeline.monitoring.rules import Finding, Level, MonitorSettings
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 _WORDS = {"submitted_gpu_jobs": "jobs a bin", "submitted_gpus": "GPUs a bin"}
 _ACCURACY_LOSS = 0.1
@@ -12,7 +12,7 @@ _ACCURACY_LOSS = 0.1
 def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iterator[Finding]:
     """Error against validation and the naive rival, coverage of P90, order of jobs, virtual clusters."""
 
-    def found(level: Level, subject: str, sentence: str, value: float, limit: float) -> Finding:
+    def found(level: Urgency, subject: str, sentence: str, value: float, limit: float) -> Finding:
         return Finding(level, "duration", subject, sentence, value, limit)
 
     if health.unusable:
@@ -20,7 +20,7 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
             f"{health.unusable:,} of {health.estimated:,} estimates are not finite or not positive: "
             "consider a rollback."
         )
-        yield found(Level.RETRAIN, "estimates", sentence, float(health.unusable), 0.0)
+        yield found(Urgency.RETRAIN, "estimates", sentence, float(health.unusable), 0.0)
     overall = health.overall
     if overall is None:
         return
@@ -32,13 +32,13 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
                 f"Estimates are off by {overall.mae_log10:.3f} in log10 of run time; at validation it was "
                 f"{expected:.3f}, so {overall.mae_log10 / expected:.2f} times as much."
             )
-            yield found(Level.RETRAIN, "error", sentence, overall.mae_log10, limit)
+            yield found(Urgency.RETRAIN, "error", sentence, overall.mae_log10, limit)
     if _clearly_above(health.against_naive):
         sentence = (
             f"The naive rival ({health.naive}) does better on the same jobs: {overall.naive_mae_log10:.3f} "
             f"against {overall.mae_log10:.3f} in log10 of run time."
         )
-        yield found(Level.RETRAIN, "worse than naive", sentence, overall.mae_log10, overall.naive_mae_log10)
+        yield found(Urgency.RETRAIN, "worse than naive", sentence, overall.mae_log10, overall.naive_mae_log10)
     yield from _coverage(overall, health.coverage, settings)
     tau = health.validation.get("kendall_tau")
     if health.against_validation is not None and tau is not None and overall.kendall_tau is not None:
@@ -48,7 +48,7 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
                 f"Jobs are ordered less well: Kendall's tau {overall.kendall_tau:.3f}, at validation "
                 f"{tau:.3f}."
             )
-            yield found(Level.WATCH, "order", sentence, overall.kendall_tau, limit)
+            yield found(Urgency.WATCH, "order", sentence, overall.kendall_tau, limit)
     for group in health.virtual_clusters:
         limit = settings.error_factor * group.naive_mae_log10
         if group.mae_log10 > limit and group.jobs >= settings.least_jobs:
@@ -56,7 +56,7 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
                 f"In virtual cluster {group.name} the naive rival does better: {group.naive_mae_log10:.3f} "
                 f"against {group.mae_log10:.3f} in log10 of run time ({group.jobs:,} jobs)."
             )
-            yield found(Level.WATCH, f"virtual cluster {group.name}", sentence, group.mae_log10, limit)
+            yield found(Urgency.WATCH, f"virtual cluster {group.name}", sentence, group.mae_log10, limit)
 
 
 def throughput_findings(series: tuple[SeriesHealth, ...], settings: MonitorSettings) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def throughput_findings(series: tuple[SeriesHealth, ...], settings: MonitorSetti
     for health in series:
         if health.unusable:
             sentence = f"{health.unusable:,} forecasts of {health.series} are not finite or negative."
-            yield Finding(Level.RETRAIN, "throughput", health.series, sentence, float(health.unusable), 0.0)
+            yield Finding(Urgency.RETRAIN, "throughput", health.series, sentence, float(health.unusable), 0.0)
         if health.mae is None or health.naive_mae is None or health.against_naive is None:
             continue
         unit = _WORDS[health.series]
@@ -73,7 +73,9 @@ def throughput_findings(series: tuple[SeriesHealth, ...], settings: MonitorSetti
                 f"The naive rival forecasts {health.series} better: {health.naive_mae:.2f} against "
                 f"{health.mae:.2f} {unit}."
             )
-            yield Finding(Level.RETRAIN, "throughput", health.series, sentence, health.mae, health.naive_mae)
+            yield Finding(
+                Urgency.RETRAIN, "throughput", health.series, sentence, health.mae, health.naive_mae
+            )
             continue
         before, naive_before = health.validation_mae, health.validation_naive_mae
         if not before or not naive_before or not health.naive_mae:
@@ -85,7 +87,7 @@ def throughput_findings(series: tuple[SeriesHealth, ...], settings: MonitorSetti
                 f"rival's error); at validation by {before:.2f} ({skill_before:.0%})."
             )
             limit = settings.error_factor * before
-            yield Finding(Level.RETRAIN, "throughput", health.series, sentence, health.mae, limit)
+            yield Finding(Urgency.RETRAIN, "throughput", health.series, sentence, health.mae, limit)
 
 
 def packing_findings(health: PackingHealth, settings: MonitorSettings) -> Iterator[Finding]:
@@ -99,7 +101,7 @@ def packing_findings(health: PackingHealth, settings: MonitorSettings) -> Iterat
             f"The packing model labels {health.accuracy:.0%} of {health.configurations} measured "
             f"configurations rightly; leave-one-out at validation: {before:.0%}."
         )
-        yield Finding(Level.RETRAIN, "packing", "accuracy", sentence, health.accuracy, limit)
+        yield Finding(Urgency.RETRAIN, "packing", "accuracy", sentence, health.accuracy, limit)
 
 
 def _coverage(overall: GroupErrors, change: Change | None, settings: MonitorSettings) -> Iterator[Finding]:
@@ -113,12 +115,12 @@ def _coverage(overall: GroupErrors, change: Change | None, settings: MonitorSett
     ):
         if outside:
             sentence = f"Estimates are too {word}: {covered:.0%} of the jobs ended within their P90."
-            yield Finding(Level.RETRAIN, "duration", "coverage of P90", sentence, covered, limit)
+            yield Finding(Urgency.RETRAIN, "duration", "coverage of P90", sentence, covered, limit)
             return
     if not settings.coverage_low <= covered <= settings.coverage_high:
         limit = settings.coverage_low if covered < settings.coverage_low else settings.coverage_high
         sentence = f"{covered:.0%} of the jobs ended within their P90; it may be chance."
-        yield Finding(Level.WATCH, "duration", "coverage of P90", sentence, covered, limit)
+        yield Finding(Urgency.WATCH, "duration", "coverage of P90", sentence, covered, limit)
 
 
 def _clearly_above(change: Change | None) -> bool:

@@ -37,8 +37,8 @@ from lucid_models.evaluation.baselines import duration_baselines
 from lucid_models.evaluation.measures import duration_metrics
 from pipeline.monitoring.data import DAY_S, MonitoredWindow
 from pipeline.monitoring.errors import NAIVE_DURATION, Change, change_over_days, log_error
-from pipeline.monitoring.live_predictions import GroupErrors, PredictionHealth, prediction_health
-from pipeline.monitoring.rules import Finding, Level, MonitorSettings
+from pipeline.monitoring.live_predictions import PredictionGroup, PredictionHealth, prediction_health
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 if TYPE_CHECKING:
     from live_scheduler.service.schema import Status
@@ -132,14 +132,14 @@ def live_findings(health: LiveHealth | None, settings: MonitorSettings) -> Itera
                 f"What the live scheduler believed at submission is off by {found.mae_log10:.3f} in log10 of "
                 f"run time; at validation it was {health.expected:.3f}."
             )
-            yield Finding(Level.RETRAIN, "live", "error", sentence, found.mae_log10, limit)
+            yield Finding(Urgency.RETRAIN, "live", "error", sentence, found.mae_log10, limit)
     if found is not None and _clearly_above(health.against_naive):
         sentence = (
             f"The naive rival ({health.naive}) would have done better at submission than the live scheduler: "
             f"{found.naive_mae_log10:.3f} against {found.mae_log10:.3f} in log10 of run time."
         )
         yield Finding(
-            Level.RETRAIN, "live", "worse than naive", sentence, found.mae_log10, found.naive_mae_log10
+            Urgency.RETRAIN, "live", "worse than naive", sentence, found.mae_log10, found.naive_mae_log10
         )
     past = health.hindsight
     if past is None:
@@ -154,9 +154,9 @@ def live_findings(health: LiveHealth | None, settings: MonitorSettings) -> Itera
     )
     if regret.reliable and regret.low_s is not None and regret.low_s > 0:
         advice = f"{worse}: consider a rollback, or the mode observe."
-        yield Finding(Level.RETRAIN, "live", "regret", advice, regret.point_s, limit_s)
+        yield Finding(Urgency.RETRAIN, "live", "regret", advice, regret.point_s, limit_s)
     else:
-        yield Finding(Level.WATCH, "live", "regret", f"{worse}; it may be chance.", regret.point_s, limit_s)
+        yield Finding(Urgency.WATCH, "live", "regret", f"{worse}; it may be chance.", regret.point_s, limit_s)
 
 
 def _as_recorded(
@@ -297,7 +297,7 @@ def _as_told(url: str, token_file: Path | None) -> LiveHealth:
 
 def _told_predictions(told: "Status") -> PredictionHealth | None:
     groups = [
-        GroupErrors(
+        PredictionGroup(
             each.policy,
             each.release_version,
             each.virtual_cluster,

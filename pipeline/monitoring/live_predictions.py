@@ -19,11 +19,11 @@ from live_scheduler.forecast.submission_predictions import SUBMISSION_PREDICTION
 from live_scheduler.memory.journal import Journal
 from pipeline.monitoring.data import DAY_S
 from pipeline.monitoring.errors import Change, change_over_days
-from pipeline.monitoring.rules import Finding, Level, MonitorSettings
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 
 @dataclass(frozen=True)
-class GroupErrors:
+class PredictionGroup:
     """Pred_err of one policy's order ("cluster": its own), one release, and all or one virtual cluster."""
 
     policy: str
@@ -33,7 +33,7 @@ class GroupErrors:
 
 
 @dataclass(frozen=True)
-class DayErrors:
+class DayOfPredictions:
     """Those of the watched release whose jobs ended on a UTC day."""
 
     day: str
@@ -50,8 +50,8 @@ class PredictionHealth:
     predictions; `against_gate` the change of the mean, with its interval over days.
     """
 
-    groups: tuple[GroupErrors, ...]
-    days: tuple[DayErrors, ...]
+    groups: tuple[PredictionGroup, ...]
+    days: tuple[DayOfPredictions, ...]
     watched: PredictionErrorSummary | None = None
     expected: Mapping[str, float] | None = None
     against_gate: Change | None = None
@@ -83,7 +83,7 @@ def prediction_health(
     if not kept:
         return None
     groups = [
-        GroupErrors(*group, errors)
+        PredictionGroup(*group, errors)
         for each in (False, True)
         for group, errors in by_policy_and_release(kept, virtual_clusters=each)
     ]
@@ -96,7 +96,7 @@ def prediction_health(
     if mean_pct is not None and enough:
         change = change_over_days(errors, np.full(len(errors), mean_pct), days, settings)
     by_day = tuple(
-        DayErrors(
+        DayOfPredictions(
             datetime.fromtimestamp(int(day) * DAY_S, UTC).date().isoformat(),
             int((days == day).sum()),
             float(errors[days == day].mean()),
@@ -121,6 +121,6 @@ def prediction_findings(health: PredictionHealth | None, settings: MonitorSettin
         f"({found.p99_pct:.1f} % at P99, {found.jobs:,} jobs); the gate promised {at_gate:.1f} %."
     )
     if found.mean_pct > limit:
-        yield Finding(Level.RETRAIN, "live", "prediction error", sentence, found.mean_pct, limit)
+        yield Finding(Urgency.RETRAIN, "live", "prediction error", sentence, found.mean_pct, limit)
     else:
-        yield Finding(Level.WATCH, "live", "prediction error", sentence, found.mean_pct, at_gate)
+        yield Finding(Urgency.WATCH, "live", "prediction error", sentence, found.mean_pct, at_gate)

@@ -15,12 +15,12 @@ from pipeline.monitoring.errors import Change, DurationHealth, PackingHealth, Se
 from pipeline.monitoring.live import LiveHealth, window_of
 from pipeline.monitoring.live_predictions import PredictionHealth
 from pipeline.monitoring.report import MonitorReport
-from pipeline.monitoring.rules import Level
+from pipeline.monitoring.rules import Urgency
 
-DECISIONS: Mapping[Level, str] = {
-    Level.OK: "Nothing to do: the release still fits the cluster.",
-    Level.WATCH: "A person should look: see the findings.",
-    Level.RETRAIN: "The models should be retrained.",
+DECISIONS: Mapping[Urgency, str] = {
+    Urgency.OK: "Nothing to do: the release still fits the cluster.",
+    Urgency.WATCH: "A person should look: see the findings.",
+    Urgency.RETRAIN: "The models should be retrained.",
 }
 _PACKAGE = "pipeline.monitoring"
 

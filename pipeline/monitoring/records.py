@@ -22,13 +22,13 @@ from pipeline.monitoring.live import NO_RECORDS, LiveHealth, LiveRecords
 from pipeline.monitoring.monitor import load_watched_release, monitor_release
 from pipeline.monitoring.page import index_page, monitoring_page
 from pipeline.monitoring.report import MonitorReport
-from pipeline.monitoring.rules import Level, MonitorSettings
+from pipeline.monitoring.rules import MonitorSettings, Urgency
 
 EXPERIMENT = "lucid-monitoring"
 PAGES = "monitoring"  # in the state folder
 SHOWN_PASSES = 60
 REQUESTED = "retraining_requested"
-_RANK = {Level.OK: 0.0, Level.WATCH: 1.0, Level.RETRAIN: 2.0}
+_RANK = {Urgency.OK: 0.0, Urgency.WATCH: 1.0, Urgency.RETRAIN: 2.0}
 _NOT_IN_METRICS = re.compile(r"[^A-Za-z0-9_. -]")
 REPORT_FILE, PAGE_FILE = "report.json", "index.html"
 
@@ -195,7 +195,7 @@ def _retraining(report: MonitorReport, earlier: list[FoundRun], may_request: boo
     def answer(requested: bool, sentence: str) -> Retraining:
         return Retraining(requested, sentence, settings.hold_out_days)
 
-    if report.decision is not Level.RETRAIN:
+    if report.decision is not Urgency.RETRAIN:
         return answer(False, "No retraining is needed.")
     if not may_request:
         return answer(False, "A retraining is advised; this pass requests none.")

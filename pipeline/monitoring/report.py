@@ -8,7 +8,7 @@ from lucid_models.drift import Drift
 from pipeline.monitoring.data import DataHealth, MonitoredWindow
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
 from pipeline.monitoring.live import LiveHealth
-from pipeline.monitoring.rules import Finding, Level, MonitorSettings
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class MonitorReport:
     release_version: int
     release_alias: str | None
     window: MonitoredWindow
-    decision: Level
+    decision: Urgency
     findings: tuple[Finding, ...]
     data: DataHealth
     drift: tuple[Drift, ...]

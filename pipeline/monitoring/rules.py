@@ -13,7 +13,7 @@ from typing import Any
 from foundation.errors import BadInputError, UnknownNameError
 
 
-class Level(StrEnum):
+class Urgency(StrEnum):
     """What a finding asks for."""
 
     OK = "ok"
@@ -21,7 +21,7 @@ class Level(StrEnum):
     RETRAIN = "retrain"
 
 
-_RANK = {Level.OK: 0, Level.WATCH: 1, Level.RETRAIN: 2}
+_RANK = {Urgency.OK: 0, Urgency.WATCH: 1, Urgency.RETRAIN: 2}
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def monitor_settings(chosen: Mapping[str, Any]) -> MonitorSettings:
 class Finding:
     """One thing that a person should know: `area` is data, drift, duration, throughput, packing or live."""
 
-    level: Level
+    level: Urgency
     area: str
     subject: str
     sentence: str
@@ -119,9 +119,9 @@ class Finding:
     limit: float | None = None
 
 
-def decide(findings: Iterable[Finding]) -> Level:
+def decide(findings: Iterable[Finding]) -> Urgency:
     """The most that any finding asks for; ok without one."""
-    return max((finding.level for finding in findings), key=_RANK.__getitem__, default=Level.OK)
+    return max((finding.level for finding in findings), key=_RANK.__getitem__, default=Urgency.OK)
 
 
 def by_urgency(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -17,7 +17,7 @@ from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s
 from lucid_models.packing.tree import PackingSettings
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
-from pipeline.validation.forecast_beliefs import Forecaster
+from pipeline.validation.forecast_beliefs import ForecastModel
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
 from simulator.colocation import BelievedPairs
 from simulator.elastic.elastic_policy import Sizes
@@ -53,7 +53,7 @@ class LoadedRelease(Protocol):
         """The packing model."""
 
     @property
-    def throughput(self) -> Forecaster:
+    def throughput(self) -> ForecastModel:
         """The throughput model."""
 
     @property
@@ -66,7 +66,7 @@ class LoadedRelease(Protocol):
 
 
 @dataclass(frozen=True)
-class Contender:
+class ReplayContender:
     """A policy with its beliefs, None where it has none; arrays hold one a row of `ReplayInputs.replayed`."""
 
     name: str
@@ -78,15 +78,15 @@ class Contender:
     believed_pairs: BelievedPairs | None = None
 
 
-def rival_contenders(inputs: ReplayInputs) -> list[Contender]:
+def rival_contenders(inputs: ReplayInputs) -> list[ReplayContender]:
     """FIFO, SJF (an oracle), QSSF with Helios' rolling estimate, the user-history estimate, Tiresias."""
     return [
-        Contender("fifo", "fifo"),
-        Contender("sjf", "sjf"),
-        Contender("qssf", "qssf", rolling_estimates_s(inputs)),
+        ReplayContender("fifo", "fifo"),
+        ReplayContender("sjf", "sjf"),
+        ReplayContender("qssf", "qssf", rolling_estimates_s(inputs)),
         # Tsafrir et al. estimate run times; their order (shortest expected service first) is QSSF's.
-        Contender("tsafrir", "qssf", user_estimates_s(inputs)),
-        Contender("tiresias", "tiresias"),
+        ReplayContender("tsafrir", "qssf", user_estimates_s(inputs)),
+        ReplayContender("tiresias", "tiresias"),
     ]
 
 
@@ -97,7 +97,7 @@ def release_contender(
     rolling_s: Floats,
     jobs: pd.DataFrame,
     forecast: ThroughputForecast | None = None,
-) -> Contender:
+) -> ReplayContender:
     """The policy that a release runs, with its estimates, sharing scores, throughput forecast and settings.
 
     `jobs` are all jobs of the lake until the window's end. Each job of the window is estimated from what had
@@ -116,7 +116,7 @@ def release_contender(
     settings = {key: value for key, value in release.manifest.settings.items() if key != ALLOW_SIMULATED}
     scores = sharing_scores(release.packing, inputs)
     pairs = believed_pairs(release.packing)
-    return Contender(name, release.manifest.policy, estimates, scores, settings, forecast, pairs)
+    return ReplayContender(name, release.manifest.policy, estimates, scores, settings, forecast, pairs)
 
 
 def learned_until(manifest: ReleaseManifest) -> datetime | None:
@@ -160,7 +160,7 @@ def sharing_scores(packing: SharingModel, inputs: ReplayInputs) -> Floats:
 
 
 def replay_contender(
-    contender: Contender,
+    contender: ReplayContender,
     inputs: ReplayInputs,
     *,
     progress: Progress | None = None,
@@ -190,7 +190,7 @@ def replay_contender(
     return result
 
 
-def scenario_of(contender: Contender, inputs: ReplayInputs) -> Scenario:
+def scenario_of(contender: ReplayContender, inputs: ReplayInputs) -> Scenario:
     """What is replayed, as a contender believes it to be."""
     scenario = inputs.scenario
     workload = scenario.workload

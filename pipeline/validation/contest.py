@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from cluster_logs.validation import validate_table
 from foundation.progress import Progress
 from pipeline.validation.contenders import (
-    Contender,
     LoadedRelease,
+    ReplayContender,
     release_contender,
     replay_contender,
     rival_contenders,
@@ -59,7 +59,7 @@ class Candidates:
 class Contest:
     """All that can be replayed, and what the releases' predictions are worth before anything is."""
 
-    contenders: tuple[Contender, ...]
+    contenders: tuple[ReplayContender, ...]
     estimates: EstimateCheck  # of the challenger
     reference: str | None  # the champion's name among the contenders
     remarks: tuple[str, ...]
@@ -80,9 +80,9 @@ def make_contest(
     rolling = next(r.estimated_duration_s for r in rivals if r.name == "qssf")
     assert rolling is not None  # noqa: S101 - made three lines above
     judged = inputs.judged
-    contenders: list[Contender] = []
+    contenders: list[ReplayContender] = []
 
-    def running(name: str, release: LoadedRelease) -> Contender:
+    def running(name: str, release: LoadedRelease) -> ReplayContender:
         forecast = _load_to_come(forecasts.get(name), inputs)
         return release_contender(name, release, inputs, rolling, jobs, forecast)
 
@@ -105,7 +105,7 @@ def make_contest(
     return Contest((*contenders, *rivals), estimates, reference, tuple(remarks))
 
 
-def _known_scores(contender: Contender) -> bool:
+def _known_scores(contender: ReplayContender) -> bool:
     scores = contender.sharing_scores
     return scores is None or bool(np.isin(scores[np.isfinite(scores)], (0, 1, 2)).all())
 
@@ -124,7 +124,7 @@ def _check(estimated_duration_s: NDArray[np.float64]) -> EstimateCheck:
     return replace(check_estimates(estimated_duration_s), failed_expectations=checked.failed)
 
 
-def _beliefs(contender: Contender) -> NDArray[np.float64]:
+def _beliefs(contender: ReplayContender) -> NDArray[np.float64]:
     return np.empty(0) if contender.estimated_duration_s is None else contender.estimated_duration_s
 
 
@@ -139,7 +139,11 @@ def replay_all(
         progress(index, len(contenders), f"replaying {contender.name}")
 
         def within(
-            done: int, total: int | None, what: str, index: int = index, contender: Contender = contender
+            done: int,
+            total: int | None,
+            what: str,
+            index: int = index,
+            contender: ReplayContender = contender,
         ) -> None:
             progress(index, len(contenders), f"replaying {contender.name}: {done:,} of {total or 0:,} jobs")
 

@@ -24,7 +24,7 @@ DAY_S = 86_400
 HISTORY = timedelta(weeks=5)  # the longest that a feature looks back, and the lead
 
 
-class Forecaster(Protocol):
+class ForecastModel(Protocol):
     """What is read of `lucid_models.throughput.forecasts.ThroughputForecasts`."""
 
     def scorer(self, series: str) -> ThroughputScorer:
@@ -76,7 +76,7 @@ class SeriesForecast:
         return _mean_over(values, bins, bins + self.lead_bins)
 
 
-def forecast_series(forecaster: Forecaster, throughput: pd.DataFrame) -> dict[str, SeriesForecast]:
+def forecast_series(forecaster: ForecastModel, throughput: pd.DataFrame) -> dict[str, SeriesForecast]:
     """Forecast every bin of a throughput table from those before it, by series.
 
     Raises BadInputError when the model was trained on bins of another length.

@@ -50,7 +50,7 @@ class DeviceDescription:
 
 
 @dataclass(frozen=True)
-class Window:
+class DeviceWindow:
     """A stretch of a run: which of its configurations train (by position), and for how many seconds."""
 
     active: tuple[int, ...]
@@ -87,7 +87,7 @@ class WindowRecord:
     training steps within the window.
     """
 
-    window: Window
+    window: DeviceWindow
     started: datetime  # UTC
     seconds: float
     speeds: tuple[float | None, ...]
@@ -129,7 +129,9 @@ class ProfilingDevice(Protocol):
     def description(self) -> DeviceDescription:
         """Return which device this is."""
 
-    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+    def run(
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+    ) -> RunOutcome:
         """Load one or two configurations, warm each up (10 steps at least, and `warmup_s`), run the windows.
 
         Leaves no process on the device, whatever the outcome.

@@ -23,13 +23,13 @@ from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices.device import (
     DeviceDescription,
     DeviceKind,
+    DeviceWindow,
     OutOfMemory,
     RunFailure,
     RunOutcome,
     Telemetry,
     TelemetrySource,
     WatchesProcesses,
-    Window,
     WindowRecord,
 )
 from profiler_jobs.method import WARMUP_STEPS_MIN
@@ -88,7 +88,9 @@ class ProcessDevice:
         """Return the median of what the last runs took besides windows and warm-up; before, a guess."""
         return median(self._overheads_s[-_OVERHEADS_KEPT:]) if self._overheads_s else _OVERHEAD_GUESS_S
 
-    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+    def run(
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+    ) -> RunOutcome:
         """Run the configurations; see the seam and this module's first lines.
 
         Raises ServiceUnavailableError when no worker can be started at all, BadInputError for windows that
@@ -120,7 +122,7 @@ class ProcessDevice:
         self.close()
 
     def _attempt(
-        self, job_types: Sequence[JobType], windows: Sequence[Window], warmup_s: float
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], warmup_s: float
     ) -> RunOutcome:
         outcome: RunOutcome
         try:
@@ -159,7 +161,9 @@ class ProcessDevice:
         tasks = [(job_type.name, {**task, "job_type": job_type.name}) for job_type in job_types]
         return Crew(self._server, tasks, self._silence_limit_s)
 
-    def _drive(self, crew: Crew, windows: Sequence[Window], warmup_s: float) -> tuple[WindowRecord, ...]:
+    def _drive(
+        self, crew: Crew, windows: Sequence[DeviceWindow], warmup_s: float
+    ) -> tuple[WindowRecord, ...]:
         crew.wait_until_built()
         for worker in crew.workers:
             crew.train([worker], steps=WARMUP_STEPS_MIN, until_s=time.monotonic() + warmup_s)
@@ -169,7 +173,7 @@ class ProcessDevice:
         # Only now, because a driver may be seconds late with a window's last samples.
         return tuple(replace(record, telemetry=self._telemetry.window(*span)) for record, span in seen)
 
-    def _run_window(self, crew: Crew, window: Window) -> tuple[WindowRecord, Span]:
+    def _run_window(self, crew: Crew, window: DeviceWindow) -> tuple[WindowRecord, Span]:
         active = [crew.workers[index] for index in window.active]
         crew.train(active, steps=1, until_s=0.0)
         begin_s = time.monotonic() + self._settle_s
@@ -226,7 +230,7 @@ def worker_environment(device: DeviceDescription) -> dict[str, str]:
     return environment
 
 
-def _check(job_types: Sequence[JobType], windows: Sequence[Window]) -> None:
+def _check(job_types: Sequence[JobType], windows: Sequence[DeviceWindow]) -> None:
     if len(job_types) not in (1, 2):
         raise BadInputError(
             f"A run has {len(job_types)} configurations.", remedy="Give one, or two to share the device."

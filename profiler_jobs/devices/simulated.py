@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from profiler_jobs.devices.device import (
     DeviceDescription,
     DeviceKind,
+    DeviceWindow,
     OutOfMemory,
     RunOutcome,
     SharingMode,
     Telemetry,
-    Window,
     WindowRecord,
 )
 from profiler_jobs.workloads import JobType, step_time_ms
@@ -82,7 +82,9 @@ class SimulatedGpu:
         """Return what starting and stopping would take on a card of this class."""
         return _RUN_OVERHEAD_S
 
-    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+    def run(
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+    ) -> RunOutcome:
         """Return what the model says of every window, with a measuring error."""
         if self._seconds_per_run:
             time.sleep(self._seconds_per_run)
@@ -132,7 +134,7 @@ def _behaviour(job_types: Sequence[JobType], active: tuple[int, ...]) -> _Behavi
 
 def _record(
     job_types: Sequence[JobType],
-    window: Window,
+    window: DeviceWindow,
     behaviour: _Behaviour,
     error: NDArray[np.float64],
     began: datetime,

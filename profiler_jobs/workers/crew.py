@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from profiler_jobs.workers.fork_server import ForkServer, StartedWorker
-from profiler_jobs.workers.windows import Stretch
+from profiler_jobs.workers.windows import TrainedStretch
 from profiler_jobs.workers.worker_protocol import ChannelClosedError, Message
 
 STOP_GRACE_S = 5.0  # to finish a step and leave by itself
@@ -36,7 +36,7 @@ class Worker:
         self.name = name
         self.process = process
         self.examples_per_step = 0
-        self.stretch: Stretch | None = None
+        self.stretch: TrainedStretch | None = None
         self.heard_s = time.monotonic()
         self.awaited: str | None = None  # what it has still to say
         self.stands_still = False
@@ -78,7 +78,7 @@ class Crew:
             self._tell(worker, {"do": "train", "steps": steps, "until_s": until_s})
         self._wait(workers, "reached")
 
-    def pause(self, workers: Sequence[Worker]) -> list[Stretch]:
+    def pause(self, workers: Sequence[Worker]) -> list[TrainedStretch]:
         """Let them pause with their memory in place; return what they did since they began to train."""
         for worker in workers:
             self._tell(worker, {"do": "pause"})
@@ -156,7 +156,7 @@ class Crew:
         if said == "built":
             worker.examples_per_step = message["examples_per_step"]
         elif said == "paused":
-            worker.stretch = Stretch(message["begin_s"], tuple(message["completions_s"]))
+            worker.stretch = TrainedStretch(message["begin_s"], tuple(message["completions_s"]))
         if said == worker.awaited:
             worker.awaited = None
 

@@ -23,7 +23,7 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TrainedStretch:
     """One stretch of training: when it began, and when each of its steps was complete, in order."""
 
     begin_s: float
@@ -81,7 +81,7 @@ class Stretch:
         return spans
 
 
-def overlap(stretches: Sequence[Stretch], begin_s: float, end_s: float) -> float:
+def overlap(stretches: Sequence[TrainedStretch], begin_s: float, end_s: float) -> float:
     """Return the share of [begin_s, end_s) in which every one of them trained, in [0, 1]."""
     common: list[Span] = [(begin_s, end_s)]
     for stretch in stretches:

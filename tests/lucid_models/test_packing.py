@@ -7,7 +7,7 @@ import pytest
 from experiments.model_quality.packing_rivals import CONTENDERS
 from foundation.errors import BadInputError
 from lucid_models.evaluation.packing import evaluate_packing
-from lucid_models.evaluation.packing_contenders import Judge, Known
+from lucid_models.evaluation.packing_contenders import Judge, LabelledPairs
 from lucid_models.packing.model import (
     FEATURES,
     PackingAnalyzeModel,
@@ -130,9 +130,9 @@ def test_every_contender_judges_every_left_out_pair(profiles) -> None:
 
 def test_nothing_that_takes_part_in_a_left_out_pair_is_learned_from(profiles) -> None:
     solo, pairs = profiles
-    seen: list[Known] = []
+    seen: list[LabelledPairs] = []
 
-    def fit(known: Known, settings: PackingSettings) -> Judge:
+    def fit(known: LabelledPairs, settings: PackingSettings) -> Judge:
         seen.append(known)
         return CONTENDERS["majority_class"].fit(known, settings)
 

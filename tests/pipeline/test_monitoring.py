@@ -15,7 +15,7 @@ from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.page import monitoring_page
 from pipeline.monitoring.records import metric_part, metrics_of, write_monitor_report
 from pipeline.monitoring.report import MonitorReport
-from pipeline.monitoring.rules import Level, MonitorSettings, monitor_settings
+from pipeline.monitoring.rules import MonitorSettings, Urgency, monitor_settings
 from tests.pipeline.watched_cluster import (
     CLUSTER,
     END,
@@ -39,7 +39,7 @@ def look(watched: WatchedCluster, lake_uri: str, **options) -> MonitorReport:
     return monitor_release(watched.release, lake_uri=lake_uri, cluster=CLUSTER, **{"as_of": END, **options})
 
 
-def subjects(report: MonitorReport, level: Level) -> set[str]:
+def subjects(report: MonitorReport, level: Urgency) -> set[str]:
     return {finding.subject for finding in report.findings if finding.level is level}
 
 
@@ -63,22 +63,22 @@ def test_quiet_weeks_raise_no_alarm(watched: WatchedCluster, tmp_path: Path) -> 
         lake_uri = log.lake(tmp_path / str(seed))
         for days in (3, 7):
             report = look(log, lake_uri, as_of=as_of(days))
-            assert report.decision is not Level.RETRAIN, report.reasons
+            assert report.decision is not Urgency.RETRAIN, report.reasons
             said += report.reasons
     assert len(said) <= 1, said
 
 
 def test_an_adversarial_week_is_described_by_name(attacked: MonitorReport) -> None:
-    assert attacked.decision is Level.RETRAIN
-    assert subjects(attacked, Level.RETRAIN) >= {"gpus", "new users", "GPUs asked for a bin"}
-    assert subjects(attacked, Level.WATCH) >= {"missing days", "silence"}
+    assert attacked.decision is Urgency.RETRAIN
+    assert subjects(attacked, Urgency.RETRAIN) >= {"gpus", "new users", "GPUs asked for a bin"}
+    assert subjects(attacked, Urgency.WATCH) >= {"missing days", "silence"}
     said = " ".join(finding.sentence for finding in attacked.findings)
     assert "New users: 100% of the jobs." in said
     assert "A day has no job at all: 2020-04-25." in said
     drift = {each.feature: each for each in attacked.drift}
     assert drift["gpus"].psi > 1 > 0.1 > drift["gpus"].usual_psi
     # What did not change is not reported.
-    assert not {"nodes", "hour of submission (UTC)", "gpu_mem_mib"} & subjects(attacked, Level.RETRAIN)
+    assert not {"nodes", "hour of submission (UTC)", "gpu_mem_mib"} & subjects(attacked, Urgency.RETRAIN)
 
 
 def test_estimates_stay_sane_in_an_adversarial_week(attacked: MonitorReport) -> None:
@@ -102,8 +102,8 @@ def test_run_times_that_change_are_found_in_the_target_and_in_the_error(
     watched: WatchedCluster, tmp_path: Path
 ) -> None:
     report = look(watched, watched.lake(tmp_path, slower), as_of=as_of(5))
-    assert report.decision is Level.RETRAIN
-    assert "run time (s)" in subjects(report, Level.RETRAIN)
+    assert report.decision is Urgency.RETRAIN
+    assert "run time (s)" in subjects(report, Urgency.RETRAIN)
     assert report.duration.against_validation.low > 0
     assert report.duration.overall.mae_log10 > 0.45
 
@@ -135,14 +135,14 @@ def test_a_handful_of_rows_gives_words_instead_of_numbers(watched: WatchedCluste
     assert all(drift.psi is None for drift in report.drift if drift.feature == "gpus")
     assert "too few rows" in report.drift[0].note
     assert report.duration.against_validation is None
-    assert report.decision is not Level.RETRAIN
+    assert report.decision is not Urgency.RETRAIN
     assert "too few rows" in monitoring_page(report)
 
 
 def test_a_log_that_stopped_is_watched(watched: WatchedCluster, tmp_path: Path) -> None:
     """As of a week after its last job there is nothing to judge, and it says so."""
     report = look(watched, watched.lake(tmp_path), as_of=END + timedelta(days=8))
-    assert report.decision is Level.WATCH
+    assert report.decision is Urgency.WATCH
     assert "nothing can be judged" in report.reasons[0]
     assert report.duration.against_validation is None  # eight long jobs that ended since decide nothing
     partly = look(watched, watched.lake(tmp_path), as_of=END + timedelta(days=2))
@@ -168,7 +168,7 @@ def test_quarantined_rows_count_by_the_window_s_files(watched: WatchedCluster, t
     Lake(lake_uri).add_quarantine(CLUSTER, "other", rows.assign(source_file="another.csv"))
     report = look(watched, lake_uri)
     assert report.data.quarantine_share == pytest.approx(2_000 / (2_000 + len(watched.jobs)), rel=0.01)
-    assert "quarantine" in subjects(report, Level.WATCH)
+    assert "quarantine" in subjects(report, Urgency.WATCH)
 
 
 def test_a_lake_without_the_training_window_is_refused(watched: WatchedCluster, tmp_path: Path) -> None:
@@ -246,5 +246,5 @@ def test_bad_thresholds_are_named(values: dict, error: type[Exception]) -> None:
 def test_thresholds_decide(attacked: MonitorReport, watched: WatchedCluster, tmp_path: Path) -> None:
     blind = MonitorSettings(psi_major=50, psi_watch=50, unknown_share=1, error_factor=10)
     report = look(watched, watched.lake(tmp_path, adversarial), settings=blind)
-    assert attacked.decision is Level.RETRAIN
-    assert report.decision is Level.WATCH  # the missing day stays
+    assert attacked.decision is Urgency.RETRAIN
+    assert report.decision is Urgency.WATCH  # the missing day stays

@@ -32,7 +32,7 @@ from pipeline.monitoring.live_predictions import gate_prediction_errors
 from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.records import metrics_of, write_monitor_report
 from pipeline.monitoring.report import MonitorReport
-from pipeline.monitoring.rules import Level, MonitorSettings
+from pipeline.monitoring.rules import MonitorSettings, Urgency
 from tests.pipeline.watched_cluster import CLUSTER, TRAINED_UNTIL, WatchedCluster, as_of, watched_cluster
 
 pytestmark = pytest.mark.slow
@@ -124,7 +124,7 @@ def upside_down(estimates: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.maximum(1e7 / np.maximum(truth, 1.0), 1.0)
 
 
-def live_subjects(report: MonitorReport, level: Level) -> set[str]:
+def live_subjects(report: MonitorReport, level: Urgency) -> set[str]:
     return {found.subject for found in report.findings if found.area == "live" and found.level is level}
 
 
@@ -136,7 +136,7 @@ def test_a_live_scheduler_that_does_well_raises_no_alarm(
     live = report.live
     assert live is not None
     assert live.source == str(folder), "found by its cluster's name"
-    assert live_subjects(report, Level.RETRAIN) == set()
+    assert live_subjects(report, Urgency.RETRAIN) == set()
     assert live.errors is not None
     assert live.errors.jobs > 200
     assert live.errors.mae_log10 == pytest.approx(report.duration.overall.mae_log10, rel=0.1)  # type: ignore[union-attr]
@@ -163,14 +163,14 @@ def test_beliefs_and_an_order_that_do_harm_ask_for_a_retraining_and_name_the_way
 ) -> None:
     folder = lived_week(watched, tmp_path, upside_down)
     report = look(watched, lake, str(folder))
-    assert report.decision is Level.RETRAIN
-    assert live_subjects(report, Level.RETRAIN) == {"error", "worse than naive", "regret"}
+    assert report.decision is Urgency.RETRAIN
+    assert live_subjects(report, Urgency.RETRAIN) == {"error", "worse than naive", "regret"}
     (regret,) = [found.sentence for found in report.findings if found.subject == "regret"]
     assert "consider a rollback" in regret
     tolerant = look(
         watched, lake, str(folder), settings=MonitorSettings(regret_pct=1_000.0, error_factor=100.0)
     )
-    assert live_subjects(tolerant, Level.RETRAIN) == {"worse than naive"}
+    assert live_subjects(tolerant, Urgency.RETRAIN) == {"worse than naive"}
 
 
 PROMISED = {"mean_pred_err_pct": 10.0, "p99_pred_err_pct": 60.0}
@@ -211,7 +211,9 @@ def test_completion_times_told_at_submission_are_held_against_the_ends_and_the_g
     assert (health.watched.by_promise, health.watched.by_p90) == (0.0, 1.0)
     assert {group.virtual_cluster for group in health.groups} == {"", *watched.jobs["virtual_cluster"]}
     assert sum(group.errors.jobs for group in health.groups[1:]) == health.groups[0].errors.jobs
-    assert "prediction error" not in live_subjects(report, Level.RETRAIN) | live_subjects(report, Level.WATCH)
+    assert "prediction error" not in live_subjects(report, Urgency.RETRAIN) | live_subjects(
+        report, Urgency.WATCH
+    )
     assert dict(metrics_of(report))["live/predictions/pcs/release_1/mean_pct"] == health.watched.mean_pct
     write_monitor_report(report, tmp_path / "page")
     page = (tmp_path / "page" / "index.html").read_text()
@@ -219,12 +221,12 @@ def test_completion_times_told_at_submission_are_held_against_the_ends_and_the_g
     assert "promised by the gate" in page
 
     drifted = look(judged, lake, str(bad))
-    assert "prediction error" in live_subjects(drifted, Level.RETRAIN)
+    assert "prediction error" in live_subjects(drifted, Urgency.RETRAIN)
     (said,) = [found.sentence for found in drifted.findings if found.subject == "prediction error"]
     assert "off by 50.0 % on average" in said
     assert "the gate promised 10.0 %" in said
     for nobodys in (look(watched, lake, str(bad)), look(judged, lake, str(other))):
-        assert "prediction error" not in live_subjects(nobodys, Level.RETRAIN)
+        assert "prediction error" not in live_subjects(nobodys, Urgency.RETRAIN)
         assert nobodys.live is not None
         assert nobodys.live.predictions is not None, "it is shown all the same"
 
@@ -298,6 +300,6 @@ def test_over_http_the_last_look_back_is_known(watched: WatchedCluster, lake: st
     assert (live.hindsight.against_backfill, live.hindsight.jobs) == (harm, 400)
     assert live.agreement is not None
     assert live.agreement.share == 0.7
-    assert live_subjects(report, Level.RETRAIN) == {"regret"}
+    assert live_subjects(report, Urgency.RETRAIN) == {"regret"}
     write_monitor_report(report, tmp_path / "page")
     assert "token" in unknown.live.note  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ import pytest
 from experiments.profiling.sampling_page import RUN_BUDGET_S, draw_curves, runs_table
 from experiments.profiling.sampling_study import (
     EVERYTHING,
-    MeasuredPairs,
+    SampledPairs,
     compare_orders,
     judge,
     random_order,
@@ -31,7 +31,7 @@ from profiler_jobs.workloads import all_job_types, list_job_types
 FOUND = measure_profiles(
     SimulatedGpu(0), choose_job_types("*/*/64/*", [t for t in all_job_types() if t.model.name != "BERT"])[:16]
 )
-MEASURED = MeasuredPairs.of(FOUND.solo, FOUND.pairs)
+MEASURED = SampledPairs.of(FOUND.solo, FOUND.pairs)
 KNOWN = list(range(0, len(MEASURED.tasks), 2))
 REST = list(range(1, len(MEASURED.tasks), 2))
 
@@ -106,7 +106,7 @@ def test_an_order_sees_nothing_of_what_it_has_not_measured() -> None:
     unseen = np.setdiff1d(pool, chosen)
     speeds = FOUND.pairs[["speed_1", "speed_2"]].copy()
     speeds.iloc[unseen] = 0.1
-    spoiled = MeasuredPairs.of(FOUND.solo, FOUND.pairs.assign(**speeds))
+    spoiled = SampledPairs.of(FOUND.solo, FOUND.pairs.assign(**speeds))
     assert replay(spoiled, pool, Uncertainty(), 80).tolist() == chosen.tolist()
 
 

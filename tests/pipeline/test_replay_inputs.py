@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from pipeline.validation.contenders import Contender, replay_contender
+from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
 from pipeline.validation.replay_inputs import replay_inputs
 from simulator.cluster_changes import SizeChange
@@ -68,7 +68,7 @@ def test_sizes_follow_the_lake_and_no_job_is_left_behind(lake):
     assert "change their size 2 times" in said
     assert "1 jobs are left out of the replay: bigger than virtual cluster" in said
     assert "1 jobs are left out of the replay: unknown duration" in said
-    result = replay_contender(Contender("fifo", "fifo"), inputs)
+    result = replay_contender(ReplayContender("fifo", "fifo"), inputs)
     assert len(result.jobs) == len(inputs.replayed) == 29
     assert result.jobs["end_time_s"].notna().all()
 

@@ -17,10 +17,10 @@ from foundation.errors import BadInputError
 from profiler_jobs.campaign import CampaignReport, measure_profiles, outcome_rows, run_campaign
 from profiler_jobs.devices.device import (
     DeviceKind,
+    DeviceWindow,
     OutOfMemory,
     RunFailure,
     RunOutcome,
-    Window,
     WindowRecord,
 )
 from profiler_jobs.devices.simulated import SimulatedGpu
@@ -48,7 +48,9 @@ class CountedGpu(SimulatedGpu):
         self.runs: list[str] = []
         self._break_at = break_at
 
-    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+    def run(
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+    ) -> RunOutcome:
         if len(self.runs) == self._break_at:
             raise KeyboardInterrupt
         self.runs.append(MeasurementTask(tuple(job_types)).name)
@@ -103,7 +105,7 @@ def test_a_budget_is_kept_and_every_task_accounted_for(
 
     class Timed(SimulatedGpu):
         def run(
-            self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float
+            self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
         ) -> RunOutcome:
             nonlocal now_s
             now_s += method.expected_s(MeasurementTask(tuple(job_types)), overhead_s=self.run_overhead_s())
@@ -152,7 +154,7 @@ def test_out_of_memory_and_failures_are_results(tmp_path: Path) -> None:
 
     class Odd(CountedGpu):
         def run(
-            self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float
+            self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
         ) -> RunOutcome:
             super().run(job_types, windows, warmup_s=warmup_s)
             if job_types[0].model.name == "VGG":

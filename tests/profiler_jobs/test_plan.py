@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from profiler_jobs.campaign import measure_profiles, run_campaign, settled_tasks
-from profiler_jobs.devices.device import RunFailure, RunOutcome, Window
+from profiler_jobs.devices.device import DeviceWindow, RunFailure, RunOutcome
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import method_id, read_measurements
 from profiler_jobs.method import Method
@@ -58,7 +58,9 @@ class VirtualTime:
     def clock(self) -> float:
         return self.now_s
 
-    def run(self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float) -> RunOutcome:
+    def run(
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+    ) -> RunOutcome:
         self.runs.append(MeasurementTask(tuple(job_types)).name)
         seconds = (
             self.run_overhead_s() + warmup_s * len(job_types) + sum(window.seconds for window in windows)
@@ -235,7 +237,7 @@ def test_a_budget_too_short_for_any_run_is_refused(tmp_path: Path) -> None:
 def test_what_failed_is_tried_once_a_session(tmp_path: Path) -> None:
     class Broken(VirtualTime):
         def run(
-            self, job_types: Sequence[JobType], windows: Sequence[Window], *, warmup_s: float
+            self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
         ) -> RunOutcome:
             outcome = super().run(job_types, windows, warmup_s=warmup_s)
             return RunFailure("the driver reset the device") if "LSTM" in self.runs[-1] else outcome

@@ -17,7 +17,7 @@ import pytest
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices import processes
-from profiler_jobs.devices.device import DeviceKind, OutOfMemory, RunFailure, Window
+from profiler_jobs.devices.device import DeviceKind, DeviceWindow, OutOfMemory, RunFailure
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.processes import ProcessDevice, worker_environment
 from profiler_jobs.workloads import list_job_types
@@ -27,8 +27,8 @@ pytest.importorskip("torch")
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
 EXAMPLES_PER_STEP = 4
-ALONE = (Window((0,), 0.2),)
-BOTH = (Window((0,), 0.4), Window((0, 1), 0.4), Window((1,), 0.4))
+ALONE = (DeviceWindow((0,), 0.2),)
+BOTH = (DeviceWindow((0,), 0.4), DeviceWindow((0, 1), 0.4), DeviceWindow((1,), 0.4))
 
 
 def _job_type(model):
@@ -175,7 +175,7 @@ def test_every_run_has_workers_of_its_own_and_leaves_none(device):
     ],
 )
 def test_a_worker_that_breaks_off_fails_the_run_with_its_last_words(device, models, said):
-    outcome = _run(device, *models, windows=(Window((len(models) - 1,), 1.0),))
+    outcome = _run(device, *models, windows=(DeviceWindow((len(models) - 1,), 1.0),))
     assert isinstance(outcome, RunFailure)
     assert re.match(said, outcome.reason), outcome.reason
     assert not _workers(os.getpid())
@@ -188,7 +188,7 @@ def test_a_worker_that_breaks_off_fails_the_run_with_its_last_words(device, mode
 
 def test_a_worker_that_stands_still_fails_the_run(device, monkeypatch):
     monkeypatch.setattr(device, "_silence_limit_s", 3.0)
-    outcome = _run(device, "NeuMF", "LSTM", windows=(Window((1,), 1.0),))
+    outcome = _run(device, "NeuMF", "LSTM", windows=(DeviceWindow((1,), 1.0),))
     assert isinstance(outcome, RunFailure)
     assert re.match(r"LSTM/.* stood still for \d+ s", outcome.reason), outcome.reason
     assert not _workers(os.getpid())
@@ -202,7 +202,7 @@ def test_a_worker_that_stands_still_fails_the_run(device, monkeypatch):
     ],
 )
 def test_out_of_memory_is_a_finding(device, models, said):
-    outcome = _run(device, *models, windows=(Window((len(models) - 1,), 1.0),))
+    outcome = _run(device, *models, windows=(DeviceWindow((len(models) - 1,), 1.0),))
     assert isinstance(outcome, OutOfMemory)
     assert re.match(said, outcome.detail), outcome.detail
     assert outcome.needed_mib is None
@@ -271,7 +271,7 @@ def test_a_process_that_stays_on_the_device_fails_the_run(device, monkeypatch):
 
 def test_a_fork_server_that_is_killed_fails_the_run_and_the_next_run_has_another(device):
     with ThreadPoolExecutor() as elsewhere:
-        run = elsewhere.submit(_run, device, "NeuMF", "VGG", windows=(Window((0, 1), PATIENCE_S),))
+        run = elsewhere.submit(_run, device, "NeuMF", "VGG", windows=(DeviceWindow((0, 1), PATIENCE_S),))
         _wait_until(lambda: len(_workers(os.getpid())) == 2, "two workers")
         left = _workers(os.getpid())
         os.kill(_parent(left[0]), signal.SIGKILL)
@@ -302,7 +302,8 @@ def test_a_worker_sees_one_gpu_and_half_of_the_cores():
 
 
 @pytest.mark.parametrize(
-    "window", [Window((), 1.0), Window((1,), 1.0), Window((0, 0), 1.0), Window((0,), 0.0)]
+    "window",
+    [DeviceWindow((), 1.0), DeviceWindow((1,), 1.0), DeviceWindow((0, 0), 1.0), DeviceWindow((0,), 0.0)],
 )
 def test_a_window_must_name_what_trains(device, window):
     with pytest.raises(BadInputError, match="A window"):

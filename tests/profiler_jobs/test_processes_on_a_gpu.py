@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from profiler_jobs.devices.device import DeviceKind, OutOfMemory, RunFailure, Window
+from profiler_jobs.devices.device import DeviceKind, DeviceWindow, OutOfMemory, RunFailure
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.processes import ProcessDevice
 from profiler_jobs.workloads import list_job_types
@@ -82,7 +82,7 @@ def device(tmp_path, monkeypatch):
 
 def _run(device, *models):
     job_types = [next(each for each in list_job_types() if each.model.name == model) for model in models]
-    windows = [Window(tuple(range(len(models))), 0.5), Window((len(models) - 1,), 0.5)]
+    windows = [DeviceWindow(tuple(range(len(models))), 0.5), DeviceWindow((len(models) - 1,), 0.5)]
     return device.run(job_types, windows, warmup_s=0.0)
 
 

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from profiler_jobs.workers.windows import STALL_MIN_S, Stretch, overlap
+from profiler_jobs.workers.windows import STALL_MIN_S, TrainedStretch, overlap
 
 steps_s = st.floats(1e-3, 5.0)
 
 
 def _even(step_s, count, begin_s=0.0):
-    return Stretch(begin_s, tuple(begin_s + step_s * (k + 1) for k in range(count)))
+    return TrainedStretch(begin_s, tuple(begin_s + step_s * (k + 1) for k in range(count)))
 
 
 @given(steps_s, st.floats(0.0, 1.0), st.floats(0.01, 20.0))
@@ -24,7 +24,7 @@ def test_an_even_worker_has_its_own_rate_in_any_window_also_in_a_fraction_of_a_s
 @given(st.lists(steps_s, min_size=2, max_size=40), st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3))
 def test_windows_side_by_side_hold_together_what_the_whole_holds(durations_s, cuts):
     times = [sum(durations_s[: k + 1]) for k in range(len(durations_s))]
-    stretch = Stretch(0.0, tuple(times))
+    stretch = TrainedStretch(0.0, tuple(times))
     low_s, middle_s, high_s = (cut * times[-1] for cut in sorted(cuts))
     if not low_s + 1e-6 < middle_s < high_s - 1e-6:
         return
@@ -38,7 +38,7 @@ def test_windows_side_by_side_hold_together_what_the_whole_holds(durations_s, cu
 
 
 def test_steps_across_the_edges_count_by_their_share():
-    stretch = Stretch(0.0, (4.0, 6.0, 10.0))
+    stretch = TrainedStretch(0.0, (4.0, 6.0, 10.0))
     assert stretch.rate(3.0, 8.0) * 5.0 == pytest.approx(0.25 + 1.0 + 0.5)
     assert stretch.whole_steps(3.0, 8.0) == 1
     assert stretch.whole_steps(4.5, 5.5) == 0
@@ -52,14 +52,14 @@ def test_a_worker_that_came_late_or_ended_early_is_slow_and_its_overlap_shows_it
     ended = _even(0.1, 30)
     assert ended.rate(0.0, 10.0) == pytest.approx(3.0)
     assert overlap([ended, _even(0.1, 200)], 0.0, 10.0) == pytest.approx(0.3)
-    silent = Stretch(0.0, ())
+    silent = TrainedStretch(0.0, ())
     assert silent.rate(0.0, 10.0) == 0.0
     assert overlap([silent], 0.0, 10.0) == 0.0
 
 
 def test_a_stall_is_no_training():
     before = [0.1 * k for k in range(1, 51)]
-    stalled = Stretch(0.0, tuple(before + [9.0 + time_s for time_s in before]))
+    stalled = TrainedStretch(0.0, tuple(before + [9.0 + time_s for time_s in before]))
     assert overlap([stalled], 0.0, 10.0) == pytest.approx(0.6, abs=0.02)
     assert overlap([stalled, _even(0.1, 200)], 0.0, 10.0) == pytest.approx(0.6, abs=0.02)
 
@@ -69,7 +69,7 @@ def test_slices_of_time_are_no_stalls():
     for step in range(400):
         now_s += 0.001 if step % 10 else 0.03  # the partner's slice: thirty times the step
         times_s.append(now_s)
-    assert overlap([Stretch(0.0, tuple(times_s))], 0.0, now_s) == pytest.approx(1.0)
+    assert overlap([TrainedStretch(0.0, tuple(times_s))], 0.0, now_s) == pytest.approx(1.0)
     assert STALL_MIN_S > 0.03
 
 
@@ -84,7 +84,9 @@ def test_overlap_is_a_share_and_no_larger_than_any_workers_own(workers, begin_s,
     stretches = []
     for start_s, durations_s in workers:
         stretches.append(
-            Stretch(start_s, tuple(start_s + sum(durations_s[: k + 1]) for k in range(len(durations_s))))
+            TrainedStretch(
+                start_s, tuple(start_s + sum(durations_s[: k + 1]) for k in range(len(durations_s)))
+            )
         )
     together = overlap(stretches, begin_s, begin_s + length_s)
     assert 0.0 <= together <= 1.0
@@ -94,4 +96,4 @@ def test_overlap_is_a_share_and_no_larger_than_any_workers_own(workers, begin_s,
 
 def test_times_that_go_backwards_are_refused():
     with pytest.raises(BadInputError, match="backwards"):
-        Stretch(1.0, (2.0, 1.5))
+        TrainedStretch(1.0, (2.0, 1.5))

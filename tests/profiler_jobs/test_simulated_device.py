@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import UnknownNameError
 from profiler_jobs.campaign import measure_profiles, measure_simulated_profiles
-from profiler_jobs.devices.device import OutOfMemory, ProfilingDevice, Window
+from profiler_jobs.devices.device import DeviceWindow, OutOfMemory, ProfilingDevice
 from profiler_jobs.devices.simulated import SimulatedGpu, contend
 from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, read_solo_profiles
 from profiler_jobs.workloads import ZOO, JobType, find_job_type, list_job_types
@@ -95,7 +95,7 @@ def test_contention_never_helps_and_is_symmetric(first: JobType, second: JobType
 
 def test_a_small_card_runs_out_of_memory_alone() -> None:
     device: ProfilingDevice = SimulatedGpu(0, capacity_mib=6_000)
-    alone = device.run([find_job_type("BERT/SQuAD/32/0")], [Window((0,), 1.0)], warmup_s=0.0)
+    alone = device.run([find_job_type("BERT/SQuAD/32/0")], [DeviceWindow((0,), 1.0)], warmup_s=0.0)
     assert isinstance(alone, OutOfMemory)
     found = measure_profiles(device, [find_job_type("BERT/SQuAD/32/0"), find_job_type("VGG/CIFAR-10/32/0")])
     assert found.solo.job_type.tolist() == ["VGG/CIFAR-10/32/0"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.policies.policy_comparison import COLUMNS, SLICES, VARIANTS, Replays, Variant
+from experiments.policies.policy_comparison import COLUMNS, SLICES, VARIANTS, PolicyVariant, Replays
 from simulator.policies.registry import BUILT_IN
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def test_policies_are_compared_on_every_slice_and_every_variant_has_its_row():
 def test_the_rows_are_those_of_a_replay(policy):
     replays = Replays(Path(DATA))
     for part in ("week1vc48", "week"):
-        assert replays.row(part, Variant(policy, policy)) == rows("policies")[part, policy]
+        assert replays.row(part, PolicyVariant(policy, policy)) == rows("policies")[part, policy]
 
 
 def test_backfilling_shortens_the_queue_of_fifo_and_sharing_that_of_backfilling():

@@ -11,7 +11,7 @@ from experiments.pages import written
 from experiments.policies.agreement import compare_schedules, load_slice, read_schedule, replayed
 from experiments.policies.fidelity import (
     CASES,
-    Case,
+    FidelityCase,
     agreement_table,
     compare,
     difference_table,
@@ -52,13 +52,13 @@ def test_fifo_and_sjf_agree_to_the_second_under_our_own_rules():
 
 
 def test_lucid_starts_every_job_when_the_artifact_does_and_ends_it_within_a_second():
-    found = compare(Case("week1vc64", "lucid", "lucid-artifact"), folder())
+    found = compare(FidelityCase("week1vc64", "lucid", "lucid-artifact"), folder())
     assert found.equal_starts == 1.0
     assert (found.differences["end_s"] - found.differences["reference_end_s"]).abs().max() <= 1
 
 
 def test_where_lucid_differs_on_eleven_virtual_clusters_is_what_the_page_says():
-    found = compare(Case("week", "lucid", "lucid-artifact"), folder()).differences
+    found = compare(FidelityCase("week", "lucid", "lucid-artifact"), folder()).differences
     others = found[~found["profiled_only"]]
     assert (others["start_s"] == others["reference_start_s"]).all()
     assert (others["end_s"] - others["reference_end_s"]).abs().max() <= 1

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.reproduction.pcs.published import Figures
+from experiments.reproduction.pcs.published import PublishedFigures
 from experiments.reproduction.pcs.replays import CURVE_PCT, NAMES
 
 COLOURS: Mapping[str, str] = {
@@ -81,7 +81,7 @@ def percentiles(found: Mapping[str, Mapping[str, Any]], shown: Sequence[str]) ->
     return figure
 
 
-def bars(tidy: pd.DataFrame, published: Mapping[str, Mapping[str, Figures]]) -> Figure:
+def bars(tidy: pd.DataFrame, published: Mapping[str, Mapping[str, PublishedFigures]]) -> Figure:
     """Figure 7, from trace, policy, jct, error_pct, p99_error_pct; published figures as crosses."""
     traces = list(dict.fromkeys(tidy["trace"]))
     figure, axes = _panels(9, 2.8 * len(traces), len(traces), 2)

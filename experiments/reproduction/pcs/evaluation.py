@@ -9,7 +9,7 @@ import pandas as pd
 from experiments.reproduction.pcs import published, tables, words
 from experiments.reproduction.pcs.costs import parameterisations, simulation_times
 from experiments.reproduction.pcs.fronts import Search, chosen, front_points, search_front
-from experiments.reproduction.pcs.replays import RIVALS, Trace, Variant, read_trace, replay
+from experiments.reproduction.pcs.replays import RIVALS, PcsTrace, PcsVariant, read_trace, replay
 from experiments.reproduction.report import Report
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
@@ -18,7 +18,7 @@ from simulator.elastic.configurations import PUBLISHED
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluationOptions:
     """What is evaluated, and how much of it.
 
     `evaluations` are those of each trace's search, in turn, the last one's those of all further traces;
@@ -38,14 +38,16 @@ class Asked:
     seed: int = 0
 
 
-def evaluate_pcs(paths: Sequence[Path], asked: Asked, *, command: str, progress: Progress = silent) -> Report:
+def evaluate_pcs(
+    paths: Sequence[Path], asked: EvaluationOptions, *, command: str, progress: Progress = silent
+) -> Report:
     """Return the report on some traces; what a simulation costs (Figure 9) is measured on the first."""
     if not paths:
         raise BadInputError("No trace is given.", remedy="Give --jobs FILE ...")
     traces = [read_trace(path, asked.source_format, asked.gpus) for path in paths]
     searches: dict[str, Search] = {}
     found: tables.Found = {}
-    variants: dict[str, dict[str, Variant]] = {}
+    variants: dict[str, dict[str, PcsVariant]] = {}
     points = []
     for number, (trace, path) in enumerate(zip(traces, paths, strict=True)):
         searches[trace.name] = search = search_front(
@@ -104,12 +106,12 @@ def evaluate_pcs(paths: Sequence[Path], asked: Asked, *, command: str, progress:
     )
 
 
-def _configured(trace: Trace, ours: Mapping[str, Variant]) -> dict[str, Variant]:
+def _configured(trace: PcsTrace, ours: Mapping[str, PcsVariant]) -> dict[str, PcsVariant]:
     """Return PCS' columns: the published configurations where the trace is theirs, else those found."""
     if trace.like != published.CONFIGURED_FOR:
         return dict(ours)
     theirs = {
-        key: Variant(key, "pcs", PUBLISHED[name], f"published, {name}")
+        key: PcsVariant(key, "pcs", PUBLISHED[name], f"published, {name}")
         for key, name in tables.PUBLISHED_CONFIGURATIONS.items()
     }
     return {**ours, **theirs}

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.reproduction.pcs.replays import Trace, Variant
+from experiments.reproduction.pcs.replays import PcsTrace, PcsVariant
 from foundation.progress import Progress, Work
 from pipeline.replay.log_file import LogFile
 from pipeline.search.pareto.local import run_search
@@ -39,7 +39,7 @@ class Search:
 
 
 def search_front(
-    trace: Trace,
+    trace: PcsTrace,
     path: Path,
     source_format: str,
     *,
@@ -81,7 +81,7 @@ def _cpu_s() -> float:
     return sum(os.times()[:4])
 
 
-def chosen(points: Sequence[FrontPoint]) -> Mapping[str, Variant]:
+def chosen(points: Sequence[FrontPoint]) -> Mapping[str, PcsVariant]:
     """Return PCS-JCT, PCS-bal and PCS-pred of a front, by their figures on the fresh samples.
 
     What has one class is FIFO, which has its own column; it stands in only when nothing else was found.
@@ -100,12 +100,12 @@ def chosen(points: Sequence[FrontPoint]) -> Mapping[str, Variant]:
         "pcs-pred": most_predictable(PREDICTABLE_RATIO),
     }
     return {
-        key: Variant(key, "pcs", point.config, f"ours, {point.front_id}") for key, point in picked.items()
+        key: PcsVariant(key, "pcs", point.config, f"ours, {point.front_id}") for key, point in picked.items()
     }
 
 
 def front_points(
-    trace: Trace, search: Search, variants: Mapping[str, Variant], progress: Progress
+    trace: PcsTrace, search: Search, variants: Mapping[str, PcsVariant], progress: Progress
 ) -> pd.DataFrame:
     """Return a front and other policies on the same fresh samples, which chose nothing (Figure 3).
 
@@ -132,7 +132,7 @@ def front_points(
     )
 
 
-def _on_samples(variant: Variant, samples: Sequence[Workload], gpus: int) -> dict[str, float]:
+def _on_samples(variant: PcsVariant, samples: Sequence[Workload], gpus: int) -> dict[str, float]:
     found: list[dict[str, float]] = []
     for sample in samples:
         simulation = ElasticSimulation(sample, Pool(gpus), variant.make().rule, predict=True)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 COLUMNS = ("afs", "srsf", "themis", "elastic_fifo", "pcs-jct", "pcs-bal", "pcs-pred")
 
 
-class Figures(NamedTuple):
+class PublishedFigures(NamedTuple):
     """One bar of Figure 7."""
 
     jct: float  # mean JCT / that of AFS
@@ -18,15 +18,16 @@ class Figures(NamedTuple):
     p99_error_pct: float
 
 
-def _row(jct: str, error: str, tail: str) -> dict[str, Figures]:
+def _row(jct: str, error: str, tail: str) -> dict[str, PublishedFigures]:
     columns = (tuple(map(float, text.split())) for text in (jct, error, tail))
     return {
-        name: Figures(*figures) for name, figures in zip(COLUMNS, zip(*columns, strict=True), strict=True)
+        name: PublishedFigures(*figures)
+        for name, figures in zip(COLUMNS, zip(*columns, strict=True), strict=True)
     }
 
 
 # By the name of the virtual cluster of Philly that a trace was made of.
-FIGURE_7: Mapping[str, Mapping[str, Figures]] = {
+FIGURE_7: Mapping[str, Mapping[str, PublishedFigures]] = {
     "0e4a51": _row(
         "1 1.064 1.324 9.301 1.568 2.372 2.614",
         "25.632 26.619 47.967 0 5.568 1.371 0.8",

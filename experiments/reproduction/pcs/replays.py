@@ -44,7 +44,7 @@ NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Trace:
+class PcsTrace:
     """A trace of elastic jobs and the pool that it is replayed on; `like` names the published one it is."""
 
     name: str
@@ -61,7 +61,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Variant:
+class PcsVariant:
     """A policy under the name of Figure 7; `config` is PCS' configuration, `source` where it comes from."""
 
     key: str
@@ -90,20 +90,20 @@ class Variant:
         return made
 
 
-RIVALS = tuple(Variant(name, name) for name in ("afs", "srsf", "themis", "elastic_fifo"))
+RIVALS = tuple(PcsVariant(name, name) for name in ("afs", "srsf", "themis", "elastic_fifo"))
 
 
-def read_trace(path: Path, source_format: str, gpus: int) -> Trace:
+def read_trace(path: Path, source_format: str, gpus: int) -> PcsTrace:
     """Read a log of elastic jobs."""
     frame, _ = read_jobs_file(str(path), source_format)
     name = path.name.split(".")[0].removeprefix("trace_")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Trace(name, path.name, digest, Workload.from_jobs(frame), gpus, published.trace_of(path.name))
+    return PcsTrace(name, path.name, digest, Workload.from_jobs(frame), gpus, published.trace_of(path.name))
 
 
 def replay(
-    trace: Trace,
-    variant: Variant,
+    trace: PcsTrace,
+    variant: PcsVariant,
     *,
     foretold_max: int,
     folder: Path,

@@ -8,7 +8,7 @@ import pandas as pd
 from experiments.reproduction.pcs import drawing, published, words
 from experiments.reproduction.pcs.costs import PARAMETER_SEEDS, parameter_jobs
 from experiments.reproduction.pcs.fronts import Search
-from experiments.reproduction.pcs.replays import NAMES, SHOWN_PCT, Variant
+from experiments.reproduction.pcs.replays import NAMES, SHOWN_PCT, PcsVariant
 from experiments.reproduction.sections import Section
 from foundation.markdown import NO_VALUE, number
 
@@ -35,7 +35,7 @@ def comparison(found: Found) -> pd.DataFrame:
     )
 
 
-def figure_7(compared: pd.DataFrame, variants: Mapping[str, Mapping[str, Variant]]) -> Section:
+def figure_7(compared: pd.DataFrame, variants: Mapping[str, Mapping[str, PcsVariant]]) -> Section:
     """All columns of Figure 7 on every trace."""
     rows = []
     for row in compared.to_dict("records"):

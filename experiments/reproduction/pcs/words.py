@@ -6,7 +6,7 @@ import pandas as pd
 
 from experiments.reproduction.pcs import published
 from experiments.reproduction.pcs.fronts import BALANCED_RATIO, PREDICTABLE_RATIO, Search
-from experiments.reproduction.pcs.replays import Trace
+from experiments.reproduction.pcs.replays import PcsTrace
 from foundation.markdown import number
 
 
@@ -100,7 +100,7 @@ simulations. Our policy `tiresias`, which knows no sizes and leaves a running jo
 )
 
 
-def remarks(traces: Sequence[Trace], foretold_max: int) -> list[str]:
+def remarks(traces: Sequence[PcsTrace], foretold_max: int) -> list[str]:
     """Say what a reader must know before comparing."""
     said = [_text(text) for text in _REMARKS]
     configured = [trace.name for trace in traces if trace.like == published.CONFIGURED_FOR]

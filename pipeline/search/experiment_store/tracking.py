@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from foundation.leftovers import scratch_folder
 from foundation.storage import read_bytes
-from lucid_models.registry import Run
+from lucid_models.registry import OpenRun
 
 
-def log_stored(run: Run, uris: Iterable[str]) -> None:
+def log_stored(run: OpenRun, uris: Iterable[str]) -> None:
     """Log stored files with a run of MLflow; what is not there is left out."""
     with scratch_folder("experiment") as scratch:
         for uri in uris:

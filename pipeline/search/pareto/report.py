@@ -8,7 +8,7 @@ from typing import Any
 from foundation.csv_files import write_rows
 from foundation.errors import NotFoundError
 from foundation.storage import write_bytes
-from lucid_models.registry import Registry, Run
+from lucid_models.registry import OpenRun, Registry
 from pipeline.search.experiment_store.tracking import log_stored
 from pipeline.search.pareto.page import front_page, progress_page
 from pipeline.search.pareto.presented import FRONT_FILE, Front
@@ -55,7 +55,7 @@ def record_search(study: ParetoSearch, front: Front, *, tracking_uri: str) -> tu
     registry = Registry(tracking_uri)
     tags = {STUDY_TAG: study.sha256, NAME_TAG: study.name, "evaluations": str(front.evaluations)}
     for found in registry.find_runs(EXPERIMENT, tags, most=1):
-        return found.run_id, Run(registry, found.run_id).ui_path()
+        return found.run_id, OpenRun(registry, found.run_id).ui_path()
     with registry.run(EXPERIMENT, f"pareto {study.name}", {**tags, "study_uri": study.uri}) as run:
         run.log_params(
             {

@@ -19,7 +19,7 @@ from pipeline.search.sweeps.runs import RESULTS_VERSION
 from pipeline.search.tuning.inputs import read_block
 from pipeline.search.tuning.space import Thresholds, Values, policy_part, thresholds_of, with_thresholds
 from pipeline.search.tuning.windows import TuningWindows
-from pipeline.validation.contenders import Contender, replay_contender, sharing_scores
+from pipeline.validation.contenders import ReplayContender, replay_contender, sharing_scores
 from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
@@ -117,7 +117,7 @@ class TrialReplayer:
         inputs = self._block(block)
         model = self._packing_model(thresholds_of(values))
         queue = ProfilingQueue(inputs.start_s)
-        contender = Contender(
+        contender = ReplayContender(
             "lucid",
             "lucid",
             sharing_scores=self._sharing_scores(block, model),

@@ -26,7 +26,7 @@ from cluster_logs.readers.values import (
 
 
 @dataclass(frozen=True)
-class Refusal:
+class MalformedRow:
     """One row that could not even be split into columns."""
 
     row: int
@@ -48,13 +48,13 @@ class RawChunk:
     columns: Mapping[str, pa.Array]
     rows: npt.NDArray[np.int64]
     raw: Callable[[int], str]
-    malformed: Sequence[Refusal] = ()
+    malformed: Sequence[MalformedRow] = ()
     rows_in: int = 0
     objects: Sequence[Any] = ()
 
 
 @dataclass
-class Sieve:
+class RowChecker:
     """The rows of a chunk and, for each, the first reason against it (if any)."""
 
     chunk: RawChunk
@@ -163,7 +163,7 @@ class Sieve:
             if not skip:
                 value = None if column is None else self._shown(column, int(index))
                 row = int(self.chunk.rows[index])
-                refusals.append(Refusal(row, name, column, value, self.chunk.raw(int(index))))
+                refusals.append(MalformedRow(row, name, column, value, self.chunk.raw(int(index))))
         refusals.sort(key=lambda refusal: refusal.row)
         return pa.table(
             {
