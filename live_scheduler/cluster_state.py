@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cluster_logs.job_facts import JOB_FACTS, JobFact, Kind, Known
+from cluster_logs.job_facts import JOB_FACTS, JobFact, Kind, KnownFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class LiveJob:
         return {**own, "submit_time_s": self.submit_time_s, **self.other_facts}
 
 
-_SUBMITTED = {fact.name: fact for fact in JOB_FACTS if fact.known is Known.SUBMITTED}
+_SUBMITTED = {fact.name: fact for fact in JOB_FACTS if fact.known is KnownFrom.SUBMITTED}
 # Facts that are fields of a job, and those that stand in its `other_facts`.
 _OWN_FACTS = tuple(name for name in _SUBMITTED if name in LiveJob.__dataclass_fields__)
 OTHER_FACTS: Mapping[str, JobFact] = {

@@ -17,14 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.job_facts import JOB_FACTS, Known
+from cluster_logs.job_facts import JOB_FACTS, KnownFrom
 from foundation.errors import BadInputError
 from foundation.regular_files import open_regular, read_regular
 
 Job = dict[str, Any]
 
 REQUIRED = ("job_id", "gpus", "submit_time")
-_OPTIONAL = [fact for fact in JOB_FACTS if fact.known is not Known.LOGGED and fact.name not in REQUIRED]
+_OPTIONAL = [fact for fact in JOB_FACTS if fact.known is not KnownFrom.LOGGED and fact.name not in REQUIRED]
 TEXTS = tuple(fact.name for fact in _OPTIONAL if not fact.is_number)
 # Column -> (least, most).
 NUMBERS: Mapping[str, tuple[float, float]] = {

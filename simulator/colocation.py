@@ -35,7 +35,7 @@ class BelievedPairs:
     mean_speed_min: float
 
 
-class UtilisationModel:
+class SummedUtilisation:
     """The fall-back where nothing was measured: what the sum of both GPU utilisations says.
 
     Full speed up to a sum of 100 %, then half a percent slower for each point above it, and never under
@@ -87,7 +87,7 @@ class MeasuredPairs:
             key: (min(most, total[0] / total[2]), min(most, total[1] / total[2]))
             for key, total in sums.items()
         }
-        self._fall_back = fall_back or UtilisationModel()
+        self._fall_back = fall_back or SummedUtilisation()
 
     def __len__(self) -> int:
         return len(self._speeds)

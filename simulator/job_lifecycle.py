@@ -9,7 +9,7 @@ from heapq import heappush
 
 from simulator.actions import PolicyError
 from simulator.agenda import Agenda
-from simulator.colocation import ColocationModel, UtilisationModel
+from simulator.colocation import ColocationModel, SummedUtilisation
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView, RunState
 from simulator.node_inventory import cpu_pool
@@ -45,7 +45,7 @@ class JobLifecycle:
         self.name = name
         self.pools = pools
         self.policy = policy
-        self.colocation: ColocationModel = rules.pair_speeds(scenario.colocation or UtilisationModel())
+        self.colocation: ColocationModel = rules.pair_speeds(scenario.colocation or SummedUtilisation())
         self.agenda = agenda
         self._events, self._next_number = agenda.events, agenda.next_number
         self.unplaceable = unplaceable

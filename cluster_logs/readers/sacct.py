@@ -134,7 +134,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
         {
             "virtual_cluster": None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
             "queue": home,
-            "gpus": _gpus(sieve),
+            "gpus": _gpus(checker),
             "state": state,
             "submit_time": submit,
             "start_time": start,

@@ -30,7 +30,7 @@ from simulator.colocation import (
     BelievedPairs,
     ColocationModel,
     MeasuredPairs,
-    UtilisationModel,
+    SummedUtilisation,
 )
 from simulator.job import JobProfile
 from simulator.replay import simulate
@@ -97,7 +97,7 @@ def packing_rules(solo: pd.DataFrame, pairs: pd.DataFrame) -> list[Rule]:
         float(np.mean([scorer.mean_speed_min for scorer in scorers.values()])),
     )
     # The fall-back model says the same as a limit on the sum: it falls straight above 100 %.
-    limit = BelievedPairs(UtilisationModel(), 1.0 - SLOWDOWN_PER_PCT * (UTILISATION_SUM_PCT - 100.0))
+    limit = BelievedPairs(SummedUtilisation(), 1.0 - SLOWDOWN_PER_PCT * (UTILISATION_SUM_PCT - 100.0))
     measured = BelievedPairs(MeasuredPairs(pairs), KINDS.medium_from)
     return [
         Rule("tree: scores sum to at most 2", {}, scores=scores),

@@ -6,7 +6,7 @@ from math import inf
 from foundation.errors import BadInputError
 from simulator.elastic.allocation import Allocator, Pool
 from simulator.elastic.elastic_policy import ElasticSettings
-from simulator.elastic.rules.themis import LEASE_S, Themis
+from simulator.elastic.rules.themis import LEASE_S, ThemisRule
 from simulator.elastic.rules.themis_leases import Leases
 from simulator.elastic.rules.themis_table import RATE, REMAINING, SERVICE, SINCE, LeaseTable
 
@@ -26,12 +26,12 @@ class ThemisSettings(ElasticSettings):
         if not 0 < self.lease_s < float("inf"):
             raise BadInputError(f"lease_s is {self.lease_s!r}.", remedy="Use a positive number of s.")
 
-    def rule(self) -> Themis:
+    def rule(self) -> ThemisRule:
         """Return the rule of allocation."""
-        return ForgetfulThemis(self.lease_s) if self.forgetful else Themis(self.lease_s)
+        return ForgetfulThemis(self.lease_s) if self.forgetful else ThemisRule(self.lease_s)
 
 
-class ForgetfulThemis(Themis):
+class ForgetfulThemis(ThemisRule):
     """Allocates as Themis does; only its predictions differ."""
 
     def allocator(self, pool: Pool) -> Allocator:

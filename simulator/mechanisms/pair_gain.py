@@ -8,7 +8,7 @@ is judged by one figure: job-seconds lost per GPU-second saved.
 from collections import deque
 from collections.abc import Mapping
 
-from simulator.colocation import ColocationModel, UtilisationModel
+from simulator.colocation import ColocationModel, SummedUtilisation
 from simulator.job_view import JobView, RunState
 
 # A pair is watched for this long before its speeds are taken for the pair's (Lucid's T_prof on Philly).
@@ -24,7 +24,7 @@ class PairGain:
     """
 
     def __init__(self, speeds: ColocationModel | None = None, *, learns: bool = True) -> None:
-        self._speeds = speeds or UtilisationModel()
+        self._speeds = speeds or SummedUtilisation()
         self._learns = learns
         self._known: dict[str, dict[str, float]] = {}
         self._watched: deque[tuple[float, JobView, JobView]] = deque()

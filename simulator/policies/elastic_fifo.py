@@ -13,4 +13,4 @@ class ElasticFifo(ElasticPolicy):
     @property
     def rule(self) -> AllocationRule:
         """Serve from the front."""
-        return elastic_fifo.ElasticFifo()
+        return elastic_fifo.ElasticFifoRule()

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from simulator.artifact_rules.rule_sets import RULES
-from simulator.colocation import UtilisationModel
+from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
 from simulator.elastic.elastic_jobs import as_elastic
 from simulator.policies.registry import BUILT_IN, elastic_policy_names
@@ -47,7 +47,7 @@ def replay(policy: str, rules: str) -> SimulationResult:
         workload = as_elastic(workload, 1, models=drawn, speed_ups=measured_speed_ups())
     settings = {"profiling_nodes": 2} if policy == "lucid" else None
     return simulate(
-        Scenario(workload, cluster, rules=RULES[rules], colocation=UtilisationModel()),
+        Scenario(workload, cluster, rules=RULES[rules], colocation=SummedUtilisation()),
         policy,
         settings=settings,
     )

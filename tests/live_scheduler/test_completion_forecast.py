@@ -15,7 +15,7 @@ from live_scheduler.forecast.completion_forecast import FEWEST_SAMPLES, forecast
 from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.run_times import ALIKE, RunTime, kin_of, ranks_of
 from live_scheduler.live_settings import LiveSettings, Mode
-from simulator.colocation import BelievedPairs, UtilisationModel
+from simulator.colocation import BelievedPairs, SummedUtilisation
 from simulator.job import JobProfile
 
 NOW = 1_700_000_000.0
@@ -191,7 +191,7 @@ def test_only_jobs_that_ask_for_a_share_of_a_gpu_are_played_as_sharing(rule):
     setting = replace(CONTROL, policy="lucid", policy_settings=chosen, shared_partitions=("vc1",))
     more = {
         "profiles": {"1": light, "2": light},
-        "believed_pairs": BelievedPairs(UtilisationModel(), 0.5),
+        "believed_pairs": BelievedPairs(SummedUtilisation(), 0.5),
     }
 
     def start_of_the_second(shares):

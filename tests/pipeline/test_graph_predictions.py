@@ -28,7 +28,7 @@ from pipeline.profiling.graph_predictions import (
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import write_profiles
 from simulator.cluster import ClusterSpec
-from simulator.colocation import UtilisationModel as SumOfUtilisations
+from simulator.colocation import SummedUtilisation
 from simulator.job import Job, JobProfile
 from simulator.replay import simulate
 from simulator.scenario import Scenario
@@ -294,7 +294,7 @@ def test_a_believed_job_shows_what_it_is_after_a_minute() -> None:
 
 def test_an_under_estimate_of_memory_costs_a_job_its_progress() -> None:
     true = JobProfile(20, 10, 14_000, job_type="x")
-    speeds = TrueSpeeds(SumOfUtilisations(), {"x": true})
+    speeds = TrueSpeeds(SummedUtilisation(), {"x": true})
     ended = {}
     for label, told in (("true", true), ("too little", replace(true, gpu_mem_mib=2_000))):
         jobs = tuple(
@@ -311,6 +311,6 @@ def test_an_under_estimate_of_memory_costs_a_job_its_progress() -> None:
 
 def test_speeds_are_those_of_what_jobs_are() -> None:
     true = JobProfile(100, 40, 9_000, job_type="x")
-    speeds = TrueSpeeds(SumOfUtilisations(), {"x": true})
+    speeds = TrueSpeeds(SummedUtilisation(), {"x": true})
     idle = JobProfile(1, 1, 1, job_type="x")
-    assert speeds.speeds(idle, idle) == SumOfUtilisations().speeds(true, true) == (0.5, 0.5)
+    assert speeds.speeds(idle, idle) == SummedUtilisation().speeds(true, true) == (0.5, 0.5)

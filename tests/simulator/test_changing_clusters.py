@@ -8,7 +8,7 @@ from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Loan, Preempt, Reclaim
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
-from simulator.colocation import UtilisationModel
+from simulator.colocation import SummedUtilisation
 from simulator.conformance import AuditedSimulation, check_work, sample_changes, sample_workload
 from simulator.engine import PolicyError
 from simulator.forecast import ThroughputForecast
@@ -123,7 +123,7 @@ def test_a_change_of_needs_is_seen_and_slows_the_pair():
             started = [action.job for action in actions]
             return [*actions, *(Colocate(one, started[0]) for one in pool.queue if one not in started)]
 
-    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1}), colocation=UtilisationModel()), Pack())
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1}), colocation=SummedUtilisation()), Pack())
     # 30 % + 100 %: both at 0.85 until the first has done 500 s of work; then 200 %: both at 0.5.
     change_s = 500 / 0.85
     assert (pytest.approx(change_s), "j0", True) in seen
@@ -231,7 +231,7 @@ def test_every_policy_keeps_its_books_while_nodes_come_and_go(name, seed):
     jobs, cluster = sample_workload("churn", seed, jobs=40)
     simulation = AuditedSimulation(
         Scenario(
-            jobs, cluster, colocation=UtilisationModel(), changes=sample_changes("churn", seed, cluster)
+            jobs, cluster, colocation=SummedUtilisation(), changes=sample_changes("churn", seed, cluster)
         ),
         load_policy(name),
         name=name,

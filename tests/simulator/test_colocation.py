@@ -7,7 +7,7 @@ import pytest
 from foundation.errors import BadInputError
 from simulator.actions import Colocate, Start
 from simulator.cluster import ClusterSpec
-from simulator.colocation import MeasuredPairs, UtilisationModel
+from simulator.colocation import MeasuredPairs, SummedUtilisation
 from simulator.job import Job, JobProfile
 from simulator.policies.fifo import Fifo
 from simulator.replay import simulate
@@ -32,7 +32,7 @@ def test_measured_speeds_hold_in_both_orders():
 
 
 def test_unmeasured_pairs_slow_down_by_their_summed_utilisation():
-    for model in (MeasuredPairs(PAIRS), UtilisationModel()):
+    for model in (MeasuredPairs(PAIRS), SummedUtilisation()):
         assert model.speeds(profile("X", 60), profile("Y", 40)) == (1.0, 1.0)
         assert model.speeds(profile("X", 60), profile("Y", 65)) == (0.875, 0.875)
         assert model.speeds(profile("X", 100), profile("Y", 100)) == (0.5, 0.5)

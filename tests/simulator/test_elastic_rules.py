@@ -10,16 +10,16 @@ from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import PlainAllocator, Pool
 from simulator.elastic.engine import ElasticSimulation, play_forward
 from simulator.elastic.rules.afs import AfsL
-from simulator.elastic.rules.elastic_fifo import ElasticFifo
+from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
 from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
-from simulator.elastic.rules.themis import Themis
+from simulator.elastic.rules.themis import ThemisRule
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Workload
 
 PCS = WeightedFairQueuing(WfqConfig((60.0, 400.0, inf), (0.6, 0.3, 0.1), 0.8, 0.3))
-RIVALS = (AfsL(), ShortestRemainingServiceFirst(), Themis(lease_s=25.0), ElasticFifo())
+RIVALS = (AfsL(), ShortestRemainingServiceFirst(), ThemisRule(lease_s=25.0), ElasticFifoRule())
 RULES = (*RIVALS, PCS)
 CURVES = (
     SpeedUp.linear(8),
@@ -180,7 +180,7 @@ def test_a_gang_gets_all_or_nothing_and_others_use_what_it_cannot():
     jobs = active_jobs([(20.0, 3, linear), (10.0, 4, linear), (500.0, 2, linear)])
     jobs[0].remaining_s = 1.0
     jobs[1].min_gpus = gang.min_gpus
-    for rule in (ShortestRemainingServiceFirst(), AfsL(), Themis()):
+    for rule in (ShortestRemainingServiceFirst(), AfsL(), ThemisRule()):
         given_gpus = rule.allocate(jobs, Pool(5, whole=True), 1.0)
         assert given_gpus[1] in (0.0, 4.0)
         assert sum(given_gpus) == 5.0
@@ -194,7 +194,7 @@ def test_themis_leases_end_and_go_to_whoever_is_worst_off():
         ),
         {},
     )
-    simulation = ElasticSimulation(workload, Pool(1), Themis(lease_s=100.0))
+    simulation = ElasticSimulation(workload, Pool(1), ThemisRule(lease_s=100.0))
     simulation.run()
     first, second = by_submission(simulation)
     # They take turns; the first was alone at first, which makes its fair time a little shorter.

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster import ClusterSpec
-from simulator.colocation import UtilisationModel
+from simulator.colocation import SummedUtilisation
 from simulator.conformance import audited
 from simulator.job import Job, JobProfile
 from simulator.policies.registry import BUILT_IN, load_policy
@@ -57,7 +57,7 @@ def workloads(draw):
 @given(workload=workloads())
 def test_capacity_gangs_and_work(name, workload):
     made = load_policy(name, {"profiling_share_max": 0.5} if name == "lucid" else None)
-    result = audited(Scenario(workload, CLUSTER, colocation=UtilisationModel()), made, name=name)
+    result = audited(Scenario(workload, CLUSTER, colocation=SummedUtilisation()), made, name=name)
     assert result.jobs["job_id"].tolist() == [job.job_id for job in workload.jobs]
     assert (result.jobs["first_start_time_s"] >= result.jobs["submit_time_s"]).all()
     assert 0 <= result.summary["utilisation_pct"] <= 100 + 1e-9

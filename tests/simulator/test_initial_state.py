@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
-from simulator.colocation import UtilisationModel
+from simulator.colocation import SummedUtilisation
 from simulator.conformance import SHAPES, AuditedSimulation, sample_changes, sample_workload
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState, PoolNodes
@@ -35,7 +35,7 @@ def outcome(view):
 def cut_and_resumed(name, workload, cluster, changes, moment_s, rules="default"):
     """Return (uncut outcomes, outcomes of the run that was cut) by job."""
     scenario = Scenario(
-        workload, cluster, rules=load_rules(rules), changes=changes, colocation=UtilisationModel()
+        workload, cluster, rules=load_rules(rules), changes=changes, colocation=SummedUtilisation()
     )
     whole = Simulation(scenario, load_policy(name))
     whole.run()

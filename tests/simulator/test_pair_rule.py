@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from foundation.errors import BadInputError
 from simulator.actions import Colocate
 from simulator.cluster import ClusterSpec
-from simulator.colocation import BelievedPairs, UtilisationModel
+from simulator.colocation import BelievedPairs, SummedUtilisation
 from simulator.conformance import AuditedSimulation, sample_workload
 from simulator.job import Job, JobProfile
 from simulator.policies.lucid import Lucid, LucidSettings
@@ -17,7 +17,7 @@ from simulator.snapshot import Snapshot
 from simulator.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
-BY_UTILISATION = BelievedPairs(UtilisationModel(), 0.9)
+BY_UTILISATION = BelievedPairs(SummedUtilisation(), 0.9)
 
 
 class SpeedsByName:
@@ -128,7 +128,7 @@ class Watched(Lucid):
 
     @staticmethod
     def fits(one, other) -> bool:
-        return UtilisationModel().speeds(one.profile, other.profile)[0] >= BY_UTILISATION.mean_speed_min
+        return SummedUtilisation().speeds(one.profile, other.profile)[0] >= BY_UTILISATION.mean_speed_min
 
 
 @settings(max_examples=25, deadline=None)

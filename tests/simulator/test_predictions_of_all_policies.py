@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster import ClusterSpec
-from simulator.colocation import UtilisationModel
+from simulator.colocation import SummedUtilisation
 from simulator.conformance import SHAPES, sample_changes, sample_workload
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.rules.elastic_fifo import ElasticFifo
+from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
 from simulator.engine import Simulation
 from simulator.job import Job
 from simulator.job_view import RunState
@@ -25,7 +25,7 @@ from simulator.workload import Workload
 
 def naively(name, workload, cluster, changes, moments):
     """Predict by fresh simulations that begin with the state and run to the end; only at some moments."""
-    scenario = Scenario(workload, cluster, changes=changes, colocation=UtilisationModel())
+    scenario = Scenario(workload, cluster, changes=changes, colocation=SummedUtilisation())
     simulation = Simulation(scenario, load_policy(name), name=name)
     predicted, first = {}, 0
     while simulation.step():
@@ -36,7 +36,7 @@ def naively(name, workload, cluster, changes, moments):
         state = simulation.state()
         for view in (*state.running, *state.waiting):  # nobody knows who will withdraw a job
             view.job = replace(view.job, cancel_time_s=None)
-        rest = Scenario(Workload((), {}), simulation.cluster, initial=state, colocation=UtilisationModel())
+        rest = Scenario(Workload((), {}), simulation.cluster, initial=state, colocation=SummedUtilisation())
         ahead = Simulation(rest, load_policy(name), name=name)
         ahead.run()
         ends = {view.job.job_id: view.end_time_s for view in ahead.jobs}
@@ -52,7 +52,7 @@ def naively(name, workload, cluster, changes, moments):
 def test_predictions_equal_naive_forward_runs_and_change_nothing(name, shape, seed):
     workload, cluster = sample_workload(shape, seed, jobs=50)
     changes = sample_changes(shape, seed, cluster)
-    scenario = Scenario(workload, cluster, changes=changes, colocation=UtilisationModel())
+    scenario = Scenario(workload, cluster, changes=changes, colocation=SummedUtilisation())
     predicting = PredictingSimulation(scenario, load_policy(name), name=name)
     predicting.run()
     assert "predicted_end_time_s" in predicting.result().jobs
@@ -105,7 +105,7 @@ def test_fair_times_are_those_of_the_pool():
         for i, job in enumerate(workload.jobs)
     )
     workload = Workload(distinct, {})
-    pool = ElasticSimulation(workload, Pool(96, whole=True), ElasticFifo())
+    pool = ElasticSimulation(workload, Pool(96, whole=True), ElasticFifoRule())
     pool.run()
     expected = {job.job.job_id: job for job in pool.ended}
     simulation = Simulation(Scenario(workload, cluster), load_policy("fifo"))

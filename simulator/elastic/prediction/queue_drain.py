@@ -22,14 +22,14 @@ Held = tuple[float, int, float, float, float, ActiveJob]
 
 
 class Stop(Enum):
-    """Why `Drain.run` went no further."""
+    """Why `QueueDrain.run` went no further."""
 
     GOAL = "the job that was asked for has ended"
     UNTIL = "the next end comes later"
     LAST = "the next end gives the last job that waits its turn"
 
 
-class Drain:
+class QueueDrain:
     """A queue that is played forward; the jobs themselves are only read.
 
     Jobs are served in order: `ends` is a heap of those that hold as much as their caps allow, `part` is the
@@ -71,9 +71,9 @@ class Drain:
         # GPUs that all could be given, but for those whose work is done
         self.load = sum([job.caps[level] for job in queue.jobs]) - sum([job.caps[level] for job in done])
 
-    def copy(self) -> "Drain":
+    def copy(self) -> "QueueDrain":
         """Return a copy that plays on its own."""
-        other = Drain.__new__(Drain)
+        other = QueueDrain.__new__(QueueDrain)
         other.__dict__.update(self.__dict__)
         other.ends = self.ends.copy()
         other.paused = self.paused.copy()

@@ -13,18 +13,18 @@ from math import inf
 
 from simulator.actions import PolicyError
 from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.prediction.queue_drain import Drain, Stop
+from simulator.elastic.prediction.queue_drain import QueueDrain, Stop
 from simulator.elastic.rules.fair_queue import FairQueue
-from simulator.elastic.rules.water_filling import Shares
+from simulator.elastic.rules.water_filling import WaterFilledShares
 
 
 class QueuePlans:
     """Predicts ends in a set of queues, and keeps what it has played that still holds."""
 
-    def __init__(self, queues: Sequence[FairQueue], shares: Shares) -> None:
+    def __init__(self, queues: Sequence[FairQueue], shares: WaterFilledShares) -> None:
         self._queues = queues
         self._shares = shares
-        self._kept: dict[int, dict[int, Drain]] = {}  # by queue: all drains, before its last job's turn
+        self._kept: dict[int, dict[int, QueueDrain]] = {}  # by queue: all drains, before its last job's turn
 
     def forget(self) -> None:
         """Drop what was played: something has come that changes what others get."""
@@ -36,10 +36,10 @@ class QueuePlans:
         last = self._queues[at].jobs[-1] is job
         drains = self._kept.pop(at, None) if last else None
         if drains is None or not all(drain.catch_up() for drain in drains.values()):
-            drains = {i: Drain(queue) for i, queue in enumerate(self._queues) if queue.jobs}
+            drains = {i: QueueDrain(queue) for i, queue in enumerate(self._queues) if queue.jobs}
         return self._play(drains, job, keep=last)
 
-    def _play(self, drains: dict[int, Drain], asked: ActiveJob, *, keep: bool) -> float:
+    def _play(self, drains: dict[int, QueueDrain], asked: ActiveJob, *, keep: bool) -> float:
         goal, goal_at = asked.index, asked.size_class
         own = drains[goal_at]
         demands = [0] * len(self._queues)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import AllocationRule, Allocator, Pool
-from simulator.elastic.rules.afs_shares import Shares
+from simulator.elastic.rules.afs_shares import AfsShares
 from simulator.elastic.rules.afs_tournament import Player, play
 
 
@@ -30,4 +30,4 @@ class AfsL(AllocationRule):
 
     def allocator(self, pool: Pool) -> Allocator:
         """Keep waiting jobs in their order."""
-        return Shares(self, pool)
+        return AfsShares(self, pool)

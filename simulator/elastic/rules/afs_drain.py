@@ -13,7 +13,7 @@ from simulator.elastic.rules.afs_tournament import Player, start_and_contest
 from simulator.speed_up import SpeedUp
 
 
-class Drain:
+class AfsDrain:
     """A pool that only becomes emptier."""
 
     def __init__(self, gpus: int, running: Iterable[ActiveJob], active: int, demand: int) -> None:

@@ -9,14 +9,14 @@ from bisect import bisect_left, insort
 
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
-from simulator.elastic.rules.afs_drain import Drain
+from simulator.elastic.rules.afs_drain import AfsDrain
 from simulator.elastic.rules.afs_tournament import Player, start_and_contest, start_speed
 
 Changes = list[tuple[ActiveJob, float]]
 Ranked = tuple[float, int, ActiveJob]  # the fastest first, then the last submitted: no two are equal
 
 
-class Shares(PlainAllocator):
+class AfsShares(PlainAllocator):
     """Waiting jobs in the order in which they get their first GPU."""
 
     def __init__(self, rule: AllocationRule, pool: Pool) -> None:
@@ -110,7 +110,7 @@ class Shares(PlainAllocator):
             return None
         if job.gpus and (job.demand == 1 or self.demand <= self.pool.gpus):
             return job.end_at_s
-        drain = Drain(self.pool.gpus, self.running.values(), len(self.active), self.demand)
+        drain = AfsDrain(self.pool.gpus, self.running.values(), len(self.active), self.demand)
         end_s = drain.start_waiting(job, [ranked[2] for ranked in self.waiting])
         return drain.contest_until(job.index) if end_s is None else end_s
 

@@ -8,7 +8,7 @@ from simulator.elastic.allocation import AllocationRule, Allocator, PlainAllocat
 from simulator.elastic.rules.whole_shares import in_turn, least_gpus
 
 
-class ElasticFifo(AllocationRule):
+class ElasticFifoRule(AllocationRule):
     """Later jobs never take anything from earlier ones."""
 
     oracle = False

@@ -12,7 +12,7 @@ from simulator.actions import PolicyError
 from simulator.elastic.active_job import ActiveJob, to_microsecond
 from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
 from simulator.elastic.rules.rigid_admission import WaitingLine, admit
-from simulator.elastic.rules.water_filling import Shares
+from simulator.elastic.rules.water_filling import WaterFilledShares
 
 
 class RigidQueues(PlainAllocator):
@@ -20,7 +20,7 @@ class RigidQueues(PlainAllocator):
 
     def __init__(self, rule: AllocationRule, weights: Sequence[float], pool: Pool) -> None:
         super().__init__(rule, pool)
-        self._shares = Shares(weights, pool.gpus)
+        self._shares = WaterFilledShares(weights, pool.gpus)
         self._held = [0] * len(weights)
         self._line: WaitingLine[ActiveJob] = WaitingLine(len(weights))
         self._all_rigid = True

@@ -106,10 +106,10 @@ class Ranks(Allocator):
 
     def predict_end_s(self, job: ActiveJob, now_s: float) -> float | None:
         """Play the jobs ahead of this one, and those behind only if they could get past it."""
-        return None if self.odd else Drain(self, now_s).end_s(job)
+        return None if self.odd else SrsfDrain(self, now_s).end_s(job)
 
 
-class Drain:
+class SrsfDrain:
     """A pool without further arrivals.
 
     Whenever a job ends, the one that has too few GPUs gets more, then waiting jobs start. Places matter only

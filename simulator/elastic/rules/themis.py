@@ -10,7 +10,7 @@ from simulator.elastic.rules.themis_leases import Leases
 LEASE_S = 600.0
 
 
-class Themis(AllocationRule):
+class ThemisRule(AllocationRule):
     """Serves the job first whose finish time lies furthest behind that of an equal share of the pool.
 
     What a job holds is a lease. Leases end together, `lease_s` after the last submission, end or lease.

@@ -1,4 +1,4 @@
-"""Leases of Themis over columns: what `Themis.allocate` says of each job, of all at once.
+"""Leases of Themis over columns: what `ThemisRule.allocate` says of each job, of all at once.
 
 The arithmetic is that of `ActiveJob`, operation by operation, so that both agree to the last bit.
 """

@@ -41,7 +41,7 @@ def water_fill(weights: Sequence[float], demands: Sequence[int], gpus: int) -> t
     )
 
 
-class Shares:
+class WaterFilledShares:
     """Water-filling for one pool, remembering what it has worked out."""
 
     KNOWN = 100_000

@@ -9,7 +9,7 @@ from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import Allocator, Pool
 from simulator.elastic.prediction.queue_plans import QueuePlans
 from simulator.elastic.rules.fair_queue import FairQueue
-from simulator.elastic.rules.water_filling import Shares
+from simulator.elastic.rules.water_filling import WaterFilledShares
 
 
 class FairQueues(Allocator):
@@ -18,7 +18,7 @@ class FairQueues(Allocator):
     def __init__(self, weights: tuple[float, ...], pool: Pool) -> None:
         super().__init__()
         self.queues = [FairQueue() for _ in weights]
-        self._shares = Shares(weights, pool.gpus)
+        self._shares = WaterFilledShares(weights, pool.gpus)
         self._demands = [0] * len(weights)
         self._given: tuple[float, ...] = (0.0,) * len(weights)
         self._touched: set[int] = set()
