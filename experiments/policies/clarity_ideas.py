@@ -96,17 +96,17 @@ class IdeaReplays:
         self.tuned = [slices.cut(spec) for spec in TUNED_ON]
         self.checked = [slices.cut(spec) for spec in CHECKED_ON]
 
-    def run(self, part: Scenario, idea: Idea) -> Figures:
+    def run(self, part: Scenario, idea: ClarityIdea) -> IdeaMeans:
         """Replay a slice under a variant of Clarity."""
         predicted: ColocationModel | None = self.pairs if idea.table else None
         policy = Clarity(ClaritySettings(**{"pair_speeds": predicted, **idea.settings}))
         return self._replay(_exact(part.workload) if idea.exact else part.workload, part, policy)
 
-    def rival(self, part: Scenario, name: str) -> Figures:
+    def rival(self, part: Scenario, name: str) -> IdeaMeans:
         """Replay a slice under a policy by name, with its default settings."""
         return self._replay(part.workload, part, name)
 
-    def _replay(self, workload: Workload, part: Scenario, policy: str | Clarity) -> Figures:
+    def _replay(self, workload: Workload, part: Scenario, policy: str | Clarity) -> IdeaMeans:
         result = simulate(Scenario(workload, part.cluster, colocation=self.pairs), policy)
         return IdeaMeans(
             result.summary["mean_jct_s"],

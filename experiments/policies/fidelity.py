@@ -15,7 +15,7 @@ from pathlib import Path
 from experiments.pages import publish, study_parser
 from experiments.policies.agreement import (
     TOLERANCE_S,
-    Agreement,
+    RunAgreement,
     compare_means,
     compare_schedules,
     load_slice,

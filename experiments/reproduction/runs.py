@@ -65,7 +65,7 @@ class Materials:
             workload = workload_with_profiles(workload, self.profiles[run.profiles])
         return workload.with_estimates(self.estimates[run.estimates]) if run.estimates else workload
 
-    def scenario_of(self, run: Run) -> Scenario:
+    def scenario_of(self, run: ReproductionRun) -> Scenario:
         """Return what a run replays."""
         workload = self.workload_of(run)
         forecast = naive_forecast(workload) if run.forecast else None
