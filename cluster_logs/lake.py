@@ -61,8 +61,8 @@ class Lake:
     def clusters(self, table: str = "jobs") -> list[str]:
         """The clusters that have rows in a table, by name."""
         paths = (info.path for info in list_files(self._files.fs, f"{self._files.root}/{table}"))
-        found = (re.search(r"/cluster=([^/]+)/", path) for path in paths)
-        return sorted({match.group(1) for match in found if match})
+        matches = (re.search(r"/cluster=([^/]+)/", path) for path in paths)
+        return sorted({match.group(1) for match in matches if match})
 
     def dates(self, cluster: str, table: str = "jobs") -> list[date]:
         """The days of a table that hold rows, in order."""
@@ -322,9 +322,9 @@ class Lake:
         frame = to_frame(table.drop_columns(["cluster", "date"]))
         frame["date"] = pd.Series(table.column("date").to_pylist(), dtype=object)
         dated = [held for held in frame["date"].dropna().unique() if day is None or held <= day]
-        chosen = frame[frame["date"] == max(dated)] if dated else frame[frame["date"].isna()]
-        chosen = chosen.loc[chosen["nodes"] > 0, ["virtual_cluster", "nodes", "gpus_per_node"]]
-        return chosen.reset_index(drop=True)
+        in_force = frame[frame["date"] == max(dated)] if dated else frame[frame["date"].isna()]
+        in_force = in_force.loc[in_force["nodes"] > 0, ["virtual_cluster", "nodes", "gpus_per_node"]]
+        return in_force.reset_index(drop=True)
 
     def node_dates(self, cluster: str) -> list[date]:
         """The days from which dated node counts hold, in order; none when all are undated or missing."""
@@ -392,8 +392,8 @@ class Lake:
         return to_frame(pa.concat_tables([schema.empty_table(), *tables]))
 
     def _not_found(self, table: str, cluster: str) -> NotFoundError:
-        known = ", ".join(self.clusters(table)) or "none"
+        cluster_names = ", ".join(self.clusters(table)) or "none"
         return NotFoundError(
             f"The lake {self.uri} has no {table} of cluster {cluster!r}.",
-            remedy=f"Clusters that have: {known}. `lucid ingest` or `lucid synthesize` fills it.",
+            remedy=f"Clusters that have: {cluster_names}. `lucid ingest` or `lucid synthesize` fills it.",
         )

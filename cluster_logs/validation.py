@@ -58,13 +58,13 @@ class ValidationReport:
         """Raise ValidationFailedError with the names of the failed expectations, if any stops the run."""
         if self.success:
             return
-        said = [
+        sentences = [
             f"{entry['suite']}.{entry['name']} ({entry['observed']})"
             for entry in self.expectations
             if not entry["success"] and entry["severity"] == Severity.CRITICAL
         ]
         raise ValidationFailedError(
-            f"{len(said)} expectations failed: {'; '.join(said)}.",
+            f"{len(sentences)} expectations failed: {'; '.join(sentences)}.",
             remedy=f"See {self.docs}." if self.docs else "Look at the table.",
         )
 
@@ -99,12 +99,12 @@ def validate_lake(
         # No other writer may change the rows between the check and the move.
         with lake.writing(cluster, f"validation of {table}", (table, "quarantine")):
             frame = _read(lake, cluster, table, suite)
-            found, index = run_suite(frame, suite, subject=f"{cluster}-{table}", docs_dir=folder)
-            results += found
+            checked, index = run_suite(frame, suite, subject=f"{cluster}-{table}", docs_dir=folder)
+            results += checked
             rows += len(frame)
-            if _stops(found):
+            if _stops(checked):
                 continue
-            failing = _failing_rows(found)
+            failing = _failing_rows(checked)
             _quarantine(lake, cluster, table, frame, failing)
             for name, count in failing["expectation"].value_counts(sort=False).items():
                 quarantined[str(name)] = quarantined.get(str(name), 0) + int(count)
@@ -191,11 +191,11 @@ def _largest_capacity(lake: Lake, cluster: str) -> pd.Series | None:
     unknown.
     """
     try:
-        known = [lake.read_nodes(cluster)]
+        capacities = [lake.read_nodes(cluster)]
     except NotFoundError:
         return None
-    known += [lake.read_nodes(cluster, day) for day in lake.dates(cluster)]
-    every = pd.concat(known)
+    capacities += [lake.read_nodes(cluster, day) for day in lake.dates(cluster)]
+    every = pd.concat(capacities)
     gpus: pd.Series = (every["nodes"] * every["gpus_per_node"]).groupby(every["virtual_cluster"]).max()
     return gpus
 
@@ -205,13 +205,13 @@ def _quarantine(lake: Lake, cluster: str, table: str, frame: pd.DataFrame, faili
     if failing.empty:
         return
     keys, time = _KEYS[table], _TIMES[table]
-    chosen = frame.iloc[failing["position"]][keys].reset_index(drop=True).join(failing)
-    days = chosen[time].dt.floor("D")
+    failing_rows = frame.iloc[failing["position"]][keys].reset_index(drop=True).join(failing)
+    days = failing_rows[time].dt.floor("D")
     parts = []
     for day in days.drop_duplicates():
         read = lake.read_jobs if table == "jobs" else lake.read_throughput
         whole = read(cluster, day, day + pd.Timedelta(days=1))
-        parts.append(chosen[days == day].merge(whole, on=keys, how="inner", validate="one_to_one"))
+        parts.append(failing_rows[days == day].merge(whole, on=keys, how="inner", validate="one_to_one"))
     full = pd.concat(parts, ignore_index=True)
     columns = [column for column in full.columns if column not in ("position", "expectation", "column")]
     shown = full[columns].astype(object)

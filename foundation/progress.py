@@ -91,19 +91,19 @@ class _Shown:
         divisor = 1
         if unit == "bytes":
             unit, divisor = "MB", 1_000_000
-        said = f"{what}: {_count(done, divisor)}"
+        line = f"{what}: {_count(done, divisor)}"
         if total is not None and not final:
-            said += f" of {_count(total, divisor)}"
-        said += f" {unit}" if unit else ""
+            line += f" of {_count(total, divisor)}"
+        line += f" {unit}" if unit else ""
         if total and not final:
-            said += f" ({100 * done // total} %)"
+            line += f" ({100 * done // total} %)"
         if rate > 0 and (unit or done >= ENOUGH_FOR_RATE):
-            said += f", {_rate(rate / divisor)}{' ' + unit if unit else ''}/s"
+            line += f", {_rate(rate / divisor)}{' ' + unit if unit else ''}/s"
         if final:
-            return f"{said}, {clock_time(now_s - pace.began_s)}"
+            return f"{line}, {clock_time(now_s - pace.began_s)}"
         if total is not None and done >= ENOUGH_FOR_ETA and rate > 0 and done < total:
-            said += f", ETA {clock_time((total - done) / rate)}"
-        return said
+            line += f", ETA {clock_time((total - done) / rate)}"
+        return line
 
     def ends(self, pace: Pace, done: int, total: int | None) -> bool:
         """Whether the work is over with this, for the first time, and was worth a line."""

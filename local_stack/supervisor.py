@@ -130,7 +130,7 @@ def processes_of_stack(mark: str, status: Any = None) -> list[psutil.Process]:
 
     The mark alone is not enough: a process that sets its title overwrites its environment on Linux.
     """
-    found: dict[int, psutil.Process] = {}
+    processes: dict[int, psutil.Process] = {}
     recorded = {
         entry["pid"]: entry.get("created_s")
         for entry in (status or {}).values()
@@ -139,16 +139,16 @@ def processes_of_stack(mark: str, status: Any = None) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             marked = process.environ().get(STACK_VARIABLE) == mark
-            known = (
+            is_ours = (
                 process.pid in recorded and abs(process.create_time() - (recorded[process.pid] or 0)) < 1.0
             )
-            if not (marked or known):
+            if not (marked or is_ours):
                 continue
             for one in (process, *process.children(recursive=True)):
                 if one.status() != psutil.STATUS_ZOMBIE:
-                    found[one.pid] = one
+                    processes[one.pid] = one
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    return [process for pid, process in found.items() if pid not in own]
+    return [process for pid, process in processes.items() if pid not in own]
 
 
 class Supervisor:
@@ -273,14 +273,14 @@ class Supervisor:
                 managed.process.wait()
         # What left its group was adopted by this process when its parent ended.
         for _ in range(5):
-            left = [
+            still_running = [
                 child
                 for child in psutil.Process().children(recursive=True)
                 if child.is_running() and child.status() != psutil.STATUS_ZOMBIE
             ]
-            if not left:
+            if not still_running:
                 break
-            end_processes(left, grace_s=2.0)
+            end_processes(still_running, grace_s=2.0)
         self._reap_adopted()
 
 

@@ -168,19 +168,19 @@ def serve(
     given: dict[str, Any] = {"cluster": cluster, "release": release, "policy": policy, "http_port": http_port}
     # A scheduler that pushes follows the decisions: there is nothing to observe or advise beside it.
     given |= {"mode": Mode.CONTROL.value, "grpc_port": 0 if grpc_port is None else grpc_port}
-    chosen = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **given)
+    live_settings = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **given)
     logging.getLogger("lucid.live").setLevel(logging.INFO)
-    folder = state_folder(settings.state_dir(), chosen.cluster)
-    client = open_releases(tracking_uri or settings.server_uri(), chosen, folder)
+    folder = state_folder(settings.state_dir(), live_settings.cluster)
+    client = open_releases(tracking_uri or settings.server_uri(), live_settings, folder)
 
     def ready(service: LiveService) -> None:
         web = [f"HTTP {service.web.url}"] if service.web else []
         rpc = [f"gRPC {service.rpc.address}"] if service.rpc else []
-        say(f"Decision service of {chosen.cluster}: {', '.join(web + rpc) or 'no port'}.")
+        say(f"Decision service of {live_settings.cluster}: {', '.join(web + rpc) or 'no port'}.")
         say(f"Token in {folder / TOKEN_FILE}; {client.current.describe()}.")
 
     try:
-        serve_pushed(client, chosen, folder, stop, ready)
+        serve_pushed(client, live_settings, folder, stop, ready)
     finally:
         client.close()
 
@@ -212,8 +212,8 @@ def _print_status(answer: "schema.Status") -> None:
         "hindsight": None if answer.hindsight is None else _hindsight(answer.hindsight),
         "running since": _moment(answer.started_s),
     }
-    known = {name: value for name, value in facts.items() if value is not None}
-    print_facts(known, title=f"Live scheduler of {answer.cluster}")
+    given = {name: value for name, value in facts.items() if value is not None}
+    print_facts(given, title=f"Live scheduler of {answer.cluster}")
     if answer.partitions:
         print_table([partition.model_dump() for partition in answer.partitions])
     if answer.predictions:
@@ -253,14 +253,14 @@ def _of_release(release: "schema.ReleaseStatus") -> str:
 
 def _print_queue(answer: "schema.QueueAnswer", first: int) -> None:
     print_lines([answer.note])
-    for found in answer.queues:
-        if found.jobs:
-            shown = found.jobs[:first]
-            print_table(_queue_rows(shown), title=_shown_of(found.pool, len(found.jobs), first))
-        if found.left_alone:
-            rows = [{"job": job_id, "left alone because": why} for job_id, why in found.left_alone.items()]
-            print_table(rows[:first], title=_shown_of(f"{found.pool}, not ranked", len(rows), first))
-    if not any(found.jobs or found.left_alone for found in answer.queues):
+    for queue in answer.queues:
+        if queue.jobs:
+            shown = queue.jobs[:first]
+            print_table(_queue_rows(shown), title=_shown_of(queue.pool, len(queue.jobs), first))
+        if queue.left_alone:
+            rows = [{"job": job_id, "left alone because": why} for job_id, why in queue.left_alone.items()]
+            print_table(rows[:first], title=_shown_of(f"{queue.pool}, not ranked", len(rows), first))
+    if not any(queue.jobs or queue.left_alone for queue in answer.queues):
         print_lines(["No job waits."])
 
 

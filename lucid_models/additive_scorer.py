@@ -177,15 +177,15 @@ class _ReadingPlan:
     def __init__(self, terms: Sequence[Term]) -> None:
         self._finders: list[tuple[int, BinFinder]] = []
         self._tables: list[tuple[tuple[int, ...], int, NDArray[np.float64]]] = []
-        known: dict[tuple[int, bytes], int] = {}
+        rows_by_bytes: dict[tuple[int, bytes], int] = {}
         for term in terms:
             places = []
             for feature, cuts in zip(term.features, term.cuts, strict=True):
                 key = (feature, cuts.tobytes())
-                if key not in known:
-                    known[key] = len(self._finders)
+                if key not in rows_by_bytes:
+                    rows_by_bytes[key] = len(self._finders)
                     self._finders.append((feature, BinFinder(cuts)))
-                places.append(known[key])
+                places.append(rows_by_bytes[key])
             self._tables.append((tuple(places), term.scores.shape[-1], term.scores.ravel()))
 
     def read(self, matrix: NDArray[np.float64]) -> Iterator[tuple[slice, Iterator[NDArray[np.float64]]]]:
@@ -207,8 +207,8 @@ def shape_function_values(
     values: NDArray[np.float64], cuts: NDArray[np.float64], scores: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Score of a one-feature term at each value; NaN is a missing value."""
-    found: NDArray[np.float64] = scores[bin_of(values, cuts)]
-    return found
+    scores_at: NDArray[np.float64] = scores[bin_of(values, cuts)]
+    return scores_at
 
 
 def _read_term(fields: Fields, features: int) -> Term:
@@ -225,8 +225,8 @@ def _read_term(fields: Fields, features: int) -> Term:
     if np.prod([float(side) for side in shape]) > MAX_TABLE:
         raise fields.fail("cuts", f"makes a table of more than {MAX_TABLE} entries")
     tables = []
-    told = [("spread", 0.0)] if fields.has("spread") else []
-    for name, low in (("scores", -1e15), ("weights", 0.0), *told):
+    optional_parts = [("spread", 0.0)] if fields.has("spread") else []
+    for name, low in (("scores", -1e15), ("weights", 0.0), *optional_parts):
         table = fields.array(name, fields.raw(name), low, 1e15, dimensions=len(shape))
         if table.shape != shape:
             raise fields.fail(name, f"has shape {table.shape}, its cuts ask for {shape}")

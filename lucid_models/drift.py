@@ -65,9 +65,9 @@ def stability_index(reference: ArrayLike, live: ArrayLike) -> float:
     Every bin of both counts PSEUDO_ROWS more rows than it has.
     """
     expected = np.asarray(reference, dtype=np.float64) + PSEUDO_ROWS
-    found = np.asarray(live, dtype=np.float64) + PSEUDO_ROWS
-    expected, found = expected / expected.sum(), found / found.sum()
-    return float(((found - expected) * np.log(found / expected)).sum())
+    live_shares = np.asarray(live, dtype=np.float64) + PSEUDO_ROWS
+    expected, live_shares = expected / expected.sum(), live_shares / live_shares.sum()
+    return float(((live_shares - expected) * np.log(live_shares / expected)).sum())
 
 
 def window_numbers(times_s: ArrayLike, end_s: float, length_s: float) -> NDArray[np.int64]:
@@ -87,11 +87,11 @@ def number_drift(
 ) -> Drift:
     """Compare numbers (NaN: unknown, a bin of its own). `windows`: see `window_numbers`, of the reference."""
     old, new = np.asarray(reference, dtype=np.float64), np.asarray(live, dtype=np.float64)
-    known = old[~np.isnan(old)]
-    if not known.size:
+    old_numbers = old[~np.isnan(old)]
+    if not old_numbers.size:
         return _too_few(feature, 0, int((~np.isnan(new)).sum()))
-    edges = quantile_edges(known)
-    labels = [*_number_labels(edges, known), MISSING]
+    edges = quantile_edges(old_numbers)
+    labels = [*_number_labels(edges, old_numbers), MISSING]
     places = [np.where(np.isnan(rows), len(labels) - 1, _bin_of(rows, edges)) for rows in (old, new)]
     return _compare(feature, labels, places[0], places[1], windows)
 
@@ -178,12 +178,12 @@ def _compare(
         return _too_few(feature, reference.size, live.size)
     bins = len(labels)
     expected = np.bincount(reference, minlength=bins).astype(np.float64)
-    found = np.bincount(live, minlength=bins).astype(np.float64)
-    present = (expected + found) > 0
-    shares = zip(labels, expected / expected.sum(), found / found.sum(), present, strict=True)
+    live_counts = np.bincount(live, minlength=bins).astype(np.float64)
+    present = (expected + live_counts) > 0
+    shares = zip(labels, expected / expected.sum(), live_counts / live_counts.sum(), present, strict=True)
     return Drift(
         feature,
-        stability_index(expected[present], found[present]),
+        stability_index(expected[present], live_counts[present]),
         _usual_psi(reference, windows, expected, present),
         None,
         None,
@@ -201,12 +201,12 @@ def _usual_psi(
 ) -> float | None:
     if windows is None:
         return None
-    found: list[float] = []
+    indices: list[float] = []
     for number in range(int(windows.max(initial=-1)) + 1):
         inside = np.bincount(reference[windows == number], minlength=expected.size).astype(np.float64)
         if inside.sum() >= LEAST_ROWS and expected.sum() - inside.sum() >= LEAST_ROWS:
-            found.append(stability_index((expected - inside)[present], inside[present]))
-    return max(found) if len(found) >= 2 else None
+            indices.append(stability_index((expected - inside)[present], inside[present]))
+    return max(indices) if len(indices) >= 2 else None
 
 
 def _too_few(feature: str, reference_rows: int, live_rows: int) -> Drift:
@@ -220,5 +220,5 @@ def _texts(values: "Sequence[Any] | pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _unseen_share(rows: "pd.Series[Any]", seen: set[Any]) -> float | None:
-    known = rows.dropna()
-    return float((~known.isin(seen)).mean()) if len(known) else None
+    values = rows.dropna()
+    return float((~values.isin(seen)).mean()) if len(values) else None

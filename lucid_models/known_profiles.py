@@ -37,15 +37,15 @@ def profiles_known_at(jobs: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame
     (NaN: unknown) and origin ("log", "running", "profiled", "predicted" or None), in the rows of `jobs`. A
     value that the log states is never replaced; nothing that became known after a submission has a part.
     """
-    found = np.column_stack([_numbers(jobs, name) for name in PROFILE]).reshape(len(jobs), len(PROFILE))
+    figures = np.column_stack([_numbers(jobs, name) for name in PROFILE]).reshape(len(jobs), len(PROFILE))
     origin = np.full(len(jobs), None, dtype=object)
-    origin[np.isfinite(found).any(axis=1)] = LOG
+    origin[np.isfinite(figures).any(axis=1)] = LOG
     for rows, values, origins in _sources(jobs, metrics):
-        gaps = ~np.isfinite(found[rows]) & np.isfinite(values)
-        found[rows] = np.where(gaps, values, found[rows])
+        gaps = ~np.isfinite(figures[rows]) & np.isfinite(values)
+        figures[rows] = np.where(gaps, values, figures[rows])
         fresh = gaps.any(axis=1) & pd.isna(origin[rows])
         origin[rows[fresh]] = origins[fresh]
-    frame = pd.DataFrame(found, columns=list(PROFILE), index=jobs.index)
+    frame = pd.DataFrame(figures, columns=list(PROFILE), index=jobs.index)
     return frame.assign(origin=pd.Series(origin, index=jobs.index, dtype=object))
 
 
@@ -53,8 +53,8 @@ def with_known_profiles(jobs: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFra
     """The jobs with what was known of their needs in the profile columns; without metrics, `jobs` itself."""
     if metrics.empty or jobs.empty:
         return jobs
-    known = profiles_known_at(jobs, metrics)
-    return jobs.assign(**{name: known[name] for name in PROFILE})
+    profiles = profiles_known_at(jobs, metrics)
+    return jobs.assign(**{name: profiles[name] for name in PROFILE})
 
 
 def with_own_metrics(jobs: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame:
@@ -83,8 +83,8 @@ def queue_with_known_profiles(
         return rows
     jobs = pd.DataFrame(rows)
     jobs["submit_time"] = pd.to_datetime(jobs["submit_time_s"], unit="s", utc=True)
-    known = profiles_known_at(jobs.astype({"job_id": object}), metrics)
-    for row, values in zip(rows, known[list(PROFILE)].to_numpy(dtype=np.float64).tolist(), strict=True):
+    profiles = profiles_known_at(jobs.astype({"job_id": object}), metrics)
+    for row, values in zip(rows, profiles[list(PROFILE)].to_numpy(dtype=np.float64).tolist(), strict=True):
         for name, value in zip(PROFILE, values, strict=True):
             if row.get(name) is None and np.isfinite(value):
                 row[name] = value
@@ -113,12 +113,12 @@ class LatestProfiles:
     def of(self, job_type: str | None, user: str | None, name: str | None) -> dict[str, float]:
         """Return gpu_util_pct, gpu_mem_util_pct and gpu_mem_mib of a job, as far as they are known."""
         keys = (job_type or None, _joint_key(user, name), _joint_key(user, name and name_family(name)))
-        found: dict[str, float] = {}
+        profile: dict[str, float] = {}
         for key, newest in zip(keys, self._newest, strict=True):
             for column, value in zip(PROFILE, newest.get(key, ()) if key is not None else (), strict=False):
                 if np.isfinite(value):
-                    found.setdefault(column, value)
-        return found
+                    profile.setdefault(column, value)
+        return profile
 
 
 _Source = tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.object_]]
@@ -134,14 +134,14 @@ def _sources(jobs: pd.DataFrame, metrics: pd.DataFrame) -> Iterator[_Source]:
     measured = _believed(metrics)
     for of_jobs, of_measured in zip(_templates(jobs), _templates(measured), strict=True):
         codes = pd.factorize(np.concatenate([of_jobs.to_numpy(), of_measured.to_numpy()]))[0]
-        named, told = codes[: len(jobs)] >= 0, codes[len(jobs) :] >= 0
-        if not named.any() or not told.any():
+        named, has_template = codes[: len(jobs)] >= 0, codes[len(jobs) :] >= 0
+        if not named.any() or not has_template.any():
             continue
-        left = pd.DataFrame({"template": codes[: len(jobs)][named], "at": submit[named]})
-        left = left.assign(row=np.flatnonzero(named)).sort_values("at", kind="stable")
-        right = measured[told].assign(template=codes[len(jobs) :][told])
+        submissions = pd.DataFrame({"template": codes[: len(jobs)][named], "at": submit[named]})
+        submissions = submissions.assign(row=np.flatnonzero(named)).sort_values("at", kind="stable")
+        right = measured[has_template].assign(template=codes[len(jobs) :][has_template])
         right = right[["template", "known", "origin", *PROFILE]]
-        near = pd.merge_asof(left, right, left_on="at", right_on="known", by="template")
+        near = pd.merge_asof(submissions, right, left_on="at", right_on="known", by="template")
         near = near[near["origin"].notna()]
         values = near[list(PROFILE)].to_numpy(dtype=np.float64)
         yield near["row"].to_numpy(dtype=np.intp), values, near["origin"].to_numpy(dtype=object)
@@ -176,8 +176,8 @@ def _own_source(
 def _own(jobs: pd.DataFrame, rows: pd.DataFrame) -> NDArray[np.float64]:
     """The figures of `rows`, one a job, in the rows of `jobs`; NaN where there are none."""
     key = jobs[_KEY].astype({"job_id": object, "submit_time": "datetime64[us, UTC]"})
-    found = key.merge(rows[[*_KEY, *PROFILE]].astype({"job_id": object}), on=_KEY, how="left")
-    return found[list(PROFILE)].to_numpy(dtype=np.float64)
+    merged = key.merge(rows[[*_KEY, *PROFILE]].astype({"job_id": object}), on=_KEY, how="left")
+    return merged[list(PROFILE)].to_numpy(dtype=np.float64)
 
 
 def _templates(jobs: pd.DataFrame) -> Iterator["pd.Series[str]"]:

@@ -148,15 +148,15 @@ class Registry:
 
     def run_metrics(self, run_id: str) -> dict[str, float]:
         """The newest value of each metric of a run; raises NotFoundError."""
-        found = self._found(lambda: self._client.get_run(run_id))
-        if found is None:
+        run = self._found(lambda: self._client.get_run(run_id))
+        if run is None:
             raise NotFoundError(f"There is no run {run_id} on {self.tracking_uri}.")
-        return {str(name): float(value) for name, value in found.data.metrics.items()}
+        return {str(name): float(value) for name, value in run.data.metrics.items()}
 
     def find_runs(self, experiment: str, tags: Mapping[str, str], *, most: int = 100) -> list["FoundRun"]:
         """The newest finished runs of an experiment with these tags; none when it does not exist."""
-        found = self._call(lambda: self._client.get_experiment_by_name(experiment))
-        if found is None:
+        stored = self._call(lambda: self._client.get_experiment_by_name(experiment))
+        if stored is None:
             return []
         wanted = [
             "attributes.status = 'FINISHED'",
@@ -164,7 +164,7 @@ class Registry:
         ]
         runs = self._call(
             lambda: self._client.search_runs(
-                [found.experiment_id],
+                [stored.experiment_id],
                 " and ".join(wanted),
                 max_results=most,
                 order_by=["attributes.start_time DESC"],
@@ -173,17 +173,17 @@ class Registry:
         return [FoundRun(str(run.info.run_id), dict(run.data.tags), dict(run.data.metrics)) for run in runs]
 
     def _experiment(self, name: str) -> str:
-        found = self._client.get_experiment_by_name(name)
-        if found is not None:
-            return str(found.experiment_id)
+        stored = self._client.get_experiment_by_name(name)
+        if stored is not None:
+            return str(stored.experiment_id)
         try:
             return str(self._client.create_experiment(name, artifact_location=self._artifact_root()))
         except Exception:
             # Another process may have created it in between.
-            found = self._client.get_experiment_by_name(name)
-            if found is None:
+            stored = self._client.get_experiment_by_name(name)
+            if stored is None:
                 raise
-            return str(found.experiment_id)
+            return str(stored.experiment_id)
 
     def _artifact_root(self) -> str | None:
         """Beside a SQLite store, not in the working directory; a server decides for itself."""
@@ -204,7 +204,7 @@ class Registry:
 
     def models_named(self, prefix: str) -> dict[str, dict[str, int]]:
         """The registered models whose names begin so, each with its aliases and their versions."""
-        found: dict[str, dict[str, int]] = {}
+        models: dict[str, dict[str, int]] = {}
         token: str | None = None
         while True:
             page = self._call(
@@ -212,10 +212,10 @@ class Registry:
                     f"name LIKE '{prefix}%'", max_results=100, page_token=token
                 )
             )
-            found |= {str(model.name): _aliases(model) for model in page}
+            models |= {str(model.name): _aliases(model) for model in page}
             token = page.token
             if not token:
-                return found
+                return models
 
     def create_version(
         self,
@@ -244,7 +244,7 @@ class Registry:
 
     def versions(self, name: str) -> list[RegisteredVersion]:
         """All versions of a registered model, the newest first; empty when there is none."""
-        found: list[Any] = []
+        registered: list[Any] = []
         token: str | None = None
         while True:
             page = self._call(
@@ -252,21 +252,21 @@ class Registry:
                     f"name = '{name}'", max_results=1_000, page_token=token
                 )
             )
-            found.extend(page)
+            registered.extend(page)
             token = page.token
             if not token:
                 break
-        return sorted((_version(item) for item in found), key=lambda item: -item.version)
+        return sorted((_version(item) for item in registered), key=lambda item: -item.version)
 
     def version(self, name: str, version: int) -> RegisteredVersion:
         """One version; raises NotFoundError."""
-        found = self._found(lambda: self._client.get_model_version(name, str(version)))
-        if found is None:
+        registered = self._found(lambda: self._client.get_model_version(name, str(version)))
+        if registered is None:
             raise NotFoundError(
                 f"There is no version {version} of {name} on {self.tracking_uri}.",
                 remedy="`lucid release list` and MLflow's model page name the versions that exist.",
             )
-        return _version(found)
+        return _version(registered)
 
     def aliases(self, name: str) -> dict[str, int]:
         """Alias -> version of a registered model."""
@@ -318,16 +318,16 @@ class Registry:
         from mlflow.artifacts import download_artifacts
 
         with scratch_folder("download") as folder:
-            found = self._found(
+            path = self._found(
                 lambda: download_artifacts(
                     artifact_uri=uri, dst_path=str(folder), tracking_uri=self.tracking_uri
                 )
             )
-            if found is None or not Path(found).is_file():
+            if path is None or not Path(path).is_file():
                 raise NotFoundError(
                     f"MLflow has no file for {what}.", remedy="Check that its artifact store is complete."
                 )
-            return Path(found).read_bytes()
+            return Path(path).read_bytes()
 
     # Errors --------------------------------------------------------------------------------------------
 

@@ -66,16 +66,20 @@ def train_packing(
     model of pairs by the latter alone). Its metrics are named PROTOCOL_..., of pairs: pairwise_PROTOCOL_...
     Raises BadInputError for tables that teach nothing, ServiceUnavailableError when MLflow does not answer.
     """
-    chosen = replace(settings or PackingSettings(), seed=seed)
+    packing_settings = replace(settings or PackingSettings(), seed=seed)
     rows = evaluate_packing(
-        solo, pairs, chosen, models=("tree", "majority_class", "nearest_neighbour"), progress=progress
+        solo,
+        pairs,
+        packing_settings,
+        models=("tree", "majority_class", "nearest_neighbour"),
+        progress=progress,
     )
-    own = ("tree", chosen.kind)
-    if chosen.kind == "pairwise":
+    own = ("tree", packing_settings.kind)
+    if packing_settings.kind == "pairwise":
         rows += evaluate_packing(
             solo,
             pairs,
-            chosen,
+            packing_settings,
             models=("pairwise", "utilisation_sum_learned"),
             protocols=("leave_model_out",),
             progress=progress,
@@ -83,7 +87,7 @@ def train_packing(
     metrics: Metrics = {}
     baselines: dict[str, Metrics] = {}
     for row in rows:
-        found = {
+        measures = {
             f"{row['protocol']}_{name}": float(value)
             for name, value in row.items()
             if name not in ("model", "protocol", "fit_s", "predict_ms")
@@ -92,10 +96,10 @@ def train_packing(
         }
         if row["model"] in own:
             prefix = "" if row["model"] == "tree" else f"{row['model']}_"
-            metrics |= {f"{prefix}{name}": value for name, value in found.items()}
+            metrics |= {f"{prefix}{name}": value for name, value in measures.items()}
         else:
-            baselines.setdefault(str(row["model"]), {}).update(found)
-    model = PackingAnalyzeModel(chosen).fit(solo, pairs)
+            baselines.setdefault(str(row["model"]), {}).update(measures)
+    model = PackingAnalyzeModel(packing_settings).fit(solo, pairs)
     simulated = bool(_flags(solo).any() or _flags(pairs).any())
     dataset = profile_dataset(solo, pairs)
     example = solo[list(FEATURES)].head(_EXAMPLE_ROWS).astype("float64").reset_index(drop=True)
@@ -106,7 +110,7 @@ def train_packing(
         kind="packing",
         document=model.to_data(),
         dataset=dataset,
-        params=asdict(chosen),
+        params=asdict(packing_settings),
         metrics=metrics,
         baselines=baselines,
         card=CardFacts(
@@ -148,12 +152,14 @@ def train_throughput(
     ServiceUnavailableError when MLflow does not answer.
     """
     base = settings or ThroughputSettings()
-    chosen = replace(base, boosting=replace(base.boosting, seed=seed))
+    throughput_settings = replace(base, boosting=replace(base.boosting, seed=seed))
     data = read_training_throughput(lake_uri, cluster, train_until)
     progress(0, 3, "validation fit")
-    metrics, baselines = _throughput_metrics(data, chosen)
+    metrics, baselines = _throughput_metrics(data, throughput_settings)
     progress(1, 3, "final fit")
-    models = {series: ThroughputPredictModel(chosen).fit(data.table, series) for series in SERIES}
+    models = {
+        series: ThroughputPredictModel(throughput_settings).fit(data.table, series) for series in SERIES
+    }
     progress(2, 3, "logging")
     forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
     recent = data.table.iloc[-_EXAMPLE_BINS:].reset_index(drop=True)
@@ -162,7 +168,7 @@ def train_throughput(
         kind="throughput",
         document=forecasts.to_data(),
         dataset=data.dataset,
-        params={**asdict(chosen), "bin_s": int(data.table["bin_s"].iloc[0])},
+        params={**asdict(throughput_settings), "bin_s": int(data.table["bin_s"].iloc[0])},
         metrics=metrics,
         baselines=baselines,
         card=_card("throughput", data, metrics, baselines, {"bins": len(data.table)}),
@@ -194,20 +200,22 @@ def train_duration(
     ServiceUnavailableError when MLflow does not answer.
     """
     base = settings or DurationSettings()
-    chosen = replace(
+    duration_settings = replace(
         base,
         log_boosting=replace(base.log_boosting, seed=seed),
         mean_boosting=replace(base.mean_boosting, seed=seed),
     )
     data = read_training_jobs(lake_uri, cluster, train_until, max_jobs=max_jobs)
-    metrics, baselines, unconstrained = _duration_metrics(data, chosen, progress)
-    model = WorkloadEstimateModel(chosen).fit(data.table, known_until=data.until, progress=progress)
+    metrics, baselines, unconstrained = _duration_metrics(data, duration_settings, progress)
+    model = WorkloadEstimateModel(duration_settings).fit(
+        data.table, known_until=data.until, progress=progress
+    )
     progress(0, None, "logging")
     trained = TrainedModel(
         kind="duration",
         document=model.to_data(),
         dataset=data.dataset,
-        params={**asdict(chosen), "max_jobs": max_jobs},
+        params={**asdict(duration_settings), "max_jobs": max_jobs},
         metrics=metrics | {f"before_monotone/{name}": value for name, value in unconstrained.items()},
         baselines=baselines,
         card=replace(
@@ -247,14 +255,14 @@ def _duration_metrics(
     data: TrainingTable, settings: DurationSettings, progress: Progress
 ) -> tuple[Metrics, dict[str, Metrics], Metrics]:
     """On the test window: the model's metrics, its rivals', and its own before the monotone constraints."""
-    known = data.table["duration_s"].notna()
+    has_duration = data.table["duration_s"].notna()
     train_days = (data.tail_start - data.start) / timedelta(days=1)
     # A job that ran past the end of the window has no run time that a model of that day could be judged by.
     ended = pd.to_datetime(data.table["end_time"], utc=True).fillna(
         data.table["submit_time"] + pd.to_timedelta(data.table["duration_s"], unit="s")
     )
     rows = evaluate_duration(
-        data.table[known & (ended <= data.until)],
+        data.table[has_duration & (ended <= data.until)],
         train_days,
         settings=settings,
         progress=progress,
@@ -263,17 +271,17 @@ def _duration_metrics(
     free: Metrics = {}
     baselines: dict[str, Metrics] = {}
     for row in rows:
-        found = {
+        measures = {
             name: float(value)
             for name, value in row.items()
             if name in DURATION_METRICS and value is not None and np.isfinite(value)
         }
         if row["model"] == "ebm":
-            metrics = found | {"test_jobs": float(row["jobs"])}
+            metrics = measures | {"test_jobs": float(row["jobs"])}
         elif row["model"] == "ebm_unconstrained":
-            free = found
+            free = measures
         else:
-            baselines[str(row["model"])] = found
+            baselines[str(row["model"])] = measures
     return metrics, baselines, free
 
 

@@ -74,12 +74,12 @@ def run_campaign(
         if budget_s is not None and clock() - began_s + expected_s > budget_s:
             report.left.append(task.name)
             continue
-        found = _measure(device, task, method)
-        rows = _appended(rows, found)
+        measured = _measure(device, task, method)
+        rows = _appended(rows, measured)
         write_measurements(table_uri, rows)
         settled.add(task.name)
         {MEASURED: report.measured, OUT_OF_MEMORY: report.out_of_memory, FAILED: report.failed}[
-            found[0]["outcome"]
+            measured[0]["outcome"]
         ].append(task.name)
     progress(len(tasks), len(tasks), Work("measuring", "tasks"))
     return report
@@ -164,9 +164,9 @@ def measure_profiles(
     rows: list[dict[str, Any]] = []
     fitting: list[JobType] = []
     for done, task in enumerate(solo_tasks(wanted), start=1):
-        found = _measure(device, task, method)
-        rows += found
-        if found[0]["outcome"] == MEASURED:
+        measured = _measure(device, task, method)
+        rows += measured
+        if measured[0]["outcome"] == MEASURED:
             fitting += task.job_types
         progress(done, len(wanted), "configurations measured alone")
     pairs = pair_tasks(fitting)

@@ -75,16 +75,16 @@ class Plan:
         waiting = [each.expected_s for each in self.planned]
         ended: list[int] = []
         while waiting:
-            spent_s, left = 0.0, []
+            spent_s, left_over = 0.0, []
             for expected_s in waiting:
                 if spent_s + expected_s > budget_s:
-                    left.append(expected_s)
+                    left_over.append(expected_s)
                 else:
                     spent_s += expected_s
-            if len(left) == len(waiting):
+            if len(left_over) == len(waiting):
                 break
-            ended.append(len(waiting) - len(left))
-            waiting = left
+            ended.append(len(waiting) - len(left_over))
+            waiting = left_over
         return tuple(ended)
 
 
@@ -107,14 +107,14 @@ def plan_solo(
     job_types: Sequence[JobType], settled: Sequence[str], *, method: Method, overhead_s: float
 ) -> Plan:
     """Plan the configurations that have no result yet, in their order; `settled` names the tasks with one."""
-    tasks, known = solo_tasks(job_types), set(settled)
+    tasks, settled_names = solo_tasks(job_types), set(settled)
     return Plan(
         tuple(
             PlannedTask(task, method.expected_s(task, overhead_s=overhead_s), "solo profile")
             for task in tasks
-            if task.name not in known
+            if task.name not in settled_names
         ),
-        tuple(task.name for task in tasks if task.name in known),
+        tuple(task.name for task in tasks if task.name in settled_names),
     )
 
 
@@ -150,11 +150,11 @@ def plan_pairs(
     fitting, left_out = pairs_that_fit(job_types, found, settled, memory_mib)
     by_name = {task.name: task for task in fitting}
     done = [by_name[name] for name in settled if name in by_name]
-    known = done[: len(done) // pairs.batch * pairs.batch]
-    known_names, done_names = {task.name for task in known}, {task.name for task in done}
+    full_batches = done[: len(done) // pairs.batch * pairs.batch]
+    known_names, done_names = {task.name for task in full_batches}, {task.name for task in done}
     measured = found.pairs[pair_names(found.pairs).isin(known_names)]
     candidates = [task for task in fitting if task.name not in known_names]
-    ranked = (pairs.ranking or space_filling)(found.solo, measured, known, candidates)
+    ranked = (pairs.ranking or space_filling)(found.solo, measured, full_batches, candidates)
     ranked = [each for each in ranked if each.task.name not in done_names]
     if pairs.most is not None and len(ranked) > (wanted := max(0, pairs.most - len(done))):
         left_out[BEYOND_MOST] = tuple(sorted(each.task.name for each in ranked[wanted:]))
@@ -176,8 +176,10 @@ def pairs_to_come(plan: Plan, *, method: Method, overhead_s: float, most: int | 
     """
     waiting = plan.undecided_pairs
     if most is not None:
-        known = sum(task.is_pair for task in plan.tasks) + sum(SEPARATOR in name for name in plan.done)
-        waiting = min(waiting, max(0, most - known))
+        planned_pairs = sum(task.is_pair for task in plan.tasks) + sum(
+            SEPARATOR in name for name in plan.done
+        )
+        waiting = min(waiting, max(0, most - planned_pairs))
     job_type = list_job_types()[0]
     stand_in = MeasurementTask((job_type, job_type))
     expected_s = expected_pair_s(method, overhead_s=overhead_s)
@@ -239,10 +241,10 @@ def space_filling(
     ranked: list[Ranked] = []
     for position in range(len(offered)):
         opens = position == 0 and not settled
-        chosen = central if opens else int(np.argmax(apart))
-        ranked.append(Ranked(candidates[chosen], CENTRAL if opens else UNLIKE))
-        apart = np.minimum(apart, _distances(offered, offered[chosen]))
-        apart[chosen] = -np.inf
+        next_at = central if opens else int(np.argmax(apart))
+        ranked.append(Ranked(candidates[next_at], CENTRAL if opens else UNLIKE))
+        apart = np.minimum(apart, _distances(offered, offered[next_at]))
+        apart[next_at] = -np.inf
     return ranked
 
 

@@ -16,10 +16,10 @@ def choose_job_types(text: str | None, known: Sequence[JobType]) -> tuple[JobTyp
     (`ResNet*`, `*/*/64/*`), in upper or lower case; `table1` (also when nothing is given) is Lucid's Table 1,
     `all` everything in `known`. Raises UnknownNameError for a word that names nothing.
     """
-    chosen: set[str] = set()
+    names: set[str] = set()
     for word in (text or TABLE_1).split(","):
-        chosen |= _named(word.strip(), known)
-    return tuple(job_type for job_type in known if job_type.name in chosen)
+        names |= _named(word.strip(), known)
+    return tuple(job_type for job_type in known if job_type.name in names)
 
 
 def _named(word: str, known: Sequence[JobType]) -> set[str]:
@@ -28,12 +28,12 @@ def _named(word: str, known: Sequence[JobType]) -> set[str]:
     if word.lower() == TABLE_1:
         return {job_type.name for job_type in list_job_types()}
     pattern = word.lower()
-    found = {
+    matching = {
         job_type.name
         for job_type in known
         if fnmatchcase((job_type.name if "/" in word else job_type.model.name).lower(), pattern)
     }
-    if not found:
+    if not matching:
         models = dict.fromkeys(job_type.model.name for job_type in known)
         raise UnknownNameError("workload", word, [EVERYTHING, TABLE_1, *models])
-    return found
+    return matching

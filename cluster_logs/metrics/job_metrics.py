@@ -52,14 +52,16 @@ def metrics_of_join(joined: pd.DataFrame, jobs: pd.DataFrame, source: str) -> pd
 
     Rows of jobs that the table lacks are left out.
     """
-    told = ["user", "name", "job_type"]
-    facts = jobs.reindex(columns=["job_id", "submit_time", *told]).drop_duplicates(["job_id", "submit_time"])
+    fact_names = ["user", "name", "job_type"]
+    facts = jobs.reindex(columns=["job_id", "submit_time", *fact_names]).drop_duplicates(
+        ["job_id", "submit_time"]
+    )
     facts = facts.astype({"job_id": object})
-    found = joined[joined["submit_time"].notna()].merge(facts, on=["job_id", "submit_time"], how="inner")
-    expected_s, observed_s = found["expected_gpu_s"].to_numpy(), found["observed_gpu_s"].to_numpy()
-    share = np.divide(observed_s, expected_s, out=np.full(len(found), np.nan), where=expected_s > 0)
-    found = found.assign(coverage=np.minimum(share, 1.0), origin=RUNNING, source=source)
-    return found[[name for name in JOB_METRICS_SCHEMA.names if name != "cluster"]].reset_index(drop=True)
+    metrics = joined[joined["submit_time"].notna()].merge(facts, on=["job_id", "submit_time"], how="inner")
+    expected_s, observed_s = metrics["expected_gpu_s"].to_numpy(), metrics["observed_gpu_s"].to_numpy()
+    share = np.divide(observed_s, expected_s, out=np.full(len(metrics), np.nan), where=expected_s > 0)
+    metrics = metrics.assign(coverage=np.minimum(share, 1.0), origin=RUNNING, source=source)
+    return metrics[[name for name in JOB_METRICS_SCHEMA.names if name != "cluster"]].reset_index(drop=True)
 
 
 def check_origins(metrics: pa.Table) -> None:
@@ -102,9 +104,9 @@ def fold_days(metrics: pd.DataFrame) -> pd.DataFrame:
     weight = frame["observed_gpu_s"].fillna(0.0)
     folded = frame.copy()
     for name in ("gpu_util_pct", "gpu_mem_util_pct", "power_w"):
-        known = weight.where(frame[name].notna(), 0.0)
-        total = (known * frame[name].fillna(0.0)).groupby(job).cumsum()
-        held = known.groupby(job).cumsum()
+        known_weight = weight.where(frame[name].notna(), 0.0)
+        total = (known_weight * frame[name].fillna(0.0)).groupby(job).cumsum()
+        held = known_weight.groupby(job).cumsum()
         folded[name] = (total / held).where(held > 0, frame[name])
     expected = (weight / frame["coverage"]).where(frame["coverage"] > 0, 0.0)
     folded["observed_gpu_s"] = weight.groupby(job).cumsum().where(frame["observed_gpu_s"].notna())

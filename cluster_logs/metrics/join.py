@@ -92,15 +92,15 @@ def join_samples(
     expected_gpu_s (those that the job held GPUs that day, warmed up, within the time of the samples),
     known_time (the end of what was observed).
     """
-    chosen = settings or JoinSettings()
+    join_settings = settings or JoinSettings()
     names, gpu = _shared_names(samples, allocations)
     time_us = _microseconds(samples, "time")
     order = np.lexsort((time_us, gpu)) if not _is_sorted(gpu, time_us) else None
     if order is not None:
         samples, gpu, time_us = samples.take(pa.array(order)), gpu[order], time_us[order]
-    interval_s = chosen.interval_s or _interval_s(gpu, time_us)
+    interval_s = join_settings.interval_s or _interval_s(gpu, time_us)
     step_us = round(interval_s * 1e6)
-    runs = _runs(allocations, names, jobs, round(chosen.warm_up_s * 1e6))
+    runs = _runs(allocations, names, jobs, round(join_settings.warm_up_s * 1e6))
     segments = _segments(runs)
     at = _segment_of(segments, gpu, time_us)
     inside = at >= 0
@@ -120,7 +120,7 @@ def join_samples(
     report = JoinReport(samples=len(gpu), interval_s=interval_s, **dict(zip(_FATES, counts, strict=True)))
     report.check()
     rows = np.flatnonzero(fate == _FATES.index("joined"))
-    until = _held_until(gpu, time_us, repeated, round(chosen.hold_intervals * step_us), step_us)[rows]
+    until = _held_until(gpu, time_us, repeated, round(join_settings.hold_intervals * step_us), step_us)[rows]
     until = np.minimum(until, segments.end[at[rows]])
     until = np.minimum(until, (time_us[rows] // DAY_US + 1) * DAY_US)
     seen = _Seen(
@@ -191,25 +191,29 @@ def _runs(allocations: pa.Table, gpus: pd.Index, jobs: pd.DataFrame, warm_up_us:
 
 def _submit_times(runs: pd.DataFrame, jobs: pd.DataFrame) -> "pd.Series[pd.Timestamp]":
     """When the job of each run was submitted: the last submission of its id before it, else the first."""
-    known = pd.DataFrame(
+    submitted = pd.DataFrame(
         {
             "job_id": jobs["job_id"].astype(object),
             "submit_time": pd.to_datetime(jobs["submit_time"], utc=True).astype("datetime64[us, UTC]"),
         }
     ).sort_values("submit_time", kind="stable")
-    left = pd.DataFrame(
+    unmatched = pd.DataFrame(
         {
             "job_id": runs["job_id"],
             "at": pd.to_datetime(runs["start"], unit="us", utc=True),
             "row": runs.index,
         }
     )
-    left["at"] = left["at"].astype("datetime64[us, UTC]")
-    found = pd.merge_asof(
-        left.sort_values("at", kind="stable"), known, left_on="at", right_on="submit_time", by="job_id"
+    unmatched["at"] = unmatched["at"].astype("datetime64[us, UTC]")
+    matched = pd.merge_asof(
+        unmatched.sort_values("at", kind="stable"),
+        submitted,
+        left_on="at",
+        right_on="submit_time",
+        by="job_id",
     )
-    submit = found.set_index("row")["submit_time"].reindex(runs.index)
-    first = known.drop_duplicates("job_id").set_index("job_id")["submit_time"]
+    submit = matched.set_index("row")["submit_time"].reindex(runs.index)
+    first = submitted.drop_duplicates("job_id").set_index("job_id")["submit_time"]
     return submit.fillna(runs["job_id"].map(first))
 
 
@@ -253,8 +257,8 @@ def _segment_of(segments: _Segments, gpu: Ints, time_us: Ints) -> Ints:
     for number in np.unique(gpu):
         first, last = np.searchsorted(gpu, [number, number + 1])
         begin, stop = np.searchsorted(held, [number, number + 1])
-        found = np.searchsorted(segments.start[begin:stop], time_us[first:last], side="right") - 1
-        at[first:last] = np.where(found >= 0, begin + found, -1)
+        positions = np.searchsorted(segments.start[begin:stop], time_us[first:last], side="right") - 1
+        at[first:last] = np.where(positions >= 0, begin + positions, -1)
     return at
 
 
@@ -285,14 +289,14 @@ def _held_until(gpu: Ints, time_us: Ints, repeated: NDArray[np.bool_], hold_us: 
 def _by_job_and_day(seen: _Seen, runs: _Runs, window: tuple[int, int]) -> pd.DataFrame:
     days = 1_000_000  # more than there are
     keys = runs.owner[seen.run] * days + seen.time_us // DAY_US
-    found, group = np.unique(keys, return_inverse=True)
-    size = len(found)
+    group_keys, group = np.unique(keys, return_inverse=True)
+    size = len(group_keys)
     held_s = (seen.until - seen.time_us) / 1e6
     columns: dict[str, Any] = {}
     for name, values in seen.means.items():
-        known = ~np.isnan(values)
-        weight = np.bincount(group[known], held_s[known], size)
-        total = np.bincount(group[known], (held_s * values)[known], size)
+        has_value = ~np.isnan(values)
+        weight = np.bincount(group[has_value], held_s[has_value], size)
+        total = np.bincount(group[has_value], (held_s * values)[has_value], size)
         columns[name] = np.divide(total, weight, out=np.full(size, np.nan), where=weight > 0)
     most = np.full(size, -np.inf)
     np.maximum.at(most, group, np.where(np.isnan(seen.memory), -np.inf, seen.memory))
@@ -301,11 +305,11 @@ def _by_job_and_day(seen: _Seen, runs: _Runs, window: tuple[int, int]) -> pd.Dat
     columns["gpus_seen"] = np.bincount(pairs[:, 0], minlength=size)
     columns["samples"] = np.bincount(group, minlength=size)
     columns["observed_gpu_s"] = np.bincount(group, held_s, size)
-    columns["expected_gpu_s"] = _expected_s(runs, window, found, days)
+    columns["expected_gpu_s"] = _expected_s(runs, window, group_keys, days)
     known_us = np.zeros(size, dtype=np.int64)
     np.maximum.at(known_us, group, seen.until)
     columns["known_time"] = pd.to_datetime(known_us, unit="us", utc=True).as_unit("us")
-    whose: pd.DataFrame = runs.owners.iloc[found // days].reset_index(drop=True)
+    whose: pd.DataFrame = runs.owners.iloc[group_keys // days].reset_index(drop=True)
     return whose.assign(**columns)
 
 

@@ -19,9 +19,9 @@ def settings_in_force(settings: LiveSettings, manifest: ReleaseManifest | None =
     ran = DEFAULT_POLICY if manifest is None else manifest.policy
     policy = settings.policy or ran
     pinned = dict(manifest.settings) if manifest is not None and policy == manifest.policy else {}
-    known = _settings_of(policy_class(policy))
-    chosen = {name: value for name, value in pinned.items() if name in known}
-    return replace(settings, policy=policy, policy_settings={**chosen, **settings.policy_settings})
+    setting_names = _settings_of(policy_class(policy))
+    pinned_settings = {name: value for name, value in pinned.items() if name in setting_names}
+    return replace(settings, policy=policy, policy_settings={**pinned_settings, **settings.policy_settings})
 
 
 def live_policy(settings: LiveSettings) -> Policy:
@@ -30,14 +30,14 @@ def live_policy(settings: LiveSettings) -> Policy:
     Raises UnknownNameError for a name, BadInputError for a policy that no live cluster can follow.
     """
     name = settings.policy or DEFAULT_POLICY
-    found = policy_class(name)
-    if not _can_be_followed(found):
-        why = "reads true run times" if found.oracle and not _is_elastic(found) else "preempts jobs"
+    policy = policy_class(name)
+    if not _can_be_followed(policy):
+        why = "reads true run times" if policy.oracle and not _is_elastic(policy) else "preempts jobs"
         raise BadInputError(
             f"The policy {name!r} {why}, which no live cluster allows.",
             remedy=f"Choose one of: {', '.join(live_policy_names())}.",
         )
-    prescribed = found.live_settings(shares_gpus=bool(settings.shared_partitions))
+    prescribed = policy.live_settings(shares_gpus=bool(settings.shared_partitions))
     return load_policy(name, {**settings.policy_settings, **prescribed})
 
 
@@ -57,5 +57,7 @@ def _is_elastic(policy: type[Policy]) -> bool:
 
 
 def _settings_of(policy: type[Policy]) -> frozenset[str]:
-    known = getattr(policy, "Settings", None)
-    return frozenset() if known is None else frozenset(field.name for field in fields(known))
+    settings_class = getattr(policy, "Settings", None)
+    return (
+        frozenset() if settings_class is None else frozenset(field.name for field in fields(settings_class))
+    )

@@ -58,12 +58,12 @@ class CompletionForecast:
 
     def of(self, job_id: str) -> JobForecast:
         """Return a job's forecast; raises NotFoundError for one that was not there yet."""
-        found = self.jobs.get(job_id)
-        if found is None:
+        job_forecast = self.jobs.get(job_id)
+        if job_forecast is None:
             raise NotFoundError(
                 f"Job {job_id!r} is not in the forecast.", remedy="It may be too new: ask again in a moment."
             )
-        return found
+        return job_forecast
 
 
 def forecast(inputs: ForecastInputs) -> CompletionForecast:
@@ -78,23 +78,23 @@ def forecast(inputs: ForecastInputs) -> CompletionForecast:
     drawn = playable.drawn(samples)
     plays = playable.played(drawn)
     sure = playable.played(playable.estimated())
-    found = {}
+    forecasts = {}
     for job in inputs.cluster.jobs:
         name = job.job_id
         if name not in playable.beliefs:
-            found[name] = _not_predicted(job, "nothing is believed of its run time")
+            forecasts[name] = _not_predicted(job, "nothing is believed of its run time")
         elif name in state.not_played:
-            found[name] = _not_predicted(job, state.not_played[name])
+            forecasts[name] = _not_predicted(job, state.not_played[name])
         elif plays and name in state.played:
             parts = state.played[name]
             summed = _summed_up(job, now_s, [plays[part] for part in parts])
-            found[name] = _with_prediction(summed, now_s, [sure[part] for part in parts])
+            forecasts[name] = _with_prediction(summed, now_s, [sure[part] for part in parts])
         elif job.start_time_s is not None:  # it runs where no pool has GPUs
-            found[name] = _of_running(job, job.start_time_s + drawn[name])
+            forecasts[name] = _of_running(job, job.start_time_s + drawn[name])
         else:
-            found[name] = _not_predicted(job, "its partition has no GPUs")
-    said = _assumptions(inputs, state, samples, bool(playable.overdue))
-    return CompletionForecast(now_s, inputs.release, samples, found, said)
+            forecasts[name] = _not_predicted(job, "its partition has no GPUs")
+    assumptions = _assumptions(inputs, state, samples, bool(playable.overdue))
+    return CompletionForecast(now_s, inputs.release, samples, forecasts, assumptions)
 
 
 def plays_of(jobs: int, samples: int, most: int) -> int:
@@ -147,14 +147,14 @@ def _assumptions(inputs: ForecastInputs, state: PresentState, samples: int, over
         f"Run times are drawn from the P50 and P90 of {inputs.release}, up to each job's limit: "
         f"{samples} plays, seed {inputs.seed}. Jobs of one user and size are long, or short, together."
     )
-    said = [
+    sentences = [
         "No more jobs are submitted: later ones that go first would delay these.",
         order,
         run_times,
         "Starting and ending take no time, and nodes stay as they are.",
     ]
     if overdue:
-        said.append("Jobs that are overdue now go first.")
+        sentences.append("Jobs that are overdue now go first.")
     if inputs.controls and inputs.settings.shared_partitions:
-        said.append("Jobs that share a GPU run as fast as their summed utilisation lets them.")
-    return (*said, *state.remarks)
+        sentences.append("Jobs that share a GPU run as fast as their summed utilisation lets them.")
+    return (*sentences, *state.remarks)

@@ -70,16 +70,16 @@ class Forecaster:
         playing fails.
         """
         with self._making:
-            self.latest = found = self.process.forecast(self.inputs(view))
-        return found
+            self.latest = forecast = self.process.forecast(self.inputs(view))
+        return forecast
 
     def fresh(self, view: LiveView, job_id: str) -> CompletionForecast:
         """Return the last forecast if it is still good for a job, else make one; raises as `make`."""
-        found = self._good_for(view, job_id)
-        if found is None:
+        forecast = self._good_for(view, job_id)
+        if forecast is None:
             with self._making:  # another thread may be making the one that is wanted
-                found = self._good_for(view, job_id) or self.make(view)
-        return found
+                forecast = self._good_for(view, job_id) or self.make(view)
+        return forecast
 
     def _good_for(self, view: LiveView, job_id: str) -> CompletionForecast | None:
         """Return the last forecast if it is young enough, and knows the job as it is."""
@@ -87,12 +87,12 @@ class Forecaster:
         job = None if view.cluster is None else view.cluster.by_id.get(job_id)
         if latest is None or job is None:
             return None
-        known = latest.jobs.get(job_id)
+        job_forecast = latest.jobs.get(job_id)
         oldest_s = FRESH_S
         if settings.mode is not Mode.OBSERVE:  # the next one comes by itself
             oldest_s = max(FRESH_S, 1.5 * settings.advise_interval_s)
         young = view.at_s - latest.at_s <= oldest_s
-        return latest if young and known is not None and known.runs is not job.waiting else None
+        return latest if young and job_forecast is not None and job_forecast.runs is not job.waiting else None
 
     def predict(self, view: LiveView, new: Sequence[str]) -> dict[str, Prediction]:
         """Predict the ends of the view's new jobs, each as if no job came after it; raises as `make`."""
@@ -131,7 +131,7 @@ class Forecaster:
 
     def _run_times(self, cluster: ClusterState, profiles: Mapping[str, JobProfile]) -> dict[str, RunTime]:
         """Estimate all jobs, a few at a time: a pass that needs the models waits for milliseconds."""
-        found: dict[str, RunTime] = {}
+        run_times: dict[str, RunTime] = {}
         for start in range(0, len(cluster.jobs), ESTIMATED_AT_ONCE):
             jobs = cluster.jobs[start : start + ESTIMATED_AT_ONCE]
             with self.daemon.lock:
@@ -141,10 +141,10 @@ class Forecaster:
                 p50_s, p90_s = online.quantiles([_facts(job, profiles) for job in jobs], cluster.at_s)
             for job, median_s, late_s in zip(jobs, p50_s.tolist(), p90_s.tolist(), strict=True):
                 try:
-                    found[job.job_id] = RunTime(median_s, late_s)
+                    run_times[job.job_id] = RunTime(median_s, late_s)
                 except BadInputError:  # it is not predicted, and the forecast says so
                     logger.debug("job %s is estimated at %s s (P90 %s s)", job.job_id, median_s, late_s)
-        return found
+        return run_times
 
 
 def _facts(job: LiveJob, profiles: Mapping[str, JobProfile]) -> dict[str, object]:

@@ -87,7 +87,7 @@ class DecisionLog:
         jobs = cluster.by_id
         self._forget(jobs)
         new: list[list[Any]] = []
-        chosen: list[str] = []
+        newly_chosen: list[str] = []
         started: list[str] = []
         for job in cluster.jobs:
             if not job.waiting and job.job_id not in self._started:
@@ -95,15 +95,15 @@ class DecisionLog:
                 if array is not None and job.job_id not in self._told:
                     new.append([job.job_id, *array[1:]])
                     if array[0] in self._chosen:
-                        chosen.append(job.job_id)
+                        newly_chosen.append(job.job_id)
                 if array is not None or job.job_id in self._told:
                     started.append(job.job_id)
         for place in decision.ranked if decision is not None else ():
             job_id = place.job_id
             job = jobs[job_id]
-            told = self._told.get(job_id)
+            logged = self._told.get(job_id)
             if (
-                told is None or told.submit_time_s != job.submit_time_s
+                logged is None or logged.submit_time_s != job.submit_time_s
             ):  # another submission is another run of it
                 belief = None if place.estimated_duration_s is None else float(place.estimated_duration_s)
                 row = [job_id, job.submit_time_s, job.virtual_cluster, job.gpus]
@@ -112,8 +112,8 @@ class DecisionLog:
                 if job.tasks > 1:
                     self._arrays[_shared(job)] = row
             if place.starts_now and job_id not in self._chosen:
-                chosen.append(job_id)
-        if not (new or chosen or started):
+                newly_chosen.append(job_id)
+        if not (new or newly_chosen or started):
             return
         fields: dict[str, Any] = {
             "at_s": view.at_s,
@@ -123,13 +123,13 @@ class DecisionLog:
             "mode": str(view.settings.mode),
             "queued": len(decision.ranked) if decision is not None else 0,
             "new": new,
-            "chosen": chosen,
+            "chosen": newly_chosen,
             "started": started,
         }
         self._append([json.dumps(fields, separators=(",", ":"), allow_nan=False)])
         about = (fields["release"], fields["version"], fields["policy"], fields["mode"])
         self._told.update((row[0], _first_sight(row, view.at_s, about)) for row in new)
-        self._chosen.update(chosen)
+        self._chosen.update(newly_chosen)
         self._started.update(started)
 
     def first_sight(self, job_id: str) -> FirstSight | None:
@@ -173,11 +173,11 @@ def read_lines(path: Path, since_s: float = -math.inf) -> Iterator[DecisionLine]
 
 def estimates_at_submission(path: Path, since_s: float = -math.inf) -> dict[tuple[str, float], FirstSight]:
     """What was believed of each job when it was first ranked, by (job id, submission in Unix seconds)."""
-    found: dict[tuple[str, float], FirstSight] = {}
+    sights: dict[tuple[str, float], FirstSight] = {}
     for line in read_lines(path, since_s):
         for job in line.new:
-            found.setdefault((job.job_id, job.submit_time_s), job)
-    return found
+            sights.setdefault((job.job_id, job.submit_time_s), job)
+    return sights
 
 
 def _line(text: str) -> DecisionLine | None:
@@ -191,11 +191,11 @@ def _line(text: str) -> DecisionLine | None:
             str(fields["mode"]),
         )
         new = tuple(_first_sight(row, at_s, about) for row in fields["new"])
-        chosen, started = (tuple(map(str, fields[name])) for name in ("chosen", "started"))
+        chosen_ids, started = (tuple(map(str, fields[name])) for name in ("chosen", "started"))
         queued = int(fields["queued"])
     except (ValueError, KeyError, TypeError):
         return None
-    return DecisionLine(at_s, *about, queued, new, chosen, started) if math.isfinite(at_s) else None
+    return DecisionLine(at_s, *about, queued, new, chosen_ids, started) if math.isfinite(at_s) else None
 
 
 def _first_sight(row: list[Any], at_s: float, about: tuple[str, int | None, str, str]) -> FirstSight:

@@ -97,11 +97,11 @@ class KueueAdapter:
         """Return what became of workloads, by the last reading; a deleted one counts as cancelled then."""
         if self._reading is None:
             self.read()
-        known = self._gone if self._reading is None else {**self._gone, **self._reading.ended}
-        found = [known[job_id] for job_id in job_ids if job_id in known]
+        ended_by_id = self._gone if self._reading is None else {**self._gone, **self._reading.ended}
+        ended_jobs = [ended_by_id[job_id] for job_id in job_ids if job_id in ended_by_id]
         for job_id in job_ids:
             self._gone.pop(job_id, None)
-        return [end for end in found if end.end_time_s >= since_s]
+        return [end for end in ended_jobs if end.end_time_s >= since_s]
 
     def ended_since(self, since_s: float) -> list[EndedJob]:
         """Return the finished workloads that Kubernetes still keeps, in the order of their ends."""
@@ -161,9 +161,9 @@ class KueueAdapter:
         own = self._api.list_all(f"{group}/workloadpriorityclasses")
         of_pods = self._api.list_all("/apis/scheduling.k8s.io/v1/priorityclasses")
         return {
-            PriorityClass(kind, str(found["metadata"]["name"])): int(found["value"])
+            PriorityClass(kind, str(priority_class["metadata"]["name"])): int(priority_class["value"])
             for kind, classes in (("WorkloadPriorityClass", own), ("PriorityClass", of_pods))
-            for found in classes
+            for priority_class in classes
         }
 
     # Changing
@@ -173,8 +173,8 @@ class KueueAdapter:
         key = change.job_id
         try:
             if isinstance(change, Advise):
-                known = self._workloads.get(key)
-                if known is not None and known.annotations.get(ADVICE, "") == change.text:
+                last_seen = self._workloads.get(key)
+                if last_seen is not None and last_seen.annotations.get(ADVICE, "") == change.text:
                     return None
                 note = {"metadata": {"annotations": {ADVICE: change.text or None}}}
                 self._keep(self._api.merge_patch(self._path(key), note))
@@ -199,8 +199,8 @@ class KueueAdapter:
 
     def _body(self, change: Change, workload: KueueWorkload) -> Json | None:
         """Return the fields to change; None when they are as they should be already."""
-        known = change.priority if isinstance(change, ReturnToDefault) else None
-        default = workload.default_priority(self._classes, known)
+        own_priority = change.priority if isinstance(change, ReturnToDefault) else None
+        default = workload.default_priority(self._classes, own_priority)
         if isinstance(change, ReturnToDefault):
             if not {DEFAULT_PRIORITY, GIVEN_PRIORITY, ADVICE} & workload.annotations.keys():
                 return None

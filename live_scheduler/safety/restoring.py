@@ -132,11 +132,11 @@ def restore(
     waiting = {job.job_id for job in state.jobs if job.waiting and not job.held}
     made = [change for change in asked if change.job_id not in refused]
     sent_home = [change.job_id for change in made if isinstance(change, SendHome)]
-    left = {job_id for job_id in refused if job_id in waiting}
-    left |= {change.job_id for change in to_ask}
-    left |= {job_id for job_id in sent_home if job_id in state.by_id}
+    not_restored = {job_id for job_id in refused if job_id in waiting}
+    not_restored |= {change.job_id for change in to_ask}
+    not_restored |= {job_id for job_id in sent_home if job_id in state.by_id}
     held = tuple(job.job_id for job in state.jobs if job.held and touched.of(job.job_id).how - {Way.RETURNED})
-    back = [job_id for job_id in touched.ids() if job_id not in left]
+    back = [job_id for job_id in touched.ids() if job_id not in not_restored]
     alive = [job_id for job_id in back if remember and job_id in state.by_id]
     _unless_unwritable(lambda: touched.returned(alive))
     _unless_unwritable(lambda: touched.cross_off(set(back) - set(alive)))
@@ -146,7 +146,7 @@ def restore(
         cleared=tuple(change.job_id for change in made if isinstance(change, Advise)),
         held=held,
         refused=tuple(refusal for job_id, refusal in refused.items() if job_id in waiting),
-        left=tuple(job.job_id for job in _by_submission(state) if job.job_id in left),
+        left=tuple(job.job_id for job in _by_submission(state) if job.job_id in not_restored),
         ours=ours,
     )
 

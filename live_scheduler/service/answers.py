@@ -47,13 +47,13 @@ def find_job(cluster: ClusterState, job_id: str) -> LiveJob:
     Raises NotFoundError.
     """
     asked = job_id.strip()
-    found = cluster.by_id.get(asked)
+    live_job = cluster.by_id.get(asked)
     array, _, task = asked.partition("_")
-    if found is None and task.isdigit():
+    if live_job is None and task.isdigit():
         # The tasks of an array that have not started are one record, under the array's id.
-        found = cluster.by_id.get(array)
-    if found is not None:
-        return found
+        live_job = cluster.by_id.get(array)
+    if live_job is not None:
+        return live_job
     parts = [job for job in cluster.jobs if job.job_id.startswith((f"{asked}_", f"{asked}+"))]
     if len(parts) == 1:
         return parts[0]
@@ -250,10 +250,10 @@ def queue_of(view: LiveView, pool: str | None = None) -> QueueAnswer:
         job = cluster.by_id.get(job_id)
         if job is not None:
             alone.setdefault(job.partition, {})[job_id] = why
-    known = {name for node in cluster.nodes for name in node.partitions} | set(ranked) | set(alone)
-    if pool is not None and pool not in known:
+    pool_names = {name for node in cluster.nodes for name in node.partitions} | set(ranked) | set(alone)
+    if pool is not None and pool not in pool_names:
         raise NotFoundError(
-            f"There is no queue {pool[:100]!r}.", remedy=f"The queues are: {', '.join(sorted(known))}."
+            f"There is no queue {pool[:100]!r}.", remedy=f"The queues are: {', '.join(sorted(pool_names))}."
         )
     return QueueAnswer(
         at_s=cluster.at_s,
@@ -267,7 +267,7 @@ def queue_of(view: LiveView, pool: str | None = None) -> QueueAnswer:
                 jobs=tuple(sorted(ranked.get(name, ()), key=lambda job: job.place)),
                 left_alone=alone.get(name, {}),
             )
-            for name in (sorted(known) if pool is None else [pool])
+            for name in (sorted(pool_names) if pool is None else [pool])
         ),
         problem=problem_in(view),
     )

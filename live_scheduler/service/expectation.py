@@ -29,22 +29,24 @@ class ExpectedTimes:
         """Return when a job of the view starts and ends; raises NotFoundError, ServiceUnavailableError."""
         job = find_job(cluster_of(view), job_id)
         forecast = self.forecaster.fresh(view, job.job_id)
-        found = forecast.of(job.job_id)
-        told = None if self.submission_predictor is None else self.submission_predictor.predictions.of(job)
+        forecast_of_job = forecast.of(job.job_id)
+        at_submission = (
+            None if self.submission_predictor is None else self.submission_predictor.predictions.of(job)
+        )
         answer = Expectation(
             job_id=job.job_id,
             at_s=forecast.at_s,
-            sentence=sentence(found, forecast.at_s),
-            start_p50_s=found.start_p50_s,
-            start_p90_s=found.start_p90_s,
-            end_p50_s=found.end_p50_s,
-            end_p90_s=found.end_p90_s,
+            sentence=sentence(forecast_of_job, forecast.at_s),
+            start_p50_s=forecast_of_job.start_p50_s,
+            start_p90_s=forecast_of_job.start_p90_s,
+            end_p50_s=forecast_of_job.end_p50_s,
+            end_p90_s=forecast_of_job.end_p90_s,
             assumptions=forecast.assumptions,
-            predicted_start_s=found.predicted_start_s,
-            predicted_end_s=found.predicted_end_s,
-            told_end_s=told.end_s if told else None,
-            told_end_p90_s=told.end_p90_s if told else None,
-            told_at_s=told.at_s if told else None,
+            predicted_start_s=forecast_of_job.predicted_start_s,
+            predicted_end_s=forecast_of_job.predicted_end_s,
+            told_end_s=at_submission.end_s if at_submission else None,
+            told_end_p90_s=at_submission.end_p90_s if at_submission else None,
+            told_at_s=at_submission.at_s if at_submission else None,
             held=self._held(view, job),
         )
         policy = view.settings.policy if view.settings.mode is Mode.CONTROL else "the cluster's own order"
@@ -58,9 +60,9 @@ class ExpectedTimes:
         kept = [each for each in tuple(self.submission_predictor.recent) if each.prediction.policy == policy]
         here = [each for each in kept if each.prediction.virtual_cluster == job.virtual_cluster]
         for name, group in ((job.virtual_cluster, here), ("", kept)):
-            found = summarise_errors(group)
-            if found is not None:
-                return errors_message(found, policy, None, name)
+            errors = summarise_errors(group)
+            if errors is not None:
+                return errors_message(errors, policy, None, name)
         return None
 
 

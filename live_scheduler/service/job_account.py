@@ -110,45 +110,45 @@ def _gpu_seconds(view: LiveView, places: Sequence[QueuePlace]) -> float:
 
 
 def _sentences(account: Explanation, view: LiveView, job: LiveJob, place: QueuePlace | None) -> list[str]:
-    said = []
+    sentences = []
     tasks = f" (an array; {counted(job.tasks, 'task')} not started)" if job.tasks > 1 and job.waiting else ""
     if not job.waiting:
-        said.append(
+        sentences.append(
             f"Job {job.job_id} runs in {job.partition} since {moment(job.start_time_s)}, "
             f"after a wait of {_time(account.waited_s)}."
         )
     elif place is None:
         why = account.left_alone or "the last decision did not rank it yet"
-        said.append(f"Job {job.job_id}{tasks} waits in {job.partition} and is not ranked: {why}.")
+        sentences.append(f"Job {job.job_id}{tasks} waits in {job.partition} and is not ranked: {why}.")
     else:
-        said.append(
+        sentences.append(
             f"Job {job.job_id}{tasks} waits in {place.pool} for {_time(account.waited_s)} and stands at "
             f"place {place.place} of {account.queue_length}."
         )
-        said.append(_ahead_of(account))
+        sentences.append(_ahead_of(account))
         account_of_rank = [] if place.overdue else list(_rank_account(view, job, place, account.waited_s))
-        said += account_of_rank or [_rank_of(view, job, place)]
+        sentences += account_of_rank or [_rank_of(view, job, place)]
     if account.estimate_reason:
-        said.append(f"Estimated run time: {account.estimate_reason}")
+        sentences.append(f"Estimated run time: {account.estimate_reason}")
     if account.to_be_profiled:
-        said.append(f"It is to be measured first, on {account.pool}; its home is {job.virtual_cluster}.")
+        sentences.append(f"It is to be measured first, on {account.pool}; its home is {job.virtual_cluster}.")
     elif account.is_profiled:
-        said.append(
+        sentences.append(
             f"It is measured there; if it does not end meanwhile, it goes home to {job.virtual_cluster}."
         )
     elif account.was_profiled:
-        said.append("It has run before, so it is not measured first (again).")
+        sentences.append("It has run before, so it is not measured first (again).")
     if job.waiting and job.begin_time_s is not None and job.begin_time_s > account.at_s:
-        said.append(f"It starts no sooner than {moment(job.begin_time_s)}.")
+        sentences.append(f"It starts no sooner than {moment(job.begin_time_s)}.")
     if account.partner:
-        said.append(f"It is to share the GPUs of job {account.partner}.")
+        sentences.append(f"It is to share the GPUs of job {account.partner}.")
     if job.waiting and account.cluster_reason:
-        said.append(f"The cluster's own reason: {account.cluster_reason}.")
+        sentences.append(f"The cluster's own reason: {account.cluster_reason}.")
     if account.facts:
         told = [f"{OTHER_FACTS[name].words} {fact}" for name, fact in account.facts.items()]
-        said.append(f"What else is known of it: {', '.join(told)}.")
-    said.append(account.note)
-    return said
+        sentences.append(f"What else is known of it: {', '.join(told)}.")
+    sentences.append(account.note)
+    return sentences
 
 
 def _ahead_of(account: Explanation) -> str:
@@ -210,17 +210,17 @@ def _would_move(
         return []
     if place.starts_now:
         return ["Nothing is in its way."]
-    said: list[str] = []
+    sentences: list[str] = []
     if place.place > 1 and not place.overdue and _by_service(job, place):
-        said += _with_less(view, job, place, queue)
+        sentences += _with_less(view, job, place, queue)
     if place.place > 1:
-        said.append("It moves up with every job ahead that starts or is withdrawn.")
+        sentences.append("It moves up with every job ahead that starts or is withdrawn.")
         if not place.overdue:
             front_s = job.submit_time_s + view.settings.longest_wait_s
-            said.append(f"At the latest it goes to the front on {moment(front_s)} (longest_wait_s).")
+            sentences.append(f"At the latest it goes to the front on {moment(front_s)} (longest_wait_s).")
     else:
-        said.append("It starts as soon as enough GPUs are free together.")
-    return said
+        sentences.append("It starts as soon as enough GPUs are free together.")
+    return sentences
 
 
 def _with_less(view: LiveView, job: LiveJob, place: QueuePlace, queue: Sequence[QueuePlace]) -> Iterable[str]:

@@ -84,8 +84,8 @@ def runs_of(job_ids: Sequence[str], marks: Mapping[str, str]) -> list[str]:
     """The lines of all runs of these jobs; ids that accounting does not know have none."""
     lines = []
     for at in range(0, len(job_ids), IDS_OF_A_CALL):
-        chosen = f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"
-        lines += _lines(call([*_COMMAND, chosen], settings=_ON_UTC, limit_s=CALL_LIMIT_S), marks)
+        jobs_option = f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"
+        lines += _lines(call([*_COMMAND, jobs_option], settings=_ON_UTC, limit_s=CALL_LIMIT_S), marks)
     return lines
 
 
@@ -93,23 +93,23 @@ def marks_of_living() -> dict[str, str]:
     """What looks like a mark on jobs that wait or run, by id: accounting learns of it when a run ends."""
     fields = ",".join(f"{name}:0{FIELD_END}" for name in ("JobID", "admin_comment", "Comment"))
     text = call(["squeue", "--all", "--noheader", f"--Format={fields}"])
-    found = {}
+    mark_of = {}
     for job_id, admin_comment, comment, _ in sacct_records(text, 4):
         if marks := _marks(admin_comment, comment):
-            found[job_id] = marks
-    return found
+            mark_of[job_id] = marks
+    return mark_of
 
 
 def gpu_nodes() -> list[SlurmNode]:
     """The nodes with GPUs of each partition, whatever state they are in, by partition and name."""
     text = call(["sinfo", "--all", "--noheader", "--Node", "--format=%R|%N|%G"])
-    found = set()
+    nodes = set()
     for line in text.splitlines():
         partition, name, gres = line.split("|", 2)
         gpus = gpus_of_gres(gres)
         if gpus:
-            found.add(SlurmNode(partition, name, gpus))
-    return sorted(found, key=lambda node: (node.partition, node.name))
+            nodes.add(SlurmNode(partition, name, gpus))
+    return sorted(nodes, key=lambda node: (node.partition, node.name))
 
 
 def gpus_of_gres(gres: str) -> int:

@@ -96,10 +96,10 @@ class SlurmAdapter:
             return []
         asked = sorted(job_ids)
         try:
-            found = self._became.ask(
+            answer = self._became.ask(
                 lambda: ended_jobs.accounted(asked, since_s, self._memory.marks, ACCOUNTING_LIMIT_S)
             )
-            return [each for each in found if each.job.job_id in job_ids]
+            return [each for each in answer if each.job.job_id in job_ids]
         except NoAccountingError:
             ended = {each.job.job_id: each for each in self._remembered()}
             tasks = [each.job for each in ended.values()] + [row.job for row in self._rows.values()]
@@ -116,17 +116,17 @@ class SlurmAdapter:
         """
         try:
             now_s = self._clock.now_s(self._read_limit_s)
-            found = self._since.ask(
+            answer = self._since.ask(
                 lambda: ended_jobs.accounted_since(since_s, now_s, self._memory.marks, ACCOUNTING_LIMIT_S)
             )
-            return [each for each in found if each.end_time_s >= since_s]
+            return [each for each in answer if each.end_time_s >= since_s]
         except NoAccountingError:
             return [each for each in self._remembered() if each.end_time_s >= since_s]
 
     def _remembered(self) -> list[EndedJob]:
         """Return what slurmctld remembers, in the order of the ends."""
-        found = ended_jobs.remembered(self._memory.marks, self._read_limit_s)
-        return sorted(found, key=lambda each: each.end_time_s)
+        remembered = ended_jobs.remembered(self._memory.marks, self._read_limit_s)
+        return sorted(remembered, key=lambda each: each.end_time_s)
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:
         """Make the changes in their order; return those that Slurm refused."""

@@ -76,24 +76,24 @@ def accounted(job_ids: Sequence[str], since_s: float, marks: MarkKey, limit_s: f
         for at in range(0, len(job_ids), IDS_OF_A_CALL)
         for row in _ask([f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"], marks, limit_s)
     ]
-    found, asked = _last_runs(rows), set(job_ids)
+    last_runs, asked = _last_runs(rows), set(job_ids)
     records = {row.job.job_id for row in rows}
     for row in rows:
         array_id, underscore, _ = row.job.job_id.partition("_")
         if underscore and array_id in asked and array_id not in records:
-            found[array_id] = dissolved(array_id, row.job, since_s)
-    return [found[job_id] for job_id in job_ids if job_id in found]
+            last_runs[array_id] = dissolved(array_id, row.job, since_s)
+    return [last_runs[job_id] for job_id in job_ids if job_id in last_runs]
 
 
 def accounted_since(since_s: float, now_s: float, marks: MarkKey, limit_s: float) -> list[EndedJob]:
     """Return all jobs that ended at or after `since_s`, by accounting; raises as `accounted`."""
-    found: dict[str, EndedJob] = {}
+    ended: dict[str, EndedJob] = {}
     first, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (since_s, max(now_s, since_s) + 1))
     for start, end in days_between(first, last):
         window = [f"--starttime={max(start, first):%Y-%m-%dT%H:%M:%S}", f"--endtime={end:%Y-%m-%dT%H:%M:%S}"]
-        found |= _last_runs(_ask(window, marks, limit_s))
+        ended |= _last_runs(_ask(window, marks, limit_s))
     return sorted(
-        (each for each in found.values() if each.end_time_s >= since_s), key=lambda each: each.end_time_s
+        (each for each in ended.values() if each.end_time_s >= since_s), key=lambda each: each.end_time_s
     )
 
 
@@ -114,14 +114,14 @@ class _Row:
 def _last_runs(rows: Sequence[_Row]) -> dict[str, EndedJob]:
     """Return the ends of jobs, the latest of each; a task that was requeued has runs of several numbers."""
     alive = {row.job.job_id for row in rows if row.end is None}
-    found: dict[str, EndedJob] = {}
+    ended: dict[str, EndedJob] = {}
     for row in rows:
         job_id, end = row.job.job_id, row.end
         if end is None or job_id in alive:
             continue
-        if job_id not in found or end.end_time_s >= found[job_id].end_time_s:
-            found[job_id] = end
-    return found
+        if job_id not in ended or end.end_time_s >= ended[job_id].end_time_s:
+            ended[job_id] = end
+    return ended
 
 
 def _ask(options: Sequence[str], marks: MarkKey, limit_s: float) -> list[_Row]:
@@ -194,13 +194,13 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
 
 def remembered(marks: MarkKey, limit_s: float) -> list[EndedJob]:
     """Return all jobs that have ended and that slurmctld remembers (its MinJobAge, minutes)."""
-    found = []
+    ended = []
     for job, state_word, end_s in read_ended(marks, limit_s):
         state = slurm_state(state_word)
         if state not in _ENDED or state_word in _CUT:
             continue
-        found.append(EndedJob(job, state, job.start_time_s, end_s, _ran_s(job.start_time_s, end_s)))
-    return found
+        ended.append(EndedJob(job, state, job.start_time_s, end_s, _ran_s(job.start_time_s, end_s)))
+    return ended
 
 
 def _ran_s(start_s: float | None, end_s: float) -> float | None:

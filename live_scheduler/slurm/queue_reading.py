@@ -146,7 +146,7 @@ class QueueReader:
 
     def parse(self, records: Sequence[Sequence[str]], kinds: Mapping[str, NodeKind]) -> list[QueueRow]:
         """Return the jobs of squeue's records, field by field."""
-        known = self._known if kinds == self._kinds else {}
+        cached_rows = self._known if kinds == self._kinds else {}
         rows: dict[str, QueueRow] = {}
         overwritten, marks = self.memory.overwritten, self.memory.marks
         for values in records:
@@ -158,7 +158,7 @@ class QueueReader:
             if words is None:
                 words = overwritten.of(values[_AT["ArrayJobID"]]).comment
             key = _FIELD_END.join(values) if words is None else _FIELD_END.join([*values, words])
-            rows[key] = known.get(key) or _row(values, kinds, marks, words)
+            rows[key] = cached_rows.get(key) or _row(values, kinds, marks, words)
         self._known, self._kinds = rows, dict(kinds)
         return list(rows.values())
 
@@ -271,8 +271,8 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
     # A job of several partitions could not be given them back: whoever moves it goes by `requeueable`.
     partition, others, _ = listed_partitions.partition(",")
     # Of a waiting job with many tasks `NumNodes` may be more than it needs.
-    told = _NODES_TOLD.search(tres)
-    number_of_nodes = int(told[1]) if told else _count(nodes, 1)
+    nodes_in_tres = _NODES_TOLD.search(tres)
+    number_of_nodes = int(nodes_in_tres[1]) if nodes_in_tres else _count(nodes, 1)
     gpus, shared = _gpus(tres, per_job, per_node, per_task, number_of_nodes, _count(tasks, 1))
     cores = _count(cpus, 0)
     kind = kinds.get(partition)
@@ -345,9 +345,9 @@ def count_tasks(text: str) -> int:
 
 def _gpus(tres: str, per_job: str, per_node: str, per_task: str, nodes: int, tasks: int) -> tuple[int, bool]:
     """GPUs in all, and whether they are shared; a share (gres/shard) is of one GPU a node."""
-    told = gpus_of_tres(tres)
-    if told >= 1:
-        return int(told), "gres/gpu" not in tres
+    gpus_in_tres = gpus_of_tres(tres)
+    if gpus_in_tres >= 1:
+        return int(gpus_in_tres), "gres/gpu" not in tres
     asked = _of_gres(per_job, "gpu") + _of_gres(per_node, "gpu") * nodes + _of_gres(per_task, "gpu") * tasks
     if asked:
         return asked, False
@@ -391,8 +391,8 @@ def time_s(text: str) -> float | None:
 
 
 def _count(text: str, otherwise: int) -> int:
-    found = _COUNT.match(text)
-    return int(found[1]) * _THOUSANDS[found[2]] if found else otherwise
+    matched = _COUNT.match(text)
+    return int(matched[1]) * _THOUSANDS[matched[2]] if matched else otherwise
 
 
 def _said(text: str) -> str:

@@ -37,17 +37,21 @@ class BucketSettings:
 
 def learn_buckets(names: Iterable[str], settings: BucketSettings | None = None) -> NameBuckets:
     """Buckets of the names of past jobs (an entry a job or a name); their order does not matter."""
-    chosen = settings or BucketSettings()
+    bucket_settings = settings or BucketSettings()
     frequency = Counter(name_family(name)[:LONGEST] for name in names if name and name != UNNAMED)
-    left = sorted(frequency, key=lambda family: (-frequency[family], family))
+    to_cover = sorted(frequency, key=lambda family: (-frequency[family], family))
     exemplars: list[str] = []
     for _ in range(_ROUNDS):
-        if not left or len(exemplars) >= MOST_EXEMPLARS:
+        if not to_cover or len(exemplars) >= MOST_EXEMPLARS:
             break
-        found = affinity_exemplars(left[: chosen.most_at_once], chosen, stand_for=len(left))
-        exemplars += found[: MOST_EXEMPLARS - len(exemplars)]
-        left = _far_from_all(left[chosen.most_at_once :], found, chosen.most_distance)
-    return NameBuckets(exemplars, chosen.most_distance)
+        batch_exemplars = affinity_exemplars(
+            to_cover[: bucket_settings.most_at_once], bucket_settings, stand_for=len(to_cover)
+        )
+        exemplars += batch_exemplars[: MOST_EXEMPLARS - len(exemplars)]
+        to_cover = _far_from_all(
+            to_cover[bucket_settings.most_at_once :], batch_exemplars, bucket_settings.most_distance
+        )
+    return NameBuckets(exemplars, bucket_settings.most_distance)
 
 
 def affinity_exemplars(
@@ -75,8 +79,8 @@ def affinity_exemplars(
             max_iter=settings.iterations,
             random_state=0,
         ).fit(similarity)
-    found = [families[i] for i in sorted(np.ravel(clustering.cluster_centers_indices_).tolist())]
-    return [*found, *_far_from_all(families, found, settings.most_distance)]
+    exemplars = [families[i] for i in sorted(np.ravel(clustering.cluster_centers_indices_).tolist())]
+    return [*exemplars, *_far_from_all(families, exemplars, settings.most_distance)]
 
 
 def _far_from_all(families: Sequence[str], exemplars: Sequence[str], most_distance: float) -> list[str]:

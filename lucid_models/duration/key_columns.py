@@ -43,25 +43,25 @@ _LEAST_ENDED = 0.5
 
 def exactly(function: Callable[[float], float], values: Floats) -> Floats:
     """A function of `math`, value by value: NumPy's own may differ in the last bit, by processor."""
-    found = np.fromiter(map(function, values.ravel().tolist()), np.float64, values.size)
-    return found.reshape(values.shape)
+    results = np.fromiter(map(function, values.ravel().tolist()), np.float64, values.size)
+    return results.reshape(values.shape)
 
 
 def exactly_where(known: NDArray[np.bool_], function: Callable[[float], float], values: Floats) -> Floats:
     """`exactly` of the values that are known; NaN for the others."""
     if known.all():
         return exactly(function, values)
-    found = np.full(values.shape, np.nan)
-    found[known] = exactly(function, values[known])
-    return found
+    results = np.full(values.shape, np.nan)
+    results[known] = exactly(function, values[known])
+    return results
 
 
 def log_counts(counts: Floats) -> Floats:
     """log(1 + each count)."""
-    found = np.zeros(counts.shape)
+    logs = np.zeros(counts.shape)
     some = counts > 0
-    found[some] = exactly(math.log1p, counts[some])
-    return found
+    logs[some] = exactly(math.log1p, counts[some])
+    return logs
 
 
 def last_runs(numbers: Floats) -> Floats:
@@ -71,8 +71,8 @@ def last_runs(numbers: Floats) -> Floats:
     standard deviation (logarithms all; NaN where no job ended, and a deviation of one), and log(1 + jobs).
     """
     count, recent = numbers[COUNT], numbers[FIRST_RECENT:]
-    found = np.empty((6, count.size))
-    soft_mean, last, last_two, median, spread, log_count = found
+    columns = np.empty((6, count.size))
+    soft_mean, last, last_two, median, spread, log_count = columns
     soft_mean[:] = numbers[SOFT_MEAN]
     soft_mean[count == 0] = np.nan
     last[:] = recent[-1]
@@ -87,7 +87,7 @@ def last_runs(numbers: Floats) -> Floats:
     spread[:] = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
     spread[single] = np.nan
     log_count[:] = log_counts(count)
-    return found
+    return columns
 
 
 def shrink(sums: Floats, above: Floats | None, nothing: NDArray[np.bool_], prior_jobs: float) -> Floats:
@@ -139,11 +139,11 @@ class KeyColumns:
     @cached_property
     def decay(self) -> Floats:
         """By how much what each key knew has faded, shape (levels, jobs); 0 where no job ended."""
-        known = self.ended
+        has_ended = self.ended
         elapsed = np.minimum(self.numbers[TIME].take(self.rows) - self.time_s, 0.0) / self.half_life_s
-        found = np.zeros(known.shape)
-        found[known] = exactly(math.exp2, elapsed[known])
-        return found
+        weights = np.zeros(has_ended.shape)
+        weights[has_ended] = exactly(math.exp2, elapsed[has_ended])
+        return weights
 
     @cached_property
     def ended(self) -> NDArray[np.bool_]:
@@ -163,8 +163,8 @@ class KeyColumns:
         return means
 
     def _soft_means(self) -> Floats:
-        found: Floats = np.where(self.numbers[COUNT] > 0, self.numbers[SOFT_MEAN], np.nan).take(self.rows)
-        return found
+        means: Floats = np.where(self.numbers[COUNT] > 0, self.numbers[SOFT_MEAN], np.nan).take(self.rows)
+        return means
 
     def _in_flight(self) -> Floats:
         """log(1 + running jobs), log(1 + age of the oldest) and log(1 + time since another job's submission),
@@ -177,7 +177,7 @@ class KeyColumns:
             self.is_newest, self.numbers[EARLIER_SUBMIT].take(rows), self.numbers[SUBMIT].take(rows)
         )
         ages = [
-            exactly_where(known, math.log1p, np.maximum(self.time_s - moment, 0.0))
-            for moment, known in ((oldest_s, ~np.isnan(oldest_s)), (since_s, since_s > NEVER_S))
+            exactly_where(is_set, math.log1p, np.maximum(self.time_s - moment, 0.0))
+            for moment, is_set in ((oldest_s, ~np.isnan(oldest_s)), (since_s, since_s > NEVER_S))
         ]
         return np.stack([running, *ages])

@@ -55,8 +55,13 @@ class QueueScorer:
 
     def add(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         """Jobs begin to wait; raises BadInputError for an id that waits already."""
-        told = list(jobs)
-        read = zip(told, self.state.keys_of_all(told), self.state.facts_of_all(told).tolist(), strict=True)
+        jobs_added = list(jobs)
+        read = zip(
+            jobs_added,
+            self.state.keys_of_all(jobs_added),
+            self.state.facts_of_all(jobs_added).tolist(),
+            strict=True,
+        )
         for job, keys, facts in read:
             job_id = str(job.get("job_id"))
             if job_id in self._place:
@@ -97,9 +102,9 @@ class QueueScorer:
             concerned[changed] = True
             stale |= concerned.take(rows).any(axis=0)
         if self._head.newest_in_pairs:
-            known = jobs.is_newest[:, :count]
-            stale |= (newest != known).any(axis=0)
-            known[:] = newest
+            is_newest = jobs.is_newest[:, :count]
+            stale |= (newest != is_newest).any(axis=0)
+            is_newest[:] = newest
         at = stale.nonzero()[0]
         if at.size:
             jobs.pairs[at] = self._head.score_pairs(
@@ -228,5 +233,5 @@ class _Head:
         places = feature * key_bins.shape[1] + rows.take(self._level, axis=0)
         bins = np.concatenate([key_bins.take(places), fact_bins])
         one, other = bins.take(self._sides.T, axis=0)
-        found: Floats = self._tables.take(one * self._width + other + self._start).sum(axis=0)
-        return found
+        scores: Floats = self._tables.take(one * self._width + other + self._start).sum(axis=0)
+        return scores

@@ -89,13 +89,13 @@ class DurationAccount(NamedTuple):
         del named[_MOST_NAMED:]
         scale = Scale.of(self.estimate_s, [history.usual_s, *[part.seconds for part in named]])
         usual = scale.steps(history.usual_s)
-        left = scale.steps(self.estimate_s) - usual
+        unexplained = scale.steps(self.estimate_s) - usual
         clauses = []
         for part in named:
             steps = scale.steps(part.seconds)
-            left -= steps
+            unexplained -= steps
             clauses.append(moves(part.subject, part.plural, steps, scale))
-        clauses.append(moves("the rest", False, left, scale))
+        clauses.append(moves("the rest", False, unexplained, scale))
         verb = ("run" if history.plural else "runs") if history.jobs > 1 else "ran"
         often = "usually " if history.jobs > 1 else ""
         seen = f"{history.jobs:,} jobs, the last" if history.jobs > 1 else "1 job,"
@@ -119,8 +119,8 @@ def account_for_duration(
     `row` holds the job's features in the order of `state.names`, as known at `at_s` (Unix time; None: at the
     job's submission).
     """
-    known, rows = state.known_of([job], at_s), np.array([row], dtype=np.float64)
-    return next(_accounts(state, log_head, [job], known, rows, np.array([p50_s])))
+    histories, rows = state.known_of([job], at_s), np.array([row], dtype=np.float64)
+    return next(_accounts(state, log_head, [job], histories, rows, np.array([p50_s])))
 
 
 def duration_reasons(
@@ -145,7 +145,7 @@ def _accounts(
     rows: NDArray[np.float64],
     p50_s: NDArray[np.float64],
 ) -> Iterator[DurationAccount]:
-    told = zip(
+    accounts = zip(
         p50_s.tolist(),
         _closest_histories(state, known),
         _what_is_new(state, known, jobs),
@@ -153,7 +153,7 @@ def _accounts(
         known.facts.T.tolist(),
         strict=True,
     )
-    for estimate_s, history, new, effect_of, values in told:
+    for estimate_s, history, new, effect_of, values in accounts:
         if history is None:
             yield DurationAccount(estimate_s, None, new, ())
             continue
@@ -204,10 +204,12 @@ def _told_of_key(
     """A KeyHistory but for when its last job ended; None where none did."""
     if key is None or not numbers[COUNT]:
         return None
-    told = numbers.tolist()
-    usual = told[LOG_SUM] / told[WEIGHT] if told[WEIGHT] > 0 else told[-1]
-    usual_s, last_s = (math.exp(min(logarithm, 50.0)) for logarithm in (usual, told[-1]))
-    return level, *_subject(level, key), int(told[COUNT]), usual_s, last_s
+    numbers_of_key = numbers.tolist()
+    usual = (
+        numbers_of_key[LOG_SUM] / numbers_of_key[WEIGHT] if numbers_of_key[WEIGHT] > 0 else numbers_of_key[-1]
+    )
+    usual_s, last_s = (math.exp(min(logarithm, 50.0)) for logarithm in (usual, numbers_of_key[-1]))
+    return level, *_subject(level, key), int(numbers_of_key[COUNT]), usual_s, last_s
 
 
 def _what_is_new(
@@ -223,8 +225,8 @@ def _what_is_new(
     news: list[tuple[str, ...]] = [()] * len(jobs)
     for at in np.flatnonzero(is_new.any(axis=0)).tolist():
         fields = [field for field, new in zip(("user", "name"), is_new[:, at], strict=True) if new]
-        told = [(field, text_or_none(jobs[at].get(field))) for field in fields]
-        news[at] = tuple(f"{field} {text}" for field, text in told if text is not None)
+        values = [(field, text_or_none(jobs[at].get(field))) for field in fields]
+        news[at] = tuple(f"{field} {text}" for field, text in values if text is not None)
     return news
 
 
@@ -283,12 +285,12 @@ def _effects_of(
     groups, usual_of = _feature_groups(state.names)
     usual = np.array(usual_of, dtype=np.intp)
     as_usual = np.where((usual < 0) | np.isnan(rows), rows, rows.take(usual, axis=1))
-    found, had_it_run_as_usual = log_head.contributions(rows), log_head.contributions(as_usual)
+    now_effects, had_it_run_as_usual = log_head.contributions(rows), log_head.contributions(as_usual)
     sums: dict[str, NDArray[np.float64]] = {}
     for at, term in enumerate(log_head.terms):
         read = {groups[position] for position in term.features}
         group = read.pop() if len(read) == 1 else "latest"
-        effect = found[:, at] - had_it_run_as_usual[:, at] if group == "latest" else found[:, at]
+        effect = now_effects[:, at] - had_it_run_as_usual[:, at] if group == "latest" else now_effects[:, at]
         sums[group] = sums[group] + effect if group in sums else effect
     if not sums:
         return [{} for _ in rows]

@@ -109,9 +109,9 @@ def moving_average_s(jobs: pd.DataFrame, levels: Sequence[Sequence[str]]) -> Flo
 
     def estimate(row: int) -> float:
         for average, of_level in zip(averages, keys, strict=True):
-            known = average.get(of_level[row]) if of_level[row] is not None else None
-            if known is not None:
-                return math.exp(known)
+            average_s = average.get(of_level[row]) if of_level[row] is not None else None
+            if average_s is not None:
+                return math.exp(average_s)
         return UNKNOWN_S
 
     return _replay(jobs, learn, estimate)
@@ -143,8 +143,8 @@ def user_history_s(jobs: pd.DataFrame) -> Floats:
             last[user] = (*last.get(user, ())[-1:], duration_s)
 
     def estimate(row: int) -> float:
-        known = last.get(users[row] or "", ())
-        return sum(known) / len(known) if known else float(unknown[row])
+        last_runs_s = last.get(users[row] or "", ())
+        return sum(last_runs_s) / len(last_runs_s) if last_runs_s else float(unknown[row])
 
     return _replay(jobs, learn, estimate)
 
@@ -181,7 +181,7 @@ def _replay(
 ) -> Floats:
     """Submissions in order; before each, learn the run times that were known by then."""
     submit = epoch_seconds(jobs, "submit_time")
-    known = known_from_s(jobs)
+    known_from = known_from_s(jobs)
     duration = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
     running: list[tuple[float, int]] = []
     out = np.empty(len(jobs))
@@ -190,8 +190,8 @@ def _replay(
             _, ended = heapq.heappop(running)
             learn(ended, float(duration[ended]))
         out[row] = max(estimate(row), 1.0)
-        if np.isfinite(known[row]) and duration[row] >= 0:
-            heapq.heappush(running, (float(known[row]), row))
+        if np.isfinite(known_from[row]) and duration[row] >= 0:
+            heapq.heappush(running, (float(known_from[row]), row))
     return out
 
 

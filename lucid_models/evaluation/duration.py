@@ -180,19 +180,22 @@ class DurationTest:
 
     def _groups(self) -> list[tuple[str, str, NDArray[np.bool_]]]:
         """Jobs whose user or name the training days knew and those of new ones; virtual clusters."""
-        found: list[tuple[str, str, NDArray[np.bool_]]] = []
+        groups: list[tuple[str, str, NDArray[np.bool_]]] = []
         for column in ("user", "name"):
             if column in self.train.columns and self.train[column].notna().any():
-                told = self.test[column].notna().to_numpy()
-                known = self.test[column].isin(self.train[column].dropna().unique()).to_numpy()
-                found += [(column, "known", told & known), (column, "new", told & ~known)]
+                has_value = self.test[column].notna().to_numpy()
+                seen_in_training = self.test[column].isin(self.train[column].dropna().unique()).to_numpy()
+                groups += [
+                    (column, "known", has_value & seen_in_training),
+                    (column, "new", has_value & ~seen_in_training),
+                ]
         if "virtual_cluster" in self.test.columns and self.test["virtual_cluster"].nunique() > 1:
             clusters = self.test["virtual_cluster"].astype(object)
-            found += [
+            groups += [
                 ("virtual_cluster", str(name), (clusters == name).to_numpy())
                 for name in sorted(clusters.dropna().unique())
             ]
-        return [(split, group, inside) for split, group, inside in found if inside.any()]
+        return [(split, group, inside) for split, group, inside in groups if inside.any()]
 
 
 # Adds rivals to a test: the fitted model and its features of the test jobs are at hand.

@@ -116,21 +116,21 @@ def _leave_models_out(
     without: dict[frozenset[str], Predict] = {}  # two models: the same, whichever of them is the new one
     for name in sorted(set(rows.models)):
         new = rows.of_model(name)
-        known = rows.only(~new)
-        expected[new] = contender.fit(known, target)(rows.only(new))
-        missed, absolute = np.zeros(len(known)), np.zeros(len(known))
-        for other in sorted(set(known.models)):
-            left = known.of_model(other)
-            test = known.only(left)
+        training = rows.only(~new)
+        expected[new] = contender.fit(training, target)(rows.only(new))
+        missed, absolute = np.zeros(len(training)), np.zeros(len(training))
+        for other in sorted(set(training.models)):
+            held_out = training.of_model(other)
+            test = training.only(held_out)
             both = frozenset((name, other))
             if both not in without:
-                without[both] = contender.fit(known.only(~left), target)
-            told = without[both](test)
+                without[both] = contender.fit(training.only(~held_out), target)
+            predicted = without[both](test)
             truth = target.measured(test)
-            missed[left] = target.to_scale(truth) - target.to_scale(told)
-            absolute[left] = np.abs(truth - told)
-        inner_error[name] = float(np.average(absolute, weights=known.weights))
-        margins = Margins.of(missed, known.models, level=level, range_share=rules.range_share)
+            missed[held_out] = target.to_scale(truth) - target.to_scale(predicted)
+            absolute[held_out] = np.abs(truth - predicted)
+        inner_error[name] = float(np.average(absolute, weights=training.weights))
+        margins = Margins.of(missed, training.models, level=level, range_share=rules.range_share)
         centre = target.to_scale(expected[new])
         careful[new] = target.from_scale(centre + margins.careful)
         low, high = (target.from_scale(centre + by) for by in (margins.low, margins.high))
@@ -215,8 +215,8 @@ def regression(
     model = make().fit(features(rows), target.to_scale(truth) if on_scale else truth)
 
     def predict(new: ProfiledGraphs) -> Floats:
-        told = np.asarray(model.predict(features(new)), dtype=np.float64)
-        inside = target.from_scale(told) if on_scale else told
+        predicted = np.asarray(model.predict(features(new)), dtype=np.float64)
+        inside = target.from_scale(predicted) if on_scale else predicted
         return np.asarray(np.clip(inside, 0.1, 100.0 if target.unit == "points" else None))
 
     return predict
@@ -278,10 +278,12 @@ def evaluate_utilisation(
     """
     rules = settings or UtilisationSettings()
     rows = join_graphs(solo, graphs)
-    known = {contender.name: contender for contender in contenders(rules)}
-    chosen = list(known.values()) if models is None else [_find(name, known) for name in models]
-    found: list[Row] = []
-    runs = [(target, contender) for target in TARGETS.values() for contender in chosen]
+    contender_of = {contender.name: contender for contender in contenders(rules)}
+    to_measure = (
+        list(contender_of.values()) if models is None else [_find(name, contender_of) for name in models]
+    )
+    results: list[Row] = []
+    runs = [(target, contender) for target in TARGETS.values() for contender in to_measure]
     held: dict[str, dict[str, _HeldOut]] = {}
     for done, (target, contender) in enumerate(runs):
         progress(done, len(runs), f"{target.name}, {contender.name}")
@@ -291,12 +293,12 @@ def evaluate_utilisation(
             )
     for name, of_target in held.items():
         target = TARGETS[name]
-        by_name = {contender.name: contender for contender in chosen}
+        by_name = {contender.name: contender for contender in to_measure}
         for contender_name, result in of_target.items():
             cost = _cost(by_name[contender_name], rows, target)
-            found.append(_row(contender_name, rows, target, result) | cost)
+            results.append(_row(contender_name, rows, target, result) | cost)
         if models is None:
             choice = _nested_choice(rows, of_target)
-            found.append(_row(CHOSEN, rows, target, choice) | {"fit_s": None, "predict_ms": None})
+            results.append(_row(CHOSEN, rows, target, choice) | {"fit_s": None, "predict_ms": None})
     progress(len(runs), len(runs), "measured")
-    return found
+    return results

@@ -111,17 +111,17 @@ def build_release(
     registered.
     """
     registry = open_registry(tracking_uri)
-    chosen = choose_versions(registry, cluster, versions or {})
+    versions_by_model = choose_versions(registry, cluster, versions or {})
     if training_until is not None and training_until.tzinfo is None:
         training_until = training_until.replace(tzinfo=UTC)
     pins: dict[str, ModelPin] = {}
     files: dict[str, bytes] = {}
-    for kind, model in chosen.items():
+    for kind, model in versions_by_model.items():
         check_training_end(model, training_until)
         file = f"{kind}.json"
         files[file] = registry.read_version_file(model.name, model.version, f"artifacts/{file}")
         pins[kind] = ModelPin(model.name, model.version, file, require_tag(model, "digest"), len(files[file]))
-    until = training_until.isoformat() if training_until else latest_training_end(chosen)
+    until = training_until.isoformat() if training_until else latest_training_end(versions_by_model)
     name = release_name(cluster)
     manifest = ReleaseManifest(
         name=name,
@@ -131,13 +131,14 @@ def build_release(
         settings=plain_settings(settings or {}),
         training=Training(
             until,
-            {kind: require_tag(model, "dataset_digest") for kind, model in chosen.items()}
+            {kind: require_tag(model, "dataset_digest") for kind, model in versions_by_model.items()}
             | dict(datasets or {}),
         ),
         provenance=Provenance(
-            simulated_profiles=chosen["packing"].tags.get("simulated_profiles") == "true",
+            simulated_profiles=versions_by_model["packing"].tags.get("simulated_profiles") == "true",
             synthetic_logs=any(
-                chosen[kind].tags.get("synthetic_logs") == "true" for kind in ("throughput", "duration")
+                versions_by_model[kind].tags.get("synthetic_logs") == "true"
+                for kind in ("throughput", "duration")
             ),
         ),
         policy=policy,
@@ -284,12 +285,12 @@ def rollback_release(*, tracking_uri: str, cluster: str, from_version: int | Non
 def _moved(registry: Registry, cluster: str, before: int | None, champion: int) -> ReleaseInfo:
     """The champion, and what was done in words, which are logged as well."""
     if before == champion:
-        said = f"champion of {cluster}: {champion}, as before"
+        sentence = f"champion of {cluster}: {champion}, as before"
     else:
-        said = f"champion of {cluster}: {'none' if before is None else before} -> {champion}"
-    logger.info("%s", said)
+        sentence = f"champion of {cluster}: {'none' if before is None else before} -> {champion}"
+    logger.info("%s", sentence)
     release = registry.version(release_name(cluster), champion)
-    return replace(describe_release(registry, release, CHAMPION), moved=said)
+    return replace(describe_release(registry, release, CHAMPION), moved=sentence)
 
 
 def show_release(
@@ -312,13 +313,13 @@ def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[Rele
     clusters = release_clusters(registry) if cluster is None else [cluster]
     releases = [release for each in clusters for release in registry.versions(release_name(each))]
     newest_first = sorted(releases, key=lambda release: -release.created_ms)
-    found = []
+    listed = []
     for release in newest_first:
         try:
-            found.append(describe_release(registry, release, None))
+            listed.append(describe_release(registry, release, None))
         except (ReleaseRefusedError, NotFoundError) as error:
             logger.warning("%s version %d is left out: %s", release.name, release.version, error)
-    return found
+    return listed
 
 
 def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> ReleaseModels:

@@ -142,15 +142,18 @@ class ThroughputFeatures:
         """
         values = filled(np.asarray(counts, dtype=np.float64), self.day_bins)
         kept = np.arange(values.size)[rows if rows is not None else slice(None)]
-        known = kept - self.lead_bins  # the newest bin that each row may read
+        newest_readable = kept - self.lead_bins  # the newest bin that each row may read
         logs = np.rint(np.log1p(values) * _LOG_STEPS) / _LOG_STEPS
         means = {window: rolling_mean(logs, window) for window in {*self.mean_bins, *self.level_bins}}
         level = _at(
-            np.mean([rolling_mean(logs, window, least=1) for window in self._level_spans], axis=0), known
+            np.mean([rolling_mean(logs, window, least=1) for window in self._level_spans], axis=0),
+            newest_readable,
         )
-        columns = [_at(logs, known - lag) - level for lag in LAGS]
-        columns += [_at(means[window], known) - level for window in self.mean_bins]
-        columns += [np.log1p(_at(_soft_mean(values, span), known)) - level for span in self.ewma_bins]
+        columns = [_at(logs, newest_readable - lag) - level for lag in LAGS]
+        columns += [_at(means[window], newest_readable) - level for window in self.mean_bins]
+        columns += [
+            np.log1p(_at(_soft_mean(values, span), newest_readable)) - level for span in self.ewma_bins
+        ]
         for unit, slots in ((self.day_bins, self.slot_days), (7 * self.day_bins, self.slot_weeks)):
             if not slots:
                 continue
@@ -158,10 +161,11 @@ class ThroughputFeatures:
             # What a slot brought is known an hour later, or at the lead if that is earlier.
             smoothed = rolling_mean(logs, 2 * self._smoothed + 1)
             usual = _mean_of(
-                smoothed, (np.minimum(kept - slot * unit + self._smoothed, known) for slot in slots)
+                smoothed, (np.minimum(kept - slot * unit + self._smoothed, newest_readable) for slot in slots)
             )
             above = [
-                _at(means[window], known) - _mean_of(means[window], (known - slot * unit for slot in slots))
+                _at(means[window], newest_readable)
+                - _mean_of(means[window], (newest_readable - slot * unit for slot in slots))
                 for window in self.level_bins
             ]
             columns += above if unit == self.day_bins else []
@@ -242,8 +246,8 @@ def filled(counts: Floats, day_bins: int) -> Floats:
         slots = np.arange(start, end)
         usual = _mean_of(result, (slots - back * day_bins for back in range(1, SLOT_DAYS + 1)))
         block[:] = np.where(np.isnan(block), usual, block)
-        known = ~np.isnan(block)
-        last = np.maximum.accumulate(np.where(known, slots, start - 1))
+        is_counted = ~np.isnan(block)
+        last = np.maximum.accumulate(np.where(is_counted, slots, start - 1))
         block[:] = _at(result, last)
     return result
 
@@ -252,9 +256,9 @@ def rolling_mean(values: Floats, window: int, least: int | None = None) -> Float
     """Mean of those of the last `window` bins that are known, shape (bins,); NaN while they are fewer than
     `least` (default: half of the window).
     """
-    known = ~np.isnan(values)
-    total = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
-    count = np.concatenate([[0], np.cumsum(known)])
+    is_counted = ~np.isnan(values)
+    total = np.concatenate([[0.0], np.cumsum(np.where(is_counted, values, 0.0))])
+    count = np.concatenate([[0], np.cumsum(is_counted)])
     start = np.maximum(np.arange(1, values.size + 1) - window, 0)
     number = count[1:] - count[start]
     mean: Floats = (total[1:] - total[start]) / np.maximum(number, 1)
@@ -274,11 +278,13 @@ def _mean_of(values: Floats, bins: Iterable[NDArray[np.intp]]) -> Floats:
     total: Floats | None = None
     number: Floats | None = None
     for index in bins:
-        found = _at(values, index)
-        known = found == found
-        found[~known] = 0.0
+        values_at = _at(values, index)
+        is_counted = values_at == values_at
+        values_at[~is_counted] = 0.0
         total, number = (
-            (found, known.astype(np.float64)) if total is None else (total + found, number + known)
+            (values_at, is_counted.astype(np.float64))
+            if total is None
+            else (total + values_at, number + is_counted)
         )
     if total is None or number is None:
         raise ValueError("no indices")

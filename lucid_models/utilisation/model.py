@@ -129,9 +129,10 @@ class UtilisationModel:
             key: Margins.of(values, rows.models, level=levels[key], range_share=settings.range_share)
             for key, values in missed.items()
         }
-        known = [known_features(graph) for graph in rows.graphs]
+        graph_features = [known_features(graph) for graph in rows.graphs]
         ranges = {
-            name: (min(each[name] for each in known), max(each[name] for each in known)) for name in RANGES
+            name: (min(each[name] for each in graph_features), max(each[name] for each in graph_features))
+            for name in RANGES
         }
         training = {
             "rows": len(rows),
@@ -185,9 +186,9 @@ def fit_step(rows: ProfiledGraphs, prior_weight: float) -> StepModel:
         return StepModel(**dict(zip(_NUMBERS, np.exp(numbers).tolist(), strict=True)), traffic=traffic)
 
     def misses(numbers: Floats) -> Floats:
-        told = model_of(numbers).utilisation(columns, amp)
+        predicted = model_of(numbers).utilisation(columns, amp)
         drawn = prior_weight * (numbers - _START) / _SPREAD
-        return np.concatenate([weights * (told - busy) / _UTIL_ERROR, drawn])
+        return np.concatenate([weights * (predicted - busy) / _UTIL_ERROR, drawn])
 
     reach = _BOUND * _SPREAD
     numbers = least_squares(misses, _START, bounds=(_START - reach, _START + reach), loss="cauchy").x
@@ -198,8 +199,8 @@ def fit_step(rows: ProfiledGraphs, prior_weight: float) -> StepModel:
     def traffic_misses(share: Floats) -> Floats:
         return np.asarray(weights * (share[0] * could - moving) / _UTIL_ERROR)
 
-    found = least_squares(traffic_misses, [0.5], bounds=([0.0], [1.0]), loss="cauchy").x
-    return model_of(numbers, float(found[0]))
+    solution = least_squares(traffic_misses, [0.5], bounds=([0.0], [1.0]), loss="cauchy").x
+    return model_of(numbers, float(solution[0]))
 
 
 def fit_memory(rows: ProfiledGraphs) -> MemoryModel:
@@ -209,8 +210,8 @@ def fit_memory(rows: ProfiledGraphs) -> MemoryModel:
     terms = memory_terms(rows.columns, rows.amp)
     scale = np.sqrt(rows.weights) / rows.gpu_mem_mib
     bounds = ([0.0, _COPIES_MIN, 0.0], [np.inf, _COPIES_MAX, np.inf])
-    found = lsq_linear(terms * scale[:, None], rows.gpu_mem_mib * scale, bounds=bounds, method="bvls").x
-    return MemoryModel(*(max(0.0, float(value)) for value in found))
+    solution = lsq_linear(terms * scale[:, None], rows.gpu_mem_mib * scale, bounds=bounds, method="bvls").x
+    return MemoryModel(*(max(0.0, float(value)) for value in solution))
 
 
 def _residuals(step: StepModel, memory: MemoryModel, rows: ProfiledGraphs) -> dict[str, Floats]:

@@ -102,25 +102,27 @@ def ingest_metrics(
 
     The same twice changes nothing. Raises NotFoundError when the lake has no jobs of the cluster.
     """
-    chosen = settings or JoinSettings()
+    join_settings = settings or JoinSettings()
     lake = Lake(lake_uri)
     jobs = lake.read_jobs(cluster, columns=JOB_COLUMNS)
-    told = _allocations(source)
-    account, allocated = Accounting(), _sum(told)
+    allocations = _allocations(source)
+    account, allocated = Accounting(), _sum(allocations)
     samples: Counter[str] = Counter()
-    found, changed, interval_s = set[tuple[str, pd.Timestamp]](), 0, float("nan")
+    joined_jobs, changed, interval_s = set[tuple[str, pd.Timestamp]](), 0, float("nan")
     unknown: set[str] = set()
-    for one in told:
+    for one in allocations:
         lake.add_quarantine(cluster, "metrics-allocations", one.refused)
     for batch, origin in _batches(source, progress):
-        interval_s = chosen.interval_s or scrape_interval_s(batch.samples)
-        held = merge_allocations([one.allocations for one in told])
-        if not told:
-            held = allocations_from_labels(batch.samples, interval_s, chosen.hold_intervals)
-        joined, report = join_samples(batch.samples, held, jobs, replace(chosen, interval_s=interval_s))
+        interval_s = join_settings.interval_s or scrape_interval_s(batch.samples)
+        held = merge_allocations([one.allocations for one in allocations])
+        if not allocations:
+            held = allocations_from_labels(batch.samples, interval_s, join_settings.hold_intervals)
+        joined, report = join_samples(
+            batch.samples, held, jobs, replace(join_settings, interval_s=interval_s)
+        )
         unknown |= set(joined.loc[joined["submit_time"].isna(), "job_id"].astype(str))
         rows = metrics_of_join(joined, jobs, origin)
-        found |= set(zip(rows["job_id"], rows["submit_time"], strict=True))
+        joined_jobs |= set(zip(rows["job_id"], rows["submit_time"], strict=True))
         samples.update(_fates(report))
         # A batch at a time: reading all of them may take hours, and each is whole on its own.
         with lake.writing(cluster, "an ingest of metrics", ("metrics", "quarantine"), progress=progress):
@@ -139,7 +141,7 @@ def ingest_metrics(
         scrape_interval_s=interval_s,
         allocations_in=allocated.rows_in,
         allocations_kept=allocated.kept,
-        jobs=len(found),
+        jobs=len(joined_jobs),
         jobs_unknown=len(unknown),
         files_changed=changed,
         tables=(lake.table_uri("metrics", cluster),),
@@ -175,11 +177,11 @@ def show_metrics(*, lake_uri: str, cluster: str) -> dict[str, Any]:
     jobs = lake.read_jobs(cluster, columns=("job_id", "submit_time", "gpus", "duration_s", *PROFILE))
     jobs = jobs[jobs["gpus"] >= 1]
     pieces = lake.read_job_metrics(cluster)
-    known = last_known(pieces)
+    latest = last_known(pieces)
     gpu_s = jobs["gpus"] * jobs["duration_s"].fillna(0.0)
     keys = pd.MultiIndex.from_frame(jobs[["job_id", "submit_time"]].astype({"job_id": object}))
     origins = []
-    for origin, rows in known.groupby("origin", sort=True):
+    for origin, rows in latest.groupby("origin", sort=True):
         named = pd.MultiIndex.from_frame(rows[["job_id", "submit_time"]].astype({"job_id": object}))
         has = keys.isin(named)
         coverage = rows["coverage"].dropna()
@@ -198,7 +200,7 @@ def show_metrics(*, lake_uri: str, cluster: str) -> dict[str, Any]:
                 "last_known": rows["known_time"].max().isoformat(),
             }
         )
-    running = known[known["origin"] == RUNNING]
+    running = latest[latest["origin"] == RUNNING]
     return {
         "cluster": cluster,
         "gpu_jobs": len(jobs),
@@ -252,7 +254,7 @@ def _files_of(uri: str) -> list[str]:
     inside = [info.path for info in list_files(fs, path) if info.path.endswith(".parquet")]
     if not inside:
         raise BadInputError(f"The folder {uri} holds no Parquet file.", remedy="Name the samples' folder.")
-    return [f"{uri.rstrip('/')}/{found.removeprefix(path).lstrip('/')}" for found in inside]
+    return [f"{uri.rstrip('/')}/{path_inside.removeprefix(path).lstrip('/')}" for path_inside in inside]
 
 
 def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -264,7 +266,7 @@ def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]
 
 
 def _allocations(source: MetricsSource) -> list[AllocationBatch]:
-    found = [read_allocations(uri) for uri in source.allocations]
+    batches = [read_allocations(uri) for uri in source.allocations]
     if source.scontrol:
         gpus = read_gpu_map(str(source.gpu_map))
         for uri in source.scontrol:
@@ -274,8 +276,8 @@ def _allocations(source: MetricsSource) -> list[AllocationBatch]:
                     text = bytes(stream.read()).decode("utf-8", errors="replace")
             except (OSError, pa.ArrowException) as error:
                 raise BadInputError(f"{uri} cannot be read: {error}.", remedy="Check the path.") from error
-            found.append(read_scontrol(text, gpus, source_file=path.rsplit("/", 1)[-1]))
-    return found
+            batches.append(read_scontrol(text, gpus, source_file=path.rsplit("/", 1)[-1]))
+    return batches
 
 
 def _sum(batches: Sequence[AllocationBatch]) -> Accounting:

@@ -48,27 +48,27 @@ def settle_nodes(
         return []
     seen = _seen_in(lake, cluster)
     try:
-        known = set(lake.read_nodes(cluster)["virtual_cluster"])
+        with_nodes = set(lake.read_nodes(cluster)["virtual_cluster"])
     except NotFoundError:
         stated = load_reader(source_format).stated_size(TextSource(input_uri))
         if stated is not None and len(seen) == 1:
             return [_write_stated(lake, cluster, next(iter(seen)), stated)]
         _count_machines(seen, source_format, input_uri, cluster)
-        said = _described(seen)
+        sentence = _described(seen)
         if stated is not None:
-            said += (
+            sentence += (
                 f" The log states {stated.nodes:,} nodes of {stated.gpus_per_node} for all of them together."
             )
         raise NodesNeededError(
             f"The jobs of {cluster!r} are in the lake, but not how many nodes it has: without them nothing "
-            f"can be proven on it. {said}",
+            f"can be proven on it. {sentence}",
             remedy=_remedy(seen, gpus_per_node),
         ) from None
-    missing = {name: what for name, what in seen.items() if name not in known}
+    missing = {name: what for name, what in seen.items() if name not in with_nodes}
     if len(missing) == len(seen):
         raise NodesNeededError(
             f"The nodes of {cluster!r} name none of the virtual clusters of its jobs: they name "
-            f"{_listed(known)}. {_described(seen)}",
+            f"{_listed(with_nodes)}. {_described(seen)}",
             remedy=_remedy(seen, gpus_per_node),
         )
     if not missing:

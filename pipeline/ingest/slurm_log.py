@@ -89,21 +89,23 @@ def stage_accounting(
         days = accounting.days_between(since - timedelta(hours=overlap_h), until)
         # Marks first: a job that ends meanwhile has its mark in accounting by then.
         marks = accounting.marks_of_living()
-        told: dict[str, list[str]] = {}
+        lines_by_day: dict[str, list[str]] = {}
         for done, (first, last) in enumerate(days):
             progress(done, len(days) + 1, f"accounting of {first:%Y-%m-%d}")
-            told[f"{first:%Y-%m-%d}"] = accounting.runs_between(first, last, marks)
+            lines_by_day[f"{first:%Y-%m-%d}"] = accounting.runs_between(first, last, marks)
         progress(len(days), len(days) + 1, "jobs that had not ended")
-        seen = {accounting.job_id_of(line) for lines in told.values() for line in lines}
+        seen = {accounting.job_id_of(line) for lines in lines_by_day.values() for line in lines}
         waiting = [job_id for job_id in _unfinished(lake, cluster) if job_id not in seen]
         if waiting:
-            told["unfinished"] = accounting.runs_of(waiting, marks)
-        found = accounting.gpu_nodes() if nodes else []
-        homes = {accounting.home_of(line, mark_key) for lines in told.values() for line in lines}
+            lines_by_day["unfinished"] = accounting.runs_of(waiting, marks)
+        nodes_seen = accounting.gpu_nodes() if nodes else []
+        homes = {accounting.home_of(line, mark_key) for lines in lines_by_day.values() for line in lines}
         with lake.writing(cluster, TASK, ("nodes",), repairs=False, progress=progress):
-            uris = tuple(_stage(lake_uri, cluster, name, lines) for name, lines in told.items() if lines)
-            sizes = _renew_nodes(lake, cluster, found, homes | _virtual_clusters(lake, cluster))
-        return StagedAccounting(uris, days[0][0], until, sum(map(len, told.values())), sizes)
+            uris = tuple(
+                _stage(lake_uri, cluster, name, lines) for name, lines in lines_by_day.items() if lines
+            )
+            sizes = _renew_nodes(lake, cluster, nodes_seen, homes | _virtual_clusters(lake, cluster))
+        return StagedAccounting(uris, days[0][0], until, sum(map(len, lines_by_day.values())), sizes)
 
 
 def ingest_staged(
@@ -141,8 +143,8 @@ def ingest_staged(
     firsts, lasts = [], []
     lake = Lake(lake_uri, wait_s=wait_s)
     with lake.writing(cluster, TASK, JOB_TABLES, inputs=uris, progress=progress) as session:
-        left = () if session.left_behind is None else session.left_behind.inputs
-        for uri in dict.fromkeys([*left, *uris]):
+        left_behind = () if session.left_behind is None else session.left_behind.inputs
+        for uri in dict.fromkeys([*left_behind, *uris]):
             # Our own question to sacct: the format is right, and a day may well hold one run that is bad.
             report = ingest_log(
                 source_format="sacct",
@@ -175,18 +177,20 @@ def _renew_nodes(
     for node in nodes:
         partitions.setdefault((node.name, node.gpus), set()).add(node.partition)
     try:
-        known: pd.DataFrame | None = lake.read_nodes(cluster)
+        recorded: pd.DataFrame | None = lake.read_nodes(cluster)
     except NotFoundError:
-        known = None
-    unit = None if known is None or known.empty else int(known["gpus_per_node"].iloc[0])
+        recorded = None
+    unit = None if recorded is None or recorded.empty else int(recorded["gpus_per_node"].iloc[0])
     offered = ((name, gpus, owners) for (name, gpus), owners in partitions.items())
     sizes = count_nodes(offered, homes, gpus_per_node=unit)
     if sizes is None:
         return None
     counts = dict(sizes.nodes)
     day = None
-    if known is not None:
-        before = dict(zip(known["virtual_cluster"].astype(str), known["nodes"].astype(int), strict=True))
+    if recorded is not None:
+        before = dict(
+            zip(recorded["virtual_cluster"].astype(str), recorded["nodes"].astype(int), strict=True)
+        )
         if before == counts:
             return sizes
         counts |= {name: 0 for name in before if name not in counts}
@@ -226,20 +230,20 @@ def _beginning(lake: Lake, cluster: str, until: datetime, interval_start: dateti
 
 def _unfinished(lake: Lake, cluster: str) -> list[str]:
     """The ids of jobs that wait or run as far as the lake knows, in the order of their submission."""
-    found: dict[str, None] = {}
+    job_ids: dict[str, None] = {}
     ended = pa.array(sorted(FINISHED_STATES), pa.string())
     for table in lake.iter_jobs(cluster, columns=["job_id", "state"]) if lake.dates(cluster) else ():
         state = table.column("state")
         open_ = pc.and_(pc.is_valid(state), pc.invert(pc.is_in(state, value_set=ended)))
-        found.update(dict.fromkeys(table.filter(open_).column("job_id").to_pylist()))
-    return list(found)
+        job_ids.update(dict.fromkeys(table.filter(open_).column("job_id").to_pylist()))
+    return list(job_ids)
 
 
 def _virtual_clusters(lake: Lake, cluster: str) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for table in lake.iter_jobs(cluster, columns=["virtual_cluster"]) if lake.dates(cluster) else ():
-        found.update(pc.unique(table.column("virtual_cluster")).to_pylist())
-    return found
+        names.update(pc.unique(table.column("virtual_cluster")).to_pylist())
+    return names
 
 
 def _utc(when: datetime) -> datetime:

@@ -124,22 +124,22 @@ def live_findings(health: LiveHealth | None, settings: MonitorSettings) -> Itera
     """What live errors and regret ask for: clear ones for a retraining or a rollback, others for a look."""
     if health is None:
         return
-    found = health.errors
-    if found is not None and health.expected and _clearly_above(health.against_validation):
+    errors = health.errors
+    if errors is not None and health.expected and _clearly_above(health.against_validation):
         limit = settings.error_factor * health.expected
-        if found.mae_log10 > limit:
+        if errors.mae_log10 > limit:
             sentence = (
-                f"What the live scheduler believed at submission is off by {found.mae_log10:.3f} in log10 of "
+                f"The live scheduler's estimates at submission are off by {errors.mae_log10:.3f} in log10 of "
                 f"run time; at validation it was {health.expected:.3f}."
             )
-            yield Finding(Urgency.RETRAIN, "live", "error", sentence, found.mae_log10, limit)
-    if found is not None and _clearly_above(health.against_naive):
+            yield Finding(Urgency.RETRAIN, "live", "error", sentence, errors.mae_log10, limit)
+    if errors is not None and _clearly_above(health.against_naive):
         sentence = (
             f"The naive rival ({health.naive}) would have done better at submission than the live scheduler: "
-            f"{found.naive_mae_log10:.3f} against {found.mae_log10:.3f} in log10 of run time."
+            f"{errors.naive_mae_log10:.3f} against {errors.mae_log10:.3f} in log10 of run time."
         )
         yield Finding(
-            Urgency.RETRAIN, "live", "worse than naive", sentence, found.mae_log10, found.naive_mae_log10
+            Urgency.RETRAIN, "live", "worse than naive", sentence, errors.mae_log10, errors.naive_mae_log10
         )
     past = health.hindsight
     if past is None:
@@ -192,7 +192,7 @@ def _as_recorded(
     policy = next((line.policy for line in reversed(list(read_lines(log))) if line.policy), "")
     live = settings_in_force(LiveSettings(cluster, policy=policy), release.models.manifest)
     try:
-        found = judge_window(
+        hindsight = judge_window(
             jobs,
             start_s=start_s,
             end_s=end_s,
@@ -201,9 +201,9 @@ def _as_recorded(
             policy_name=live.policy,
         )
     except LucidError as error:
-        said = "; ".join(part for part in (health.note, f"regret: not measured: {error}") if part)
-        return replace(health, note=said)
-    return replace(health, hindsight=found)
+        note = "; ".join(part for part in (health.note, f"regret: not measured: {error}") if part)
+        return replace(health, note=note)
+    return replace(health, hindsight=hindsight)
 
 
 def _with_errors(
@@ -254,11 +254,11 @@ def _as_told(url: str, token_file: Path | None) -> LiveHealth:
     from live_scheduler.service.asking import open_caller
 
     with open_caller(Path(), url=url, token_file=token_file) as caller:
-        told = caller.status()
-    past = told.hindsight
+        status = caller.status()
+    past = status.hindsight
     if past is None:
         note = "not measured: the live scheduler has not looked back yet"
-        return LiveHealth(url, predictions=_told_predictions(told), note=note)
+        return LiveHealth(url, predictions=_told_predictions(status), note=note)
 
     def regret(
         point_s: float, other_jct_s: float, low_s: float | None = None, high_s: float | None = None
@@ -271,7 +271,7 @@ def _as_told(url: str, token_file: Path | None) -> LiveHealth:
         hindsight=Hindsight(
             past.start_s,
             past.end_s,
-            told.policy,
+            status.policy,
             past.jobs,
             0,
             {},
@@ -289,8 +289,8 @@ def _as_told(url: str, token_file: Path | None) -> LiveHealth:
             past.log10_error,
             (),
         ),
-        agreement=StartAgreement(told.starts, told.agreed_starts, None, 0),
-        predictions=_told_predictions(told),
+        agreement=StartAgreement(status.starts, status.agreed_starts, None, 0),
+        predictions=_told_predictions(status),
         note="errors: only the state folder of the live scheduler tells",
     )
 
@@ -339,10 +339,10 @@ def _frame(jobs: list[LivedJob]) -> pd.DataFrame:
 
 
 def _nodes(lake_uri: str, cluster: str) -> list[tuple[str, int, list[str]]]:
-    known = Lake(lake_uri).read_nodes(cluster)
+    recorded = Lake(lake_uri).read_nodes(cluster)
     return [
         (f"{name} {number}", int(gpus), [str(name)])
-        for name, nodes, gpus in known.itertuples(index=False, name=None)
+        for name, nodes, gpus in recorded.itertuples(index=False, name=None)
         for number in range(int(nodes))
     ]
 

@@ -63,9 +63,9 @@ def gate_prediction_errors(verdict: Mapping[str, Any] | None) -> dict[str, float
         return None
     rows: dict[Any, Mapping[str, Any]] = {row.get("policy"): row for row in verdict.get("policies") or ()}
     row = rows.get(verdict.get("challenger"), {})
-    known = {name: row.get(name) for name in ("mean_pred_err_pct", "p99_pred_err_pct")}
-    found = {name: float(value) for name, value in known.items() if value is not None}
-    return found or None
+    figures = {name: row.get(name) for name in ("mean_pred_err_pct", "p99_pred_err_pct")}
+    errors = {name: float(value) for name, value in figures.items() if value is not None}
+    return errors or None
 
 
 def prediction_health(
@@ -112,15 +112,15 @@ def prediction_findings(health: PredictionHealth | None, settings: MonitorSettin
     if health is None or health.watched is None or not health.expected:
         return
     at_gate = health.expected.get("mean_pred_err_pct")
-    found, change = health.watched, health.against_gate
+    errors, change = health.watched, health.against_gate
     if at_gate is None or change is None or change.low is None or change.low <= 0:
         return
     limit = settings.error_factor * at_gate
     sentence = (
-        f"Completion times told at submission are off by {found.mean_pct:.1f} % on average "
-        f"({found.p99_pct:.1f} % at P99, {found.jobs:,} jobs); the gate promised {at_gate:.1f} %."
+        f"Completion times told at submission are off by {errors.mean_pct:.1f} % on average "
+        f"({errors.p99_pct:.1f} % at P99, {errors.jobs:,} jobs); the gate promised {at_gate:.1f} %."
     )
-    if found.mean_pct > limit:
-        yield Finding(Urgency.RETRAIN, "live", "prediction error", sentence, found.mean_pct, limit)
+    if errors.mean_pct > limit:
+        yield Finding(Urgency.RETRAIN, "live", "prediction error", sentence, errors.mean_pct, limit)
     else:
-        yield Finding(Urgency.WATCH, "live", "prediction error", sentence, found.mean_pct, at_gate)
+        yield Finding(Urgency.WATCH, "live", "prediction error", sentence, errors.mean_pct, at_gate)

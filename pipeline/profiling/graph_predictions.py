@@ -117,8 +117,8 @@ def registered_predictor(tracking_uri: str, version: int | None = None) -> Graph
             remedy="Run `lucid train utilisation`, or name profiles: --singles FILE, --cluster NAME, "
             "--simulated.",
         )
-    chosen = registry.version(name, version) if version is not None else versions[0]
-    demand = UtilisationScorer.from_data(_document(registry, name, chosen.version, KIND))
+    registered = registry.version(name, version) if version is not None else versions[0]
+    demand = UtilisationScorer.from_data(_document(registry, name, registered.version, KIND))
     remarks = []
     if demand.training.get("simulated"):
         remarks.append("The model learned from the simulated GPU, not from a real one.")
@@ -129,20 +129,20 @@ def registered_predictor(tracking_uri: str, version: int | None = None) -> Graph
             _document(registry, MODEL_NAMES["packing"], fitting[0].version, "packing")
         )
         packing = scorer if isinstance(scorer, PackingScorer) else None
-    return GraphPredictor(demand, packing, f"{name} version {chosen.version}", tuple(remarks))
+    return GraphPredictor(demand, packing, f"{name} version {registered.version}", tuple(remarks))
 
 
 def describe_prediction(predictor: GraphPredictor, graph: GraphFeatures, amp: bool) -> dict[str, Any]:
     """Return one prediction as plain data: figures, ranges, Sharing Score, features, reason, remarks."""
-    (found,) = predictor.predict([graph], [amp])
-    (score,) = predictor.sharing_scores([found], [amp])
-    figures = {name: value for name, value in vars(found).items() if name not in ("beyond", "reason")}
+    (prediction,) = predictor.predict([graph], [amp])
+    (score,) = predictor.sharing_scores([prediction], [amp])
+    figures = {name: value for name, value in vars(prediction).items() if name not in ("beyond", "reason")}
     return {
         **{name: round(value, 3) for name, value in figures.items()},
         "sharing_score": score,
         "sharing_score_name": None if score is None else _SCORE_WORDS[score],
-        "reason": found.reason,
-        "beyond": list(found.beyond),
+        "reason": prediction.reason,
+        "beyond": list(prediction.beyond),
         "device": predictor.demand.device,
         "model": predictor.origin,
         "remarks": list(predictor.remarks),
@@ -190,8 +190,8 @@ def predict_jobs(
             continue
         taken |= about
         graph = read(row.onnx, row.batch_size)
-        (found,) = predictor.predict([graph], [row.amp])
-        rows.append(_metrics_rows(jobs[about], found, f"{row.onnx} by {predictor.origin}"))
+        (prediction,) = predictor.predict([graph], [row.amp])
+        rows.append(_metrics_rows(jobs[about], prediction, f"{row.onnx} by {predictor.origin}"))
     progress(len(asked), len(asked), Work("predicted", "rows"))
     changed = lake.write_job_metrics(cluster, pd.concat(rows, ignore_index=True)) if rows else 0
     return PredictionReport(
@@ -219,10 +219,10 @@ class AskedJob:
 
     def matches(self, jobs: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which of a table's jobs the row is about, shape (jobs,)."""
-        found = (jobs[self.key].astype(object) == self.value).to_numpy(dtype=np.bool_)
+        is_match = (jobs[self.key].astype(object) == self.value).to_numpy(dtype=np.bool_)
         if self.key == "name" and self.user is not None:
-            found = found & (jobs["user"].astype(object) == self.user).to_numpy(dtype=np.bool_)
-        return found
+            is_match = is_match & (jobs["user"].astype(object) == self.user).to_numpy(dtype=np.bool_)
+        return is_match
 
 
 def read_jobs_file(path: Path) -> list[AskedJob]:
@@ -236,7 +236,7 @@ def read_jobs_file(path: Path) -> list[AskedJob]:
             f"{path} has the columns {', '.join(table.columns)}.",
             remedy=f"Give onnx, one of {', '.join(JOB_KEYS)}, and where known batch_size and amp.",
         )
-    found = []
+    asked_jobs = []
     for number, row in enumerate(table.to_dict("records"), start=1):
         given = {name: str(row.get(name, "")).strip() for name in JOBS_COLUMNS}
         key = next((name for name in JOB_KEYS if given[name]), None)
@@ -246,7 +246,7 @@ def read_jobs_file(path: Path) -> list[AskedJob]:
                 f"Row {number} of {path} says {given}.",
                 remedy="Give a job_id, job_type or name, an ONNX file, a whole batch_size, and amp 0 or 1.",
             )
-        found.append(
+        asked_jobs.append(
             AskedJob(
                 key,
                 given[key],
@@ -256,7 +256,7 @@ def read_jobs_file(path: Path) -> list[AskedJob]:
                 amp == "1",
             )
         )
-    return found
+    return asked_jobs
 
 
 def _is_count(text: str) -> bool:

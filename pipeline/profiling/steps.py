@@ -66,8 +66,8 @@ def plan_solo_stage(request: Request) -> PlannedStage:
     if request.kind == DeviceKind.SIMULATED:
         refuse_simulated_over_measured(request.lake_uri, request.cluster, request.devices[0])
     remarks = adopt_leftovers(request.lake_uri, request.cluster, request.kind, request.run)
-    known = _known(request)
-    plan = plan_solo(request.job_types, known.alone, method=request.method, overhead_s=known.overhead_s)
+    measured = _known(request)
+    plan = plan_solo(request.job_types, measured.alone, method=request.method, overhead_s=measured.overhead_s)
     return _stage(request, SOLO, plan, request.budget_s, remarks)
 
 
@@ -88,14 +88,14 @@ def plan_pair_stage(
         return PlannedStage(
             (), (*folded.remarks, "No configuration has a profile: there are no pairs to plan.")
         )
-    known = _known(request)
+    measured = _known(request)
     plan = plan_pairs(
         request.job_types,
         summarise(rows),
-        known.for_pairs,
+        measured.for_pairs,
         memory_mib=float(rows["device_memory_mib"].min()),
         method=request.method,
-        overhead_s=known.overhead_s,
+        overhead_s=measured.overhead_s,
         pairs=PairChoice(ranking, most=most),
     )
     budget_s = request.budget_s
@@ -160,23 +160,23 @@ def collect_measurements(request: Request) -> dict[str, Any]:
         request.lake_uri, request.cluster, request.kind, request.run, replace=request.again == EVERYTHING
     )
     rows = folded.rows[folded.rows["device_kind"] == request.kind]
-    found = summarise(rows)
+    summary = summarise(rows)
     remarks = list(folded.remarks)
     stored = None
     if request.kind == DeviceKind.CPU:
         remarks.append("A processor was measured: that proves the way of measuring and profiles no GPU.")
     else:
-        stored, said = store_profiles(request.lake_uri, request.cluster, found)
-        remarks += said
+        stored, stored_remarks = store_profiles(request.lake_uri, request.cluster, summary)
+        remarks += stored_remarks
     forget_run(request.lake_uri, request.cluster, request.kind, request.run)
-    reasons = dict(zip(found.rejected["task"], found.rejected["reason"], strict=True))
+    reasons = dict(zip(summary.rejected["task"], summary.rejected["reason"], strict=True))
     return {
         "measurements_uri": folded.uri,
         "rows": len(folded.rows),
         "device": None if rows.empty else str(rows["device"].iloc[0]),
-        "solo_measured": len(found.solo),
-        "pairs_measured": len(found.pairs),
-        "out_of_memory": len(found.out_of_memory),
+        "solo_measured": len(summary.solo),
+        "pairs_measured": len(summary.pairs),
+        "out_of_memory": len(summary.out_of_memory),
         "rejected": len(reasons),
         "rejected_first": dict(list(reasons.items())[:_SHOWN]),
         "stored": stored is not None,
@@ -218,14 +218,14 @@ def _stage(
     request: Request, name: str, plan: Plan, budget_s: float | None, remarks: Sequence[str]
 ) -> PlannedStage:
     """Divide a plan among the devices and write a plan file for each batch."""
-    queues, left = _divide(plan.planned, request.devices, budget_s)
-    said = [
+    queues, left_out = _divide(plan.planned, request.devices, budget_s)
+    sentences = [
         *remarks,
         f"{name}: {sum(map(len, queues.values())):,} to measure, {len(plan.done):,} were before.",
     ]
-    said += [f"Left out: {len(names):,}: {rule}." for rule, names in plan.left_out.items()]
-    if left:
-        said.append(f"{left:,} do not fit the budget; the next run goes on with them.")
+    sentences += [f"Left out: {len(names):,}: {rule}." for rule, names in plan.left_out.items()]
+    if left_out:
+        sentences.append(f"{left_out:,} do not fit the budget; the next run goes on with them.")
     if request.kind == DeviceKind.SIMULATED:
         chunks = {device: _by_count(queue, SIMULATED_BATCH) for device, queue in queues.items()}
     else:
@@ -257,7 +257,7 @@ def _stage(
                 "what": _in_words(device, chunk),
             }
         )
-    return PlannedStage(tuple(batches), tuple(said))
+    return PlannedStage(tuple(batches), tuple(sentences))
 
 
 def _divide(
@@ -266,15 +266,15 @@ def _divide(
     """Give each task, in its order, to the device with the least to do; count those that fit no budget."""
     load_s = dict.fromkeys(devices, 0.0)
     queues: dict[str, list[PlannedTask]] = {device: [] for device in devices}
-    left = 0
+    left_out = 0
     for each in planned:
         device = min(devices, key=lambda name: load_s[name])
         if budget_s is not None and load_s[device] + each.expected_s > budget_s:
-            left += 1
+            left_out += 1
             continue
         load_s[device] += each.expected_s
         queues[device].append(each)
-    return queues, left
+    return queues, left_out
 
 
 def _by_count(queue: Sequence[PlannedTask], most: int) -> list[Sequence[PlannedTask]]:

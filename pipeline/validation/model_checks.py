@@ -40,17 +40,17 @@ def check_models(
     `beliefs`: estimated run times (s) by contender, shape of `inputs.replayed`; without the challenger's
     where those cannot be replayed. `forecasts`: the release's by series, if the lake has throughput.
     """
-    found = []
+    constraints = []
     if "challenger" in beliefs:
         naive = {
             "Helios' rolling estimate": beliefs["qssf"],
             "the user-history estimate": beliefs["tsafrir"],
             "the moving average of a user's jobs of that name": user_name_estimates_s(inputs),
         }
-        found.append(_estimates_beside_naive(beliefs["challenger"], naive, inputs, rules))
+        constraints.append(_estimates_beside_naive(beliefs["challenger"], naive, inputs, rules))
     if forecasts is not None:
-        found += _forecasts(forecasts, inputs.window.start.timestamp(), rules)
-    return [*found, *_sharing_scores(release, inputs, rules)]
+        constraints += _forecasts(forecasts, inputs.window.start.timestamp(), rules)
+    return [*constraints, *_sharing_scores(release, inputs, rules)]
 
 
 def check_profiles(manifest: ReleaseManifest, version: int) -> Constraint:
@@ -61,13 +61,15 @@ def check_profiles(manifest: ReleaseManifest, version: int) -> Constraint:
     except ReleaseRefusedError as error:
         problem = str(error)
     if not simulated:
-        said = "The packing model learned from measured profiles."
+        sentence = "The packing model learned from measured profiles."
     elif manifest.provenance.synthetic_logs:
-        said = "The packing model learned from simulated profiles, and the log is synthetic as well."
+        sentence = "The packing model learned from simulated profiles, and the log is synthetic as well."
     else:
-        said = "The packing model learned from simulated profiles, which the release allows in its settings."
+        sentence = (
+            "The packing model learned from simulated profiles, which the release allows in its settings."
+        )
     return Constraint(
-        "simulated_profiles", "models", float(simulated), None, None, problem is None, problem or said
+        "simulated_profiles", "models", float(simulated), None, None, problem is None, problem or sentence
     )
 
 
@@ -81,15 +83,17 @@ def _estimates_beside_naive(
     judged = inputs.judged
     jobs = inputs.replayed[judged]
     duration = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
-    known = np.isfinite(duration)
-    truth = np.log10(np.maximum(duration[known], 1.0))
+    has_ended = np.isfinite(duration)
+    truth = np.log10(np.maximum(duration[has_ended], 1.0))
 
     def errors(seconds: Floats) -> Floats:
-        return np.asarray(np.abs(np.log10(np.maximum(seconds[judged][known], 1.0)) - truth), dtype=np.float64)
+        return np.asarray(
+            np.abs(np.log10(np.maximum(seconds[judged][has_ended], 1.0)) - truth), dtype=np.float64
+        )
 
     by_name = {name: errors(values) for name, values in naive_s.items()}
-    best = min(by_name, key=lambda name: (float(by_name[name].mean()) if known.any() else 0.0, name))
-    submit_s = epoch_seconds(jobs, "submit_time")[known]
+    best = min(by_name, key=lambda name: (float(by_name[name].mean()) if has_ended.any() else 0.0, name))
+    submit_s = epoch_seconds(jobs, "submit_time")[has_ended]
     return not_worse_than_naive(
         ModelErrors(
             "run time estimates",
@@ -98,7 +102,7 @@ def _estimates_beside_naive(
             best,
             errors(estimated_s),
             by_name[best],
-            block_numbers(submit_s, jobs["virtual_cluster"].to_numpy(dtype=object)[known]),
+            block_numbers(submit_s, jobs["virtual_cluster"].to_numpy(dtype=object)[has_ended]),
         ),
         rules,
     )
@@ -109,11 +113,11 @@ def _forecasts(series: Mapping[str, SeriesForecast], start_s: float, rules: Gate
 
     Judged by what the sharing strategy reads of them: the mean load of the bins to come, up to the lead.
     """
-    found = []
+    constraints = []
     for name in SERIES:
         one = series[name]
         inside = one.starts_s >= start_s
-        found.append(usable_predictions(_SPOKEN[name], one.forecast[inside], 0.0, None))
+        constraints.append(usable_predictions(_SPOKEN[name], one.forecast[inside], 0.0, None))
         naive = {"the load of the last hour": one.present, "the load a day before": one.a_day_before}
         rows = inside & np.isfinite(one.came) & np.isfinite(one.to_come)
         for values in naive.values():
@@ -121,7 +125,7 @@ def _forecasts(series: Mapping[str, SeriesForecast], start_s: float, rules: Gate
         errors = {key: np.abs(values - one.came)[rows] for key, values in naive.items()}
         best = min(errors, key=lambda key: (float(errors[key].mean()) if rows.any() else 0.0, key))
         starts = one.starts_s[rows].astype(np.float64)
-        found.append(
+        constraints.append(
             not_worse_than_naive(
                 ModelErrors(
                     _SPOKEN[name],
@@ -135,7 +139,7 @@ def _forecasts(series: Mapping[str, SeriesForecast], start_s: float, rules: Gate
                 rules,
             )
         )
-    return found
+    return constraints
 
 
 def _sharing_scores(release: LoadedRelease, inputs: ReplayInputs, rules: GateRules) -> list[Constraint]:

@@ -143,10 +143,10 @@ def profiles_of_jobs(
         jobs[name].to_numpy(dtype=np.float64, na_value=np.nan)
         for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
     )
-    known = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
+    is_measured = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
     types = [None if pd.isna(value) else str(value) for value in jobs["job_type"]]
     by_type = profiles_by_type(measured.solo)
-    unknown = int(sum(not known[i] and types[i] not in by_type for i in range(len(jobs))))
+    unknown = int(sum(not is_measured[i] and types[i] not in by_type for i in range(len(jobs))))
     if unknown and job_types == "drawn":
         remarks.append(
             f"What {unknown:,} of {len(jobs):,} jobs run is not in the log: their profiles are drawn from "
@@ -158,17 +158,17 @@ def profiles_of_jobs(
             f"What {unknown:,} of {len(jobs):,} jobs run is not in the log: they never share their GPUs."
         )
     drawn = _draw(by_type, len(jobs), seed)
-    found: list[JobProfile | None] = []
+    profiles: list[JobProfile | None] = []
     for i in range(len(jobs)):
         name = types[i]
-        if known[i]:
+        if is_measured[i]:
             amp = name is not None and name.endswith("/1")
-            found.append(JobProfile(float(util[i]), float(mem_util[i]), float(mem[i]), amp, name))
+            profiles.append(JobProfile(float(util[i]), float(mem_util[i]), float(mem[i]), amp, name))
         elif name is not None and name in by_type:
-            found.append(by_type[name])
+            profiles.append(by_type[name])
         else:
-            found.append(drawn[i] if job_types == "drawn" else None)
-    return tuple(found)
+            profiles.append(drawn[i] if job_types == "drawn" else None)
+    return tuple(profiles)
 
 
 def measured_profiles_of_jobs(
@@ -187,17 +187,17 @@ def measured_profiles_of_jobs(
     """
     if metrics.empty:
         return profiles_of_jobs(jobs, measured, job_types, seed, remarks)
-    known = profiles_known_at(jobs, metrics)
+    known_profiles = profiles_known_at(jobs, metrics)
     truth = with_own_metrics(jobs, metrics)
-    truth = truth.assign(**{name: truth[name].fillna(known[name]) for name in PROFILE})
-    found = list(profiles_of_jobs(truth, measured, job_types, seed, remarks))
-    values = known[list(PROFILE)].to_numpy(dtype=np.float64)
-    predicted = np.isfinite(values).all(axis=1) & (known["origin"] != LOG).to_numpy()
+    truth = truth.assign(**{name: truth[name].fillna(known_profiles[name]) for name in PROFILE})
+    profiles = list(profiles_of_jobs(truth, measured, job_types, seed, remarks))
+    values = known_profiles[list(PROFILE)].to_numpy(dtype=np.float64)
+    predicted = np.isfinite(values).all(axis=1) & (known_profiles["origin"] != LOG).to_numpy()
     for row in np.flatnonzero(predicted).tolist():
-        profile = found[row]
+        profile = profiles[row]
         if profile is not None:
             util, mem_util, mem = values[row].tolist()
-            found[row] = replace(profile, believed=(util, mem_util, mem))
+            profiles[row] = replace(profile, believed=(util, mem_util, mem))
     key = ["job_id", "submit_time"]
     running = pd.MultiIndex.from_frame(
         metrics.loc[metrics["origin"] == RUNNING, key].astype({"job_id": object})
@@ -209,7 +209,7 @@ def measured_profiles_of_jobs(
         f"submission: for {int(predicted.sum()):,} jobs the metrics of earlier jobs of their kind, or a "
         "prediction. Memory limits go by what jobs used."
     )
-    return tuple(found)
+    return tuple(profiles)
 
 
 def profiles_by_type(solo: pd.DataFrame) -> dict[str, JobProfile]:

@@ -34,14 +34,14 @@ def as_airflow_errors(context: Any = None) -> Iterator[None]:
     try:
         yield
     except (LucidError, OSError) as error:
-        known = error if isinstance(error, LucidError) else disk_error(error)
-        if known is None:
+        lucid_error = error if isinstance(error, LucidError) else disk_error(error)
+        if lucid_error is None:
             raise
-        reason = in_the_forms_words(str(known), context)
+        reason = in_the_forms_words(str(lucid_error), context)
         _log.error("%s", reason)
-        kind = type(known).__name__
-        if isinstance(known, ServiceUnavailableError | DiskError):
-            raise type(known)("See the line above; the task is tried again.") from None
+        kind = type(lucid_error).__name__
+        if isinstance(lucid_error, ServiceUnavailableError | DiskError):
+            raise type(lucid_error)("See the line above; the task is tried again.") from None
         note_run(context, reason)
         raise AirflowFailException(f"{kind}: see the line above.") from None
 
@@ -52,9 +52,9 @@ def in_the_forms_words(message: str, context: Any) -> str:
     if dag is None:
         return message
     options = dict.fromkeys(_OPTION.findall(message))
-    known = {option: title for option in options if (title := _title_of(option, dag.params)) is not None}
-    told = [f"{option} is {title!r}" for option, title in known.items() if title not in message]
-    return f"{message} In the form {', '.join(told)}." if told else message
+    titles = {option: title for option in options if (title := _title_of(option, dag.params)) is not None}
+    sentences = [f"{option} is {title!r}" for option, title in titles.items() if title not in message]
+    return f"{message} In the form {', '.join(sentences)}." if sentences else message
 
 
 def _title_of(option: str, params: Any) -> str | None:

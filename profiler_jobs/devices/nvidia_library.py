@@ -88,13 +88,13 @@ def _why(error: Any) -> str:
     """Return what the library's error means for the use of a GPU."""
     import pynvml
 
-    known = {
+    meanings = {
         pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "the driver's library libnvidia-ml.so.1 is not on this machine",
         pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "its driver is not loaded",
         pynvml.NVML_ERROR_NO_PERMISSION: "the driver's devices /dev/nvidia* may not be read",
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "library and driver are of different versions (reboot?)",
     }
-    return known.get(error.value, str(error))
+    return meanings.get(error.value, str(error))
 
 
 class NvidiaCard:
@@ -185,11 +185,15 @@ class NvidiaCard:
         clients = self._list("nvmlDeviceGetMPSComputeRunningProcesses")
         if listed is None and clients is None:
             return None
-        found: dict[int, float | None] = {}
+        memory_mib_of: dict[int, float | None] = {}
         for process in (*(listed or ()), *(clients or ())):
-            known = [mib for mib in (found.get(process.process_id), process.memory_mib) if mib is not None]
-            found[process.process_id] = max(known, default=None)
-        return tuple(GpuProcess(process_id, found[process_id]) for process_id in sorted(found))
+            reported_mib = [
+                mib for mib in (memory_mib_of.get(process.process_id), process.memory_mib) if mib is not None
+            ]
+            memory_mib_of[process.process_id] = max(reported_mib, default=None)
+        return tuple(
+            GpuProcess(process_id, memory_mib_of[process_id]) for process_id in sorted(memory_mib_of)
+        )
 
     def mps_process_ids(self) -> tuple[int, ...] | None:
         """Return the processes that the driver lists as MPS's; None: this driver has no such list."""
@@ -240,13 +244,13 @@ def visible_cards(nvml: Any, visible: str | None) -> tuple[NvidiaCard, ...]:
     cards = all_cards(nvml)
     if visible is None:
         return cards
-    chosen: list[NvidiaCard] = []
+    visible_ones: list[NvidiaCard] = []
     for entry in (part.strip() for part in visible.split(",")):
         named = _find(cards, entry)
-        if named is None or named in chosen:
+        if named is None or named in visible_ones:
             break
-        chosen.append(named)
-    return tuple(chosen)
+        visible_ones.append(named)
+    return tuple(visible_ones)
 
 
 def find_card(nvml: Any, index_or_uuid: int | str) -> NvidiaCard:
@@ -256,10 +260,10 @@ def find_card(nvml: Any, index_or_uuid: int | str) -> NvidiaCard:
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     cards = visible_cards(nvml, visible)
-    said = str(index_or_uuid).strip()
-    if said.startswith("MIG-"):
+    wanted = str(index_or_uuid).strip()
+    if wanted.startswith("MIG-"):
         raise ServiceUnavailableError(
-            f"{said} is a MIG instance, and the driver reports no utilisation under MIG.",
+            f"{wanted} is a MIG instance, and the driver reports no utilisation under MIG.",
             remedy="Choose a whole GPU with MIG off.",
         )
     if not cards:
@@ -267,10 +271,10 @@ def find_card(nvml: Any, index_or_uuid: int | str) -> NvidiaCard:
         raise ServiceUnavailableError(
             f"No NVIDIA GPU: the driver shows this process none{hidden}.", remedy=_USE_SIMULATED
         )
-    card = _find(cards, said)
+    card = _find(cards, wanted)
     if card is None:
-        known = ", ".join(f"{position}: {each}" for position, each in enumerate(cards))
-        raise NotFoundError(f"There is no GPU {said!r} here.", remedy=f"Choose one of: {known}.")
+        choices = ", ".join(f"{position}: {each}" for position, each in enumerate(cards))
+        raise NotFoundError(f"There is no GPU {wanted!r} here.", remedy=f"Choose one of: {choices}.")
     return card
 
 
