@@ -1,6 +1,6 @@
-"""Replays a scenario under policies, by name or as they are."""
+"""Replays a scenario under a policy, by name or as it is."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,17 +70,3 @@ def simulate(
     if progress is not None:
         progress(simulation.completed, len(simulation.jobs), simulation.name)
     return prepass.joined(simulation.result()) if prepass else simulation.result()
-
-
-def run_policies(
-    scenario: Scenario,
-    policies: Sequence[str],
-    *,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    progress: Progress | None = None,
-) -> dict[str, SimulationResult]:
-    """Replay the same scenario under each policy by name; `settings` by policy name. Rows align."""
-    return {
-        name: simulate(scenario, name, settings=(settings or {}).get(name), progress=progress)
-        for name in policies
-    }

@@ -10,7 +10,7 @@ from foundation.errors import BadInputError
 from simulator.conformance import sample_workload
 from simulator.fairness import jain_index, progress_rates
 from simulator.metrics import bounded_slowdown, by_group, schedule_summary, starved
-from simulator.replay import run_policies
+from simulator.replay import simulate
 from simulator.scenario import Scenario
 
 seconds = st.floats(0, 1e8)
@@ -102,7 +102,7 @@ def test_packing_lifts_the_effective_utilisation_over_the_held_one():
 
 def test_overheads_of_preemption_are_held_but_not_effective():
     workload, cluster = sample_workload("loaded", seed=3)
-    found = run_policies(Scenario(workload, cluster), ["srtf"])["srtf"].summary
+    found = simulate(Scenario(workload, cluster), "srtf").summary
     assert found["preemptions"] > 0
     overhead_pct = 100 * found["overhead_gpu_s"] / (cluster.total_gpus * found["makespan_s"])
     assert found["utilisation_pct"] - found["effective_utilisation_pct"] == pytest.approx(overhead_pct)

@@ -10,7 +10,7 @@ from simulator.engine import PolicyError
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policies.sjf import Sjf
-from simulator.replay import run_policies, simulate
+from simulator.replay import simulate
 from simulator.scenario import Scenario
 
 
@@ -129,7 +129,7 @@ def test_policies_that_need_estimates_say_so():
 
 def test_results_of_all_policies_align_by_row():
     workload, cluster = sample_workload("loaded", seed=4)
-    results = run_policies(Scenario(workload, cluster), policy_names())
+    results = {name: simulate(Scenario(workload, cluster), name) for name in policy_names()}
     ids = [job.job_id for job in workload.jobs]
     assert all(result.jobs["job_id"].tolist() == ids for result in results.values())
     assert [result.summary["policy"] for result in results.values()] == policy_names()

@@ -7,7 +7,7 @@ import pytest
 
 from simulator.conformance import sample_workload
 from simulator.metrics import by_group
-from simulator.replay import run_policies
+from simulator.replay import simulate
 from simulator.report import write_results
 from simulator.scenario import Scenario
 from simulator.workload import Workload
@@ -20,7 +20,7 @@ jobs_per_cpu_s"""
 
 def test_files_say_what_the_contract_says(tmp_path):
     workload, cluster = sample_workload("loaded", seed=5)
-    results = run_policies(Scenario(workload, cluster), ["fifo", "srtf"])
+    results = {name: simulate(Scenario(workload, cluster), name) for name in ("fifo", "srtf")}
     files = write_results(results, tmp_path / "out")
     assert [file.name for file in files] == [
         "jobs_fifo.csv",
@@ -47,7 +47,7 @@ def test_files_say_what_the_contract_says(tmp_path):
 
 def test_the_same_results_give_the_same_plots(tmp_path):
     workload, cluster = sample_workload("quiet", seed=5, jobs=30)
-    results = run_policies(Scenario(workload, cluster), ["fifo"])
+    results = {"fifo": simulate(Scenario(workload, cluster), "fifo")}
     first = [file.read_bytes() for file in write_results(results, tmp_path / "a")]
     again = [file.read_bytes() for file in write_results(results, tmp_path / "b")]
     assert first == again
@@ -55,14 +55,15 @@ def test_the_same_results_give_the_same_plots(tmp_path):
 
 def test_an_empty_workload_gives_empty_files_and_no_plot(tmp_path):
     _, cluster = sample_workload("quiet", seed=5)
-    files = write_results(run_policies(Scenario(Workload((), {}), cluster), ["fifo", "lucid"]), tmp_path)
+    nothing = Scenario(Workload((), {}), cluster)
+    files = write_results({name: simulate(nothing, name) for name in ("fifo", "lucid")}, tmp_path)
     assert [file.name for file in files] == ["jobs_fifo.csv", "jobs_lucid.csv", "summary.json"]
     assert [summary["jobs"] for summary in json.loads(files[-1].read_text())] == [0, 0]
 
 
 def test_groups_add_up_and_unknown_users_are_one_group():
     workload, cluster = sample_workload("loaded", seed=6)
-    jobs = run_policies(Scenario(workload, cluster), ["fifo"])["fifo"].jobs
+    jobs = simulate(Scenario(workload, cluster), "fifo").jobs
     users = by_group(jobs, "user")
     assert sum(row["jobs"] for row in users) == len(jobs)
     assert sum(row["mean_jct_s"] * row["jobs"] for row in users) == pytest.approx(jobs["jct_s"].sum())

@@ -12,7 +12,7 @@ from simulator.recorders.recorder_group import together
 from simulator.recorders.timeline import TimelineRecorder
 from simulator.recorders.usage import Usage, UsageRecorder
 from simulator.recorders.waiting import WaitRecorder
-from simulator.replay import run_policies
+from simulator.replay import simulate
 from simulator.scenario import Scenario
 
 
@@ -68,7 +68,7 @@ def test_the_plot_shows_the_clusters_size_as_it_changes(tmp_path):
 def test_watching_changes_nothing(tmp_path):
     workload, cluster = sample_workload("loaded", seed=9, jobs=60)
     for policy in ("fifo", "srtf", "lucid"):
-        plain = run_policies(Scenario(workload, cluster), [policy])[policy].jobs
+        plain = simulate(Scenario(workload, cluster), policy).jobs
         with (tmp_path / "timeline.json").open("w") as file:
             recorder = together([UsageRecorder(), WaitRecorder(), TimelineRecorder(file)])
             simulation = Simulation(Scenario(workload, cluster), load_policy(policy), recorder=recorder)
