@@ -9,7 +9,7 @@ import typer
 
 from foundation.errors import BadInputError
 from lucid_cli.options import LakeOption, TrackingOption, lake_or_default, tracking_or_default
-from lucid_cli.output import JsonFlag, plain, print_lines, print_table, show
+from lucid_cli.output import JsonFlag, print_lines, print_table, show, to_jsonable
 
 if TYPE_CHECKING:
     from pipeline.training.explanations import ExplainedPrediction, RegisteredModel
@@ -73,7 +73,7 @@ def explain(
         "name": found.name,
         "version": found.version,
         "global": explained,
-        "predictions": plain(predictions),
+        "predictions": to_jsonable(predictions),
         "figures": figures,
     }
     show(document, as_json=as_json, people=lambda: _print(found, explained, predictions, figures))

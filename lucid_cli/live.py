@@ -8,7 +8,7 @@ import typer
 from foundation.errors import NotFoundError
 from lucid_cli import live_answers, live_kueue, live_restore, live_run
 from lucid_cli.options import TrackingOption, existing_file
-from lucid_cli.output import JsonFlag, plain, print_table, show
+from lucid_cli.output import JsonFlag, print_table, show, to_jsonable
 
 if TYPE_CHECKING:
     from live_scheduler.release import Release
@@ -61,8 +61,8 @@ def rank(
         from lucid_models.known_profiles import queue_with_known_profiles
 
         jobs = queue_with_known_profiles(jobs, Lake(metrics).read_job_metrics(current.manifest.cluster))
-    ranked = plain(rank_queue(jobs, current))
-    document = {"release": plain(current.describe()), "jobs": ranked}
+    ranked = to_jsonable(rank_queue(jobs, current))
+    document = {"release": to_jsonable(current.describe()), "jobs": ranked}
 
     def people() -> None:
         # Without a release one reason holds for all jobs, and the title says it.

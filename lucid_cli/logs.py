@@ -17,7 +17,7 @@ from lucid_cli.options import (
     lake_or_default,
     parse_time,
 )
-from lucid_cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, say, show
+from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, say, show, to_jsonable
 
 
 def ingest(
@@ -175,7 +175,7 @@ def validate(
     document = {"success": report.success, "expectations": report.expectations, "docs": report.docs}
 
     def people() -> None:
-        print_table([plain(row) for row in report.expectations], title=f"Expectations of {cluster}")
+        print_table([to_jsonable(row) for row in report.expectations], title=f"Expectations of {cluster}")
         print_facts({"success": report.success, "docs": report.docs})
 
     show(document, as_json=as_json, people=people)

@@ -7,7 +7,7 @@ import typer
 
 from foundation.errors import BadInputError
 from lucid_cli.options import ClusterOption, LakeOption, lake_or_default, parse_time
-from lucid_cli.output import JsonFlag, plain, print_facts, print_table, progress_reporter, show
+from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show, to_jsonable
 
 app = typer.Typer(help="What production jobs need, measured while they run.", no_args_is_help=True)
 
@@ -105,7 +105,7 @@ def ingest(
             settings=JoinSettings(warm_up_s=warm_up_s, interval_s=interval_s),
             progress=progress,
         )
-    facts = plain(report)
+    facts = to_jsonable(report)
     show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Metrics of {cluster}"))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foundation.plain_values import plain as plain
+from foundation.jsonable import to_jsonable as to_jsonable
 from foundation.progress import Progress, reporting
 from foundation.screen_text import on_screen
 
@@ -24,12 +24,12 @@ WIDTH_ELSEWHERE = 120  # columns of a table that does not go to a terminal
 
 def print_json(document: Any) -> None:
     """Write `document` to standard output as JSON."""
-    sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(to_jsonable(document), indent=2, allow_nan=False) + "\n")
 
 
 def shown(value: Any) -> str:
     """Return a value as a table cell."""
-    value = plain(value)
+    value = to_jsonable(value)
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -77,7 +77,7 @@ def print_table(
     whole = sum(max(longest[name], heading[name]) + 3 for name in names) < console.width
     table = Table(title=_text(title) if title else None, title_justify="left")
     for name in names:
-        numeric = all(isinstance(plain(row.get(name)), int | float | None) for row in rows)
+        numeric = all(isinstance(to_jsonable(row.get(name)), int | float | None) for row in rows)
         table.add_column(
             _text(name.replace("_", " ")),
             justify="right" if numeric else "left",

@@ -13,7 +13,7 @@ from lucid_cli.options import (
     lake_or_default,
     tracking_or_default,
 )
-from lucid_cli.output import JsonFlag, plain, print_facts, print_lines, progress_reporter, show
+from lucid_cli.output import JsonFlag, print_facts, print_lines, progress_reporter, show, to_jsonable
 
 if TYPE_CHECKING:
     from pipeline.profiling.graph_predictions import GraphPredictor
@@ -93,7 +93,7 @@ def predict_profile(
                 dimensions=sizes,
                 progress=progress,
             )
-        facts = plain(report)
+        facts = to_jsonable(report)
         show(facts, as_json=as_json, people=lambda: print_facts(facts, title="Predicted"))
         return
     from lucid_models.utilisation.onnx_graph import read_graph_features

@@ -17,12 +17,12 @@ from lucid_cli.options import (
 )
 from lucid_cli.output import (
     JsonFlag,
-    plain,
     print_facts,
     print_lines,
     print_table,
     progress_reporter,
     show,
+    to_jsonable,
 )
 from lucid_models.releases.manifest import DEFAULT_POLICY
 
@@ -55,7 +55,7 @@ POLICY_COLUMNS = (
 
 
 def _present(release: object, as_json: bool) -> None:
-    facts = plain(release)
+    facts = to_jsonable(release)
 
     def people() -> None:
         shown = _row(facts) | {
@@ -282,7 +282,7 @@ def _judged(tracking_uri: str, cluster: str, validation: "Validation") -> dict[s
     decided, version = validation.verdict.to_dict(), int(validation.verdict.subject["release"])
     release: dict[str, Any]
     try:
-        release = plain(show_release(tracking_uri=tracking_uri, cluster=cluster, version=version))
+        release = to_jsonable(show_release(tracking_uri=tracking_uri, cluster=cluster, version=version))
     except ReleaseRefusedError:  # its manifest cannot be trusted, and it was refused for that
         unread = {"alias": None, "models": {}, "settings": {}, "verdict": decided}
         release = {"name": release_name(cluster), "version": version, "cluster": cluster, **unread}
@@ -325,7 +325,7 @@ def migrate(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> N
     """
     from lucid_models.releases.migration import migrate_releases
 
-    migrated = plain(migrate_releases(tracking_uri=tracking_or_default(tracking_uri)))
+    migrated = to_jsonable(migrate_releases(tracking_uri=tracking_or_default(tracking_uri)))
 
     def people() -> None:
         if migrated:
@@ -364,7 +364,7 @@ def list_command(
     """List the releases, the newest first; with --json as `releases`, each in the shape of `show`."""
     from lucid_models.releases.lifecycle import list_releases
 
-    releases = plain(list_releases(tracking_uri=tracking_or_default(tracking_uri), cluster=cluster))
+    releases = to_jsonable(list_releases(tracking_uri=tracking_or_default(tracking_uri), cluster=cluster))
     if not releases and not as_json:
         raise NotFoundError(
             "There is no release yet.", remedy="Build one: lucid release build --cluster NAME."

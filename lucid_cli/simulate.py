@@ -19,13 +19,13 @@ from lucid_cli.options import (
 )
 from lucid_cli.output import (
     JsonFlag,
-    plain,
     print_facts,
     print_lines,
     print_table,
     progress_reporter,
     say,
     show,
+    to_jsonable,
 )
 from lucid_cli.variadic import names_of, variadic
 
@@ -218,10 +218,10 @@ def simulate(
         say(line)
 
     def people() -> None:
-        print_table(plain(report.summaries), title=f"{jobs.name} replayed", columns=SHOWN_COLUMNS)
+        print_table(to_jsonable(report.summaries), title=f"{jobs.name} replayed", columns=SHOWN_COLUMNS)
         if predict:
             title = "How far jobs' ends were from what was predicted"
-            print_table(plain(report.summaries), title=title, columns=PREDICTION_COLUMNS)
+            print_table(to_jsonable(report.summaries), title=title, columns=PREDICTION_COLUMNS)
         print_facts({"written": str(out)})
         if any("mean_waits_s" in summary for summary in report.summaries):
             rows = [
@@ -233,7 +233,7 @@ def simulate(
             for row in summary.get("why", ()):
                 print_lines([f"Under {summary['policy']}:", *row["sentences"]])
 
-    show(plain(report.summaries), as_json=as_json, people=people)
+    show(to_jsonable(report.summaries), as_json=as_json, people=people)
 
 
 def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:

@@ -17,12 +17,12 @@ from foundation.progress import clock_time
 from lucid_cli.options import EndOption, LakeOption, StartOption, TimeZoneOption, existing_file
 from lucid_cli.output import (
     JsonFlag,
-    plain,
     print_facts,
     print_table,
     progress_reporter,
     say,
     show,
+    to_jsonable,
 )
 from lucid_cli.variadic import names_of, variadic
 
@@ -163,7 +163,7 @@ def sweep(
         "table": report.table_uri,
         "csv": report.csv_uri,
         "figures": report.figures,
-        "rows": plain(rows_of(report.table)),
+        "rows": to_jsonable(rows_of(report.table)),
     }
 
     def people() -> None:

@@ -16,7 +16,7 @@ from lucid_cli.options import (
     lake_or_default,
     tracking_or_default,
 )
-from lucid_cli.output import JsonFlag, plain, print_facts, progress_reporter, show
+from lucid_cli.output import JsonFlag, print_facts, progress_reporter, show, to_jsonable
 
 app = typer.Typer(
     help="Fit a model, measure it beside naive rivals, register it in MLflow.", no_args_is_help=True
@@ -24,7 +24,7 @@ app = typer.Typer(
 
 
 def _present(report: object, as_json: bool) -> None:
-    facts = plain(report)
+    facts = to_jsonable(report)
     show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Trained {facts['model']}"))
 
 

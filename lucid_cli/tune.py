@@ -14,7 +14,7 @@ from lucid_cli.options import (
     lake_or_default,
     tracking_or_default,
 )
-from lucid_cli.output import JsonFlag, plain, print_facts, print_lines, progress_reporter, say, show
+from lucid_cli.output import JsonFlag, print_facts, print_lines, progress_reporter, say, show, to_jsonable
 
 
 def tune(
@@ -108,7 +108,7 @@ def tune(
     if tracking is not None:
         record_study(study, proposal, tracking_uri=tracking)
         if proposal.proposed:
-            document["release"] = plain(build_challenger(study, proposal, tracking_uri=tracking))
+            document["release"] = to_jsonable(build_challenger(study, proposal, tracking_uri=tracking))
 
     def people() -> None:
         facts = ("study", "trials", "executed", "proposed", "files")

@@ -162,7 +162,7 @@ def reproduce_pcs(
         int, typer.Option(min=2, help="Configurations of each space that Figure 9c compares.")
     ] = 100,
     foretold_max: Annotated[
-        int, typer.Option(min=1, help="Jobs of a trace that Themis foretells, at most.")
+        int, typer.Option(min=1, help="Jobs of a trace that Themis predicts, at most.")
     ] = 2_500,
     folder: Annotated[
         Path | None,

@@ -241,7 +241,7 @@ def agreement_table(data: Path) -> str:
 def figure_table(data: Path, names: Sequence[str] = PUBLISHED_TRACES) -> str:
     """Return the Markdown table of whole traces beside Figure 7, as published.
 
-    Themis foretells nothing there: that takes long. PCS' configurations are known for
+    Themis predicts nothing there: that takes long. PCS' configurations are known for
     the first trace only.
     """
     folder = data / "data" / "pcs"

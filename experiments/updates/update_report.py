@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from experiments.reproduction.report import png
 from experiments.updates.update_replay import FROZEN, LIVE, ORACLE
 from foundation.csv_files import write_rows
+from foundation.jsonable import to_jsonable
 from foundation.markdown import markdown_frame, number
-from foundation.plain_values import plain
 
 HOUR_S = 3_600.0
 UPDATES, OVER_TIME, THROUGHPUT = "updates", "over_time", "throughput"
@@ -29,7 +29,7 @@ def write_updates(document: Mapping[str, Any], out_dir: Path) -> list[Path]:
     """Write updates.json, a CSV a table, updates.md and updates.png; return the files."""
     out_dir.mkdir(parents=True, exist_ok=True)
     files = [out_dir / "updates.json"]
-    files[0].write_text(json.dumps(plain(document), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    files[0].write_text(json.dumps(to_jsonable(document), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     for name in (UPDATES, OVER_TIME, THROUGHPUT):
         rows: Sequence[Mapping[str, Any]] = document[name]
         if rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cluster_logs.log_sources import SLURM, SYNTHETIC
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.ingest.mark_keys import mark_key_of
 
@@ -127,7 +127,7 @@ def ingest_cluster(
         if log.nodes_required:
             raise
         remarks = [str(error)]
-    return {**plain(report), "remarks": remarks, "lake_uri": lake_uri}
+    return {**to_jsonable(report), "remarks": remarks, "lake_uri": lake_uri}
 
 
 def read_accounting(
@@ -152,7 +152,7 @@ def read_accounting(
         wait_s=wait_s,
         progress=progress,
     )
-    facts: dict[str, Any] = plain(staged)
+    facts: dict[str, Any] = to_jsonable(staged)
     return facts
 
 
@@ -169,7 +169,7 @@ def ingest_throughput(
         lake_uri=lake_uri,
         settings=IngestSettings(time_zone=time_zone),
     )
-    return {**plain(report), "lake_uri": lake_uri}
+    return {**to_jsonable(report), "lake_uri": lake_uri}
 
 
 def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int) -> dict[str, Any]:
@@ -187,6 +187,6 @@ def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int)
         "rows_quarantined": 0,
         "rows_skipped": 0,
         "reasons": {},
-        "tables": plain(tables),
+        "tables": to_jsonable(tables),
         "lake_uri": lake_uri,
     }

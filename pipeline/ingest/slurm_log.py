@@ -125,7 +125,7 @@ def ingest_staged(
     Files that an earlier ingest had begun with and did not end with are read again before.
     """
     from cluster_logs.ingest import JOB_TABLES, IngestSettings, ingest_log
-    from foundation.plain_values import plain
+    from foundation.jsonable import to_jsonable
 
     total: dict[str, Any] = {
         "cluster": cluster,
@@ -164,8 +164,8 @@ def ingest_staged(
             lasts += [report.last_submit] if report.last_submit else []
         if nodes is not None:
             lake.write_nodes(cluster, nodes)
-    total["first_submit"] = plain(min(firsts)) if firsts else None
-    total["last_submit"] = plain(max(lasts)) if lasts else None
+    total["first_submit"] = to_jsonable(min(firsts)) if firsts else None
+    total["last_submit"] = to_jsonable(max(lasts)) if lasts else None
     return total
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 from lucid_models.drift import Drift
 from pipeline.monitoring.data import DataHealth, MonitoredWindow
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
@@ -13,7 +13,7 @@ from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 @dataclass(frozen=True)
 class MonitorReport:
-    """One pass; `plain(report)` is report.json."""
+    """One pass; `to_jsonable(report)` is report.json."""
 
     cluster: str
     release_version: int
@@ -36,5 +36,5 @@ class MonitorReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON can say it."""
-        document: dict[str, Any] = plain(self)
+        document: dict[str, Any] = to_jsonable(self)
         return {**document, "reasons": list(self.reasons)}

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from foundation.errors import UnknownNameError
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 
 MODELS = ("packing", "throughput", "duration")
 
@@ -77,5 +77,5 @@ def train_model(
         )
     else:
         raise UnknownNameError("model", model, MODELS)
-    result: dict[str, Any] = plain(report)
+    result: dict[str, Any] = to_jsonable(report)
     return result

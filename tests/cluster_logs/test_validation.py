@@ -12,7 +12,7 @@ import pytest
 
 from cluster_logs.expectations.catalogue import SUITES
 from cluster_logs.expectations.offline_pages import make_offline
-from cluster_logs.expectations.suite import Level
+from cluster_logs.expectations.suite import CheckedUnit
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake
 from cluster_logs.validation import validate_lake, validate_table
@@ -220,7 +220,7 @@ def test_pairs() -> None:
 
 def test_every_suite_judges_rows_and_the_table() -> None:
     for suite in SUITES.values():
-        assert {check.level for check in suite.checks} == set(Level)
+        assert {check.level for check in suite.checks} == set(CheckedUnit)
 
 
 def test_pages_ask_no_other_host_for_anything(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.reproduction.pcs import published, tables, words
+from experiments.reproduction.pcs import narrative, published, tables
 from experiments.reproduction.pcs.costs import parameterisations, simulation_times
 from experiments.reproduction.pcs.fronts import Search, chosen, front_points, search_front
 from experiments.reproduction.pcs.replays import RIVALS, PcsTrace, PcsVariant, read_trace, replay
@@ -23,7 +23,7 @@ class EvaluationOptions:
 
     `evaluations` are those of each trace's search, in turn, the last one's those of all further traces;
     `jobs_per_sample` is for all searches, `parameter_evaluations` for each space in Figure 9c; `foretold_max`
-    bounds how many jobs Themis foretells. `folder` keeps replays and searches, so that a second run only does
+    bounds how many jobs Themis predicts. `folder` keeps replays and searches, so that a second run only does
     what is new.
     """
 
@@ -93,8 +93,8 @@ def evaluate_pcs(
             "machine": machine_text(),
             "command": f"`{command}`",
         },
-        words.opening(compared, searches),
-        words.remarks(traces, asked.foretold_max),
+        narrative.opening(compared, searches),
+        narrative.remarks(traces, asked.foretold_max),
         (
             tables.figure_7(compared, variants),
             tables.figure_3(pd.concat(points, ignore_index=True)),

@@ -24,7 +24,7 @@ from simulator.metrics import mean
 from simulator.workload import Workload
 
 TIME_FILE = "reproduction_time.json"
-# PCS-bal and PCS-pred foretell best among configurations with at most so many times PCS-JCT's mean JCT; the
+# PCS-bal and PCS-pred predict best among configurations with at most so many times PCS-JCT's mean JCT; the
 # published ones have 1.3 to 1.5 and 1.7 to 3.3 times.
 BALANCED_RATIO, PREDICTABLE_RATIO = 1.5, 3.0
 
@@ -110,7 +110,7 @@ def front_points(
     """Return a front and other policies on the same fresh samples, which chose nothing (Figure 3).
 
     Columns `trace`, `kind` (front, or a policy's key), `jct` (relative to AFS-L), `mean_pct`, `p99_pct`:
-    means over the samples. Themis is left out: it foretells too slowly.
+    means over the samples. Themis is left out: it predicts too slowly.
     """
     samples = [sample_of(search.study_uri, name) for name in held_out_samples(load_study(search.study_uri))]
     known = {

@@ -111,7 +111,7 @@ def replay(
 ) -> dict[str, Any]:
     """Replay a trace, or take what an earlier replay of it found, from `folder`.
 
-    Themis, whose leases end all the time, foretells every n-th job only, so that at most `foretold_max` are.
+    Themis, whose leases end all the time, predicts every n-th job only, so that at most `foretold_max` are.
     Returns means, percentiles (`jct_s`, `error_pct`, `unfairness`: each `mean`, `p50`, `p90`, `p95`, `p99`
     and `curve`), `jobs`, `foretold` and `cpu_s`.
     """

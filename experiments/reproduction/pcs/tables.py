@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.reproduction.pcs import drawing, published, words
+from experiments.reproduction.pcs import drawing, narrative, published
 from experiments.reproduction.pcs.costs import PARAMETER_SEEDS, parameter_jobs
 from experiments.reproduction.pcs.fronts import Search
 from experiments.reproduction.pcs.replays import NAMES, SHOWN_PCT, PcsVariant
@@ -55,7 +55,7 @@ def figure_7(compared: pd.DataFrame, variants: Mapping[str, Mapping[str, PcsVari
         )
     return Section(
         "fig7_policies",
-        "Figure 7: what each policy costs and foretells",
+        "Figure 7: what each policy costs and predicts",
         compared,
         pd.DataFrame(rows),
         (*_differences(compared), "Crosses are the published figures; black bars mark the P99."),
@@ -112,7 +112,7 @@ def figure_3(points: pd.DataFrame) -> Section:
         "Figure 3: the Pareto fronts",
         points,
         pd.DataFrame(rows),
-        (f"At most {SHOWN_POINTS} points of a front are listed. {words.FIGURE_3}",),
+        (f"At most {SHOWN_POINTS} points of a front are listed. {narrative.FIGURE_3}",),
         drawing.fronts(points),
     )
 
@@ -151,7 +151,7 @@ def figure_5(trace: str, found: Mapping[str, Mapping[str, Any]]) -> Section:
         f"Figure 5: completion times and errors by percentile ({trace})",
         tidy,
         pd.DataFrame(rows),
-        (words.FIGURE_5,),
+        (narrative.FIGURE_5,),
         drawing.percentiles(found, shown),
     )
 
@@ -183,7 +183,7 @@ def fairness(found: Found) -> Section:
         "What it does to fairness",
         tidy,
         pd.DataFrame(rows),
-        (words.UNFAIRNESS,),
+        (narrative.UNFAIRNESS,),
     )
 
 
@@ -226,8 +226,8 @@ def figure_9(
         times,
         pd.DataFrame(rows),
         (
-            words.figure_9(drawn, parameter_jobs(jobs_per_sample), len(PARAMETER_SEEDS)),
-            words.parameterisation(volumes["four numbers"], volumes["outright"]),
+            narrative.figure_9(drawn, parameter_jobs(jobs_per_sample), len(PARAMETER_SEEDS)),
+            narrative.parameterisation(volumes["four numbers"], volumes["outright"]),
         ),
         drawing.costs(times, spaces),
     )

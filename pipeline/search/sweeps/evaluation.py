@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from lucid_models.registry import Registry
 from pipeline.search.experiment_store.experiment import OK
@@ -104,7 +104,7 @@ def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> di
         "figures": list(report.figures),
         "mlflow_path": path,
         "runs": len(report.table),
-        "variants": plain(variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]),
+        "variants": to_jsonable(variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]),
     }
 
 

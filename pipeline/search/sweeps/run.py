@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import logged_ends_s
@@ -63,7 +63,7 @@ class RunReplayer:
             "figures": None,
         }
         try:
-            record["figures"] = plain(self._summary(run, progress))
+            record["figures"] = to_jsonable(self._summary(run, progress))
         except ServiceUnavailableError:
             raise
         except LucidError as error:

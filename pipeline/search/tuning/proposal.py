@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from foundation.errors import LucidError, NotFoundError
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.release.release_settings import gate_settings
 from pipeline.search.experiment_store.documents import read_json, write_json
@@ -71,7 +71,7 @@ class Proposal:
 
     def to_dict(self) -> dict[str, Any]:
         """The proposal as plain values."""
-        return dict(plain(asdict(self)))
+        return dict(to_jsonable(asdict(self)))
 
 
 def propose(study: TuningStudy, *, rules: GateRules | None = None, progress: Progress = silent) -> Proposal:

@@ -6,7 +6,7 @@ Only URIs, identities and small numbers pass between them.
 from collections.abc import Mapping
 from typing import Any
 
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
 from pipeline.search.tuning.proposal import propose, read_proposal
@@ -53,7 +53,7 @@ def propose_settings(*, study_uri: str, tracking_uri: str, progress: Progress = 
     return {
         "proposed": proposal.proposed,
         "sentence": proposal.sentence,
-        "changes": dict(plain(proposal.changes)),
+        "changes": dict(to_jsonable(proposal.changes)),
         "trials": proposal.trials,
         "files": list(files),
         "mlflow_path": path,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import LucidError, ServiceUnavailableError
-from foundation.plain_values import plain
+from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.packing.tree import PackingSettings
@@ -142,7 +142,7 @@ class TrialReplayer:
         }
         try:
             for block in self.windows.search:
-                record["blocks"][block] = plain(self.replay(values, block).figures())
+                record["blocks"][block] = to_jsonable(self.replay(values, block).figures())
         except ServiceUnavailableError:
             raise
         except LucidError as error:

@@ -28,7 +28,7 @@ class IngestMetricsOperator(LucidOperator):
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
         from foundation.errors import NotFoundError
-        from foundation.plain_values import plain
+        from foundation.jsonable import to_jsonable
         from pipeline.ingest.cluster_metrics import ingest_recorded
         from pipeline.training.windows import read_time
 
@@ -49,7 +49,7 @@ class IngestMetricsOperator(LucidOperator):
             )
         except NotFoundError as error:  # these jobs were not measured; the models do without
             raise AirflowSkipException(str(error)) from error
-        report: dict[str, Any] = plain(found)
+        report: dict[str, Any] = to_jsonable(found)
         self.log.info(
             "%s rows in = %s kept + %s quarantined + %s skipped; samples: %s; %s jobs have metrics",
             *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped")),

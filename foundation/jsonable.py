@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 
-def plain(value: Any) -> Any:  # noqa: PLR0911
+def to_jsonable(value: Any) -> Any:  # noqa: PLR0911
     """Turn reports, NumPy scalars, times and paths into what JSON can say; NaN and infinity become null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: to_jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_jsonable(item) for key, item in value.items()}
     if isinstance(value, str | bool | int) or value is None:
         return value
     if isinstance(value, float):
@@ -23,7 +23,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Iterable):
-        return [plain(item) for item in value]
+        return [to_jsonable(item) for item in value]
     if hasattr(value, "item"):  # a NumPy scalar
-        return plain(value.item())
+        return to_jsonable(value.item())
     return str(value)

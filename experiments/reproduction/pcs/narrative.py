@@ -88,12 +88,12 @@ _REMARKS = (
     """The pool is that of the authors' simulator: fractions of GPUs, no nodes, and neither restarts nor
 preemptions cost time. Our cluster rules (`--rules default`) place whole GPUs on nodes and charge for
 restarts.""",
-    """Job sizes are known exactly, to the policies and to what foretells. On a cluster they are estimates;
+    """Job sizes are known exactly, to the policies and to the predictions. On a cluster they are estimates;
 `lucid live when` states its own error.""",
     """Where the paper and its artifact differ, the artifact holds: the step by which caps are relaxed (delta)
 is a fourth parameter of a configuration; weights may favour large jobs; what a class does not use goes to
 other classes before caps are relaxed; Themis and fair times take speed-up to be linear.""",
-    """Themis foretells as the artifact does, by a fault of it (`--rules pcs-artifact-without:all` has none):
+    """Themis predicts as the artifact does, by a fault of it (`--rules pcs-artifact-without:all` has none):
 as if what is left of each job were all of it, and as if no lease ended before the first job.""",
     """Tiresias stands for shortest remaining service first with known sizes (our `srsf`), as in the paper's
 simulations. Our policy `tiresias`, which knows no sizes and leaves a running job its GPUs, is another.""",
@@ -121,6 +121,6 @@ def remarks(traces: Sequence[PcsTrace], foretold_max: int) -> list[str]:
     if thinned:
         said.append(
             f"On {', '.join(thinned)} Themis' predictions are those of every n-th job, at most "
-            f"{foretold_max:,}; all other policies foretell every job."
+            f"{foretold_max:,}; all other policies predict every job."
         )
     return said
