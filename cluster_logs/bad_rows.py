@@ -69,9 +69,9 @@ class BadRowLimit:
                 f"{self.uri} holds no rows, read as {self.source_format}.",
                 remedy="Check how it was exported.",
             )
-        said = {**REASONS, **SKIP_RULES}
+        reasons = {**REASONS, **SKIP_RULES}
         rules = "; ".join(
-            f"{count:,} {name}: {said[name].rstrip('.')}"
+            f"{count:,} {name}: {reasons[name].rstrip('.')}"
             for name, count in (account.quarantined + account.skipped).most_common()
         )
         raise BadInputError(
@@ -106,8 +106,8 @@ def _judged(account: Accounting) -> int:
 def _in_words(reasons: dict[str, int]) -> str:
     shown = list(reasons.items())[:_REASONS_SHOWN]
     more = len(reasons) - len(shown)
-    said = "; ".join(f"{count:,} {reason}: {REASONS[reason].rstrip('.')}" for reason, count in shown)
-    return f"{said}; and {more} other reasons." if more else f"{said}."
+    sentence = "; ".join(f"{count:,} {reason}: {REASONS[reason].rstrip('.')}" for reason, count in shown)
+    return f"{sentence}; and {more} other reasons." if more else f"{sentence}."
 
 
 def _shown(example: BadRow) -> str:

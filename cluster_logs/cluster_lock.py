@@ -130,8 +130,8 @@ class StoreLock:
         """The process that holds it, described; None: no living one."""
         for claim in self._claims():
             if claim.base_name != self._name and self._lives(claim, None):
-                said = self._read(claim.path)
-                return f"process {said.get('pid', '?')} on {said.get('host', 'an unknown machine')}"
+                claimed = self._read(claim.path)
+                return f"process {claimed.get('pid', '?')} on {claimed.get('host', 'an unknown machine')}"
         return None
 
     def _renew(self, stop: threading.Event) -> None:
@@ -143,17 +143,17 @@ class StoreLock:
                 self._write()
 
     def _write(self) -> None:
-        said = {"host": socket.gethostname(), "pid": os.getpid(), "renewed": datetime.now(UTC).isoformat()}
+        content = {"host": socket.gethostname(), "pid": os.getpid(), "renewed": datetime.now(UTC).isoformat()}
         at_s = _clock_s()
         with self._fs.open_output_stream(self._path) as sink:
-            sink.write(json.dumps(said).encode())
+            sink.write(json.dumps(content).encode())
         self._renewed_s = at_s
 
     def _read(self, path: str) -> dict[str, object]:
         with suppress(OSError, pa.ArrowException, ValueError), self._fs.open_input_file(path) as source:
-            said = json.loads(source.read())
-            if isinstance(said, dict):
-                return said
+            content = json.loads(source.read())
+            if isinstance(content, dict):
+                return content
         return {}
 
     def _claims(self) -> list[pafs.FileInfo]:

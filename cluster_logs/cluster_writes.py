@@ -92,21 +92,21 @@ class ClusterWrites:
         lock = self._take_lock(cluster, task, wait_s, progress)
         try:
             record = self.record(cluster)
-            left = record.writing
-            if left is not None and left.task != task and not over:
-                raise _half_written(cluster, self.uri, left)
+            unfinished = record.writing
+            if unfinished is not None and unfinished.task != task and not over:
+                raise _half_written(cluster, self.uri, unfinished)
             note = UnfinishedWrite(
                 task,
-                _union(left.tables if left else (), tables),
-                _union(left.inputs if left and left.task == task else (), inputs),
+                _union(unfinished.tables if unfinished else (), tables),
+                _union(unfinished.inputs if unfinished and unfinished.task == task else (), inputs),
                 f"process {os.getpid()} on {socket.gethostname()}",
                 datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            session = WriteSession(lock, record, note, left, self.logs(cluster))
+            session = WriteSession(lock, record, note, unfinished, self.logs(cluster))
             _sessions()[self._key(cluster)] = session
             yield session
-            if session.changed or (left is not None and repairs):
-                self._end(cluster, session, keep_note=left is not None and not repairs)
+            if session.changed or (unfinished is not None and repairs):
+                self._end(cluster, session, keep_note=unfinished is not None and not repairs)
         finally:
             _sessions().pop(self._key(cluster), None)
             lock.release()
@@ -183,8 +183,8 @@ class ClusterWrites:
         if writes is None:
             return
         record = self.record(cluster)
-        left = record.writing is not None and not self.may_complete(cluster, record.writing.task)
-        if record.writes.get(table, 0) != writes or (left and _is_written(record, table)):
+        unfinished = record.writing is not None and not self.may_complete(cluster, record.writing.task)
+        if record.writes.get(table, 0) != writes or (unfinished and _is_written(record, table)):
             raise ClusterBusyError(
                 f"The {table} of cluster {cluster!r} in {self.uri} changed while they were read.",
                 remedy="Read them again.",

@@ -39,10 +39,10 @@ def holdings(lake_uri: str, cluster: str) -> Holdings:
         if name in _COUNTED:
             rows[name] = sum(_rows(fs, info.path) for info in inside if info.path.endswith(".parquet"))
     if not any(files.values()):
-        known = ", ".join(Lake(lake_uri).clusters()) or "none"
+        cluster_names = ", ".join(Lake(lake_uri).clusters()) or "none"
         raise NotFoundError(
             f"The lake {lake_uri} holds nothing of cluster {cluster!r}.",
-            remedy=f"Clusters with jobs: {known}.",
+            remedy=f"Clusters with jobs: {cluster_names}.",
         )
     return Holdings(cluster, rows, files)
 
@@ -58,16 +58,16 @@ def remove_cluster(
     """
     lake = Lake(lake_uri, wait_s=wait_s)
     fs, root = locate(lake_uri)
-    found = holdings(lake_uri, cluster)
-    with lake.writing(cluster, f"removal of {cluster}", tuple(found.files), progress=progress, over=True):
-        found = holdings(lake_uri, cluster)
+    held = holdings(lake_uri, cluster)
+    with lake.writing(cluster, f"removal of {cluster}", tuple(held.files), progress=progress, over=True):
+        held = holdings(lake_uri, cluster)
         folders = [one for one in _folders(fs, root.rstrip("/"), cluster) if one[0] != RECORDS]
         for done, (name, folder) in enumerate(folders):
             progress(done, len(folders), f"removing {name}")
             lake.changing(cluster, name)
             fs.delete_dir(folder)
         lake.forget(cluster)
-    return found
+    return held
 
 
 def _folders(fs: pafs.FileSystem, root: str, cluster: str) -> list[tuple[str, str]]:

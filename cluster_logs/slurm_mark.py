@@ -64,12 +64,12 @@ class MarkKey:
 
     def read(self, comment: str | None, job_id: str) -> SlurmMark | None:
         """Return the mark in a comment of this job; None without one that this key has sealed for it."""
-        for found in _MARK.finditer(comment or ""):
+        for match in _MARK.finditer(comment or ""):
             try:
-                mark = SlurmMark(found["home"], int(found["submitted"]), MarkStage(found["stage"]))
+                mark = SlurmMark(match["home"], int(match["submitted"]), MarkStage(match["stage"]))
             except ValueError:
                 continue
-            if found["seal"] and hmac.compare_digest(found["seal"], self._seal(mark, job_id)):
+            if match["seal"] and hmac.compare_digest(match["seal"], self._seal(mark, job_id)):
                 return mark
         return None
 
@@ -80,4 +80,4 @@ class MarkKey:
 
 def texts_like_marks(comment: str | None) -> str:
     """Return what looks like marks in a comment, separated by spaces, without the words around it."""
-    return " ".join(found[0] for found in _MARK.finditer(comment or ""))
+    return " ".join(match[0] for match in _MARK.finditer(comment or ""))

@@ -27,15 +27,15 @@ def derive_throughput(jobs: Iterable[pa.Table], bin_s: int = DEFAULT_BIN_S) -> p
     Complete between the first and the last event: a bin without events holds zeros, except in a silence of
     more than a year, which is left out. Starts (or ends) are null when no job's start (or end) is known.
     """
-    found: dict[str, list[tuple[_IntArray, _IntArray]]] = {event: [] for event in _EVENTS}
+    counts_of: dict[str, list[tuple[_IntArray, _IntArray]]] = {event: [] for event in _EVENTS}
     for table in jobs:
         gpus = table.column("gpus").to_numpy().astype(np.int64)
         for event, column in _EVENTS.items():
             times = table.column(column)
-            known = pc.is_valid(times).to_numpy()
+            is_set = pc.is_valid(times).to_numpy()
             instants = times.drop_null().cast(pa.int64()).to_numpy()
-            found[event].append(_count(instants // (bin_s * 1_000_000), gpus[known]))
-    events = {event: _together(parts) for event, parts in found.items()}
+            counts_of[event].append(_count(instants // (bin_s * 1_000_000), gpus[is_set]))
+    events = {event: _together(parts) for event, parts in counts_of.items()}
     bins = _complete([numbers for numbers, _ in events.values()], LONGEST_SILENCE_S // bin_s)
     columns: dict[str, pa.Array] = {
         "bin_start": pa.array(bins * bin_s * 1_000_000).cast(pa.timestamp("us", tz="UTC")),

@@ -97,21 +97,21 @@ class BoundedClient:
         Raises ServiceUnavailableError for an answer that is not to be had, AnswerTooLargeError if it is too
         large.
         """
-        chosen = limits or self.limits
+        own_limits = limits or self.limits
         try:
             asked = self.http.build_request(method, url, **request)
             asked.headers["Accept-Encoding"] = "identity"
-            with _until(time.monotonic() + chosen.within_s):
+            with _until(time.monotonic() + own_limits.within_s):
                 answer = self.http.send(asked, stream=True)
                 try:
                     _refuse_encoding(answer)
-                    body = b"".join(_bounded(answer, chosen))
+                    body = b"".join(_bounded(answer, own_limits))
                 finally:
                     answer.close()
         except httpx.TimeoutException as error:
             raise ServiceUnavailableError(
                 f"{_origin(asked.url)} did not answer in time ({str(error) or type(error).__name__}; "
-                f"{chosen.within_s:g} s are allowed as a whole)."
+                f"{own_limits.within_s:g} s are allowed as a whole)."
             ) from error
         except httpx.HTTPError as error:
             raise ServiceUnavailableError(f"{_origin(asked.url)} did not answer: {error!r}.") from error
@@ -172,8 +172,8 @@ def _refuse_encoding(answer: httpx.Response) -> None:
 
 
 def _bounded(answer: httpx.Response, limits: AnswerLimits) -> Iterator[bytes]:
-    said = answer.headers.get("Content-Length", "")
-    size = int(said[:20]) if said.isascii() and said.isdigit() else 0
+    length = answer.headers.get("Content-Length", "")
+    size = int(length[:20]) if length.isascii() and length.isdigit() else 0
     parts = iter(answer.iter_raw())
     received = 0
     while True:

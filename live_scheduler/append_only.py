@@ -20,9 +20,9 @@ def append_lines(path: Path, lines: Iterable[str], *, for_good: bool = True) -> 
         size = os.fstat(handle).st_size
         if text and size and os.pread(handle, 1, size - 1) != b"\n":
             text = "\n" + text
-        left = text.encode()
-        while left:
-            left = left[os.write(handle, left) :]
+        unwritten = text.encode()
+        while unwritten:
+            unwritten = unwritten[os.write(handle, unwritten) :]
         if for_good:
             os.fsync(handle)
         return os.fstat(handle).st_size

@@ -115,8 +115,8 @@ def down(state_dir: Path, *, tell: Say = say) -> bool:
         with contextlib.suppress(psutil.TimeoutExpired):
             supervisor.wait(timeout=2 * GRACE_S + 5)
         tell(f"stopped in {time.monotonic() - started:.1f} s")
-    left = _end_leftovers(config)
-    return supervisor is not None or left
+    leftovers = _end_leftovers(config)
+    return supervisor is not None or leftovers
 
 
 def wait_until_ready(config: StackConfig, *, tell: Say = say) -> None:
@@ -316,15 +316,15 @@ def _check_ports(config: StackConfig) -> None:
 
 def _end_leftovers(config: StackConfig) -> bool:
     """End what a killed supervisor left; say whether there was anything."""
-    left = processes_of_stack(str(config.state_dir), read_json(config.run_dir / STATUS_FILE))
-    alive = end_processes(left, grace_s=5.0)
+    leftovers = processes_of_stack(str(config.state_dir), read_json(config.run_dir / STATUS_FILE))
+    alive = end_processes(leftovers, grace_s=5.0)
     if alive:
         raise ServiceUnavailableError(
             f"Processes {', '.join(str(process.pid) for process in alive)} of the stack do not end."
         )
     for name in (STATUS_FILE, STACK_FILE):
         (config.run_dir / name).unlink(missing_ok=True)
-    return bool(left)
+    return bool(leftovers)
 
 
 @contextlib.contextmanager

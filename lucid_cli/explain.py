@@ -55,7 +55,7 @@ def explain(
 
     if job and cluster is None:
         raise BadInputError("Jobs are looked up in a cluster's lake.", remedy="Name it with --cluster.")
-    found = load_registered_model(
+    registered = load_registered_model(
         kind=model,
         tracking_uri=tracking_or_default(tracking_uri),
         cluster=cluster,
@@ -65,18 +65,18 @@ def explain(
     predictions = []
     if cluster is not None:
         lake_uri = lake_or_default(lake)
-        predictions = explain_predictions(found, lake_uri=lake_uri, cluster=cluster, job_ids=job or ())
-    figures = [str(path) for path in draw_model(found, predictions, out)] if out else []
-    explained = explain_model(found)
+        predictions = explain_predictions(registered, lake_uri=lake_uri, cluster=cluster, job_ids=job or ())
+    figures = [str(path) for path in draw_model(registered, predictions, out)] if out else []
+    explained = explain_model(registered)
     document = {
-        "model": found.kind,
-        "name": found.name,
-        "version": found.version,
+        "model": registered.kind,
+        "name": registered.name,
+        "version": registered.version,
         "global": explained,
         "predictions": to_jsonable(predictions),
         "figures": figures,
     }
-    show(document, as_json=as_json, people=lambda: _print(found, explained, predictions, figures))
+    show(document, as_json=as_json, people=lambda: _print(registered, explained, predictions, figures))
 
 
 def _print(
@@ -89,10 +89,10 @@ def _print(
 
     title = f"{model.name} version {model.version}"
     for prediction in predictions:
-        known = (
+        known_at = (
             "" if prediction.known_at is None else f", as known at {prediction.known_at:%Y-%m-%d %H:%M} UTC"
         )
-        print_lines([f"{title}: {prediction.of}{known}", prediction.local.get("reason", "")])
+        print_lines([f"{title}: {prediction.of}{known_at}", prediction.local.get("reason", "")])
         for heading, rows in prediction_tables(prediction.local):
             print_lines([heading])
             print_table(rows)

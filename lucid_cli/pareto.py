@@ -227,7 +227,7 @@ def compare(
     uri = study or str(_newest_study())
     ours = {point.front_id: point.config for point in read_front(uri).points}
     with progress_reporter() as progress:
-        found = compare_fronts(
+        comparison = compare_fronts(
             load_study(uri),
             ours,
             read_configurations(existing_file(front, "--front")),
@@ -235,7 +235,7 @@ def compare(
             workers=workers,
             progress=progress,
         )
-    document = found.to_data()
+    document = comparison.to_data()
 
     def people() -> None:
         print_table(document["theirs"], title=f"Points of {front.name}")
@@ -268,12 +268,12 @@ def _folder() -> Path:
 
 
 def _newest_study() -> Path:
-    found = sorted(_folder().glob("*/front.json"), key=lambda file: file.stat().st_mtime)
-    if not found:
+    fronts = sorted(_folder().glob("*/front.json"), key=lambda file: file.stat().st_mtime)
+    if not fronts:
         raise NotFoundError(
             f"There is no search in {_folder()}.", remedy="Name one by --study, or run `lucid pareto search`."
         )
-    return found[-1].parent
+    return fronts[-1].parent
 
 
 def _where(

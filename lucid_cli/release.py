@@ -301,8 +301,8 @@ def publish(
     from lucid_models.releases.lifecycle import publish_release
 
     tracking = tracking_or_default(tracking_uri)
-    chosen = which_cluster(tracking, cluster)
-    _present(publish_release(tracking_uri=tracking, cluster=chosen, version=version), as_json)
+    cluster_name = which_cluster(tracking, cluster)
+    _present(publish_release(tracking_uri=tracking, cluster=cluster_name, version=version), as_json)
 
 
 @app.command()

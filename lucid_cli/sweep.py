@@ -211,17 +211,17 @@ def read_settings(options: list[str] | None) -> dict[str, dict[str, list[Any]]]:
 
 def numbers(options: list[str], name: str) -> list[int | float]:
     """Read lists of numbers, `0,1,2` or `0:10` (0 to 9)."""
-    found: list[int | float] = []
+    values: list[int | float] = []
     for part in names_of(options):
         first, colon, last = part.partition(":")
         try:
             if colon:
-                found += range(int(first), int(last))
+                values += range(int(first), int(last))
             else:
-                found.append(float(part) if any(c in part for c in ".eE") else int(part))
+                values.append(float(part) if any(c in part for c in ".eE") else int(part))
         except ValueError as error:
             raise BadInputError(f"{name} {part!r} is not a number.", remedy="Write 0,1,2 or 0:3.") from error
-    return found
+    return values
 
 
 def usable_cores() -> int:

@@ -73,16 +73,16 @@ def check_scores(scores: NDArray[np.float64], target: NDArray[np.float64], link:
     if not np.isfinite(scores).all():
         raise diverged("to infinite scores")
     if link == "log":
-        known = target[target > 0]
+        positive = target[target > 0]
         # Without any positive target every score says "next to nothing".
-        low, high = (np.log(known.min()), np.log(known.max())) if known.size else (-np.inf, 0.0)
-        low = low if known.size == target.size else -np.inf
+        low, high = (np.log(positive.min()), np.log(positive.max())) if positive.size else (-np.inf, 0.0)
+        low = low if positive.size == target.size else -np.inf
     else:
         low, high = float(target.min()), float(target.max())
     room = _LEEWAY * max(high - low, 1.0, abs(high) * 1e-6) if np.isfinite(low) else 10 * _LEEWAY
     if scores.min() < low - room or scores.max() > high + room:
-        found = f"to scores from {scores.min():.3g} to {scores.max():.3g}"
-        raise diverged(f"{found} for targets from {low:.3g} to {high:.3g}")
+        scores_text = f"to scores from {scores.min():.3g} to {scores.max():.3g}"
+        raise diverged(f"{scores_text} for targets from {low:.3g} to {high:.3g}")
 
 
 def diverged(how: str) -> BadInputError:

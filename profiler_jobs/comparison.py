@@ -40,8 +40,8 @@ class MeasurementComparison:
     @property
     def agrees(self) -> bool:
         """Return whether nothing that could be checked failed, and something could be checked."""
-        said = [check.passed for check in self.checks if check.passed is not None]
-        return bool(said) and all(said)
+        verdicts = [check.passed for check in self.checks if check.passed is not None]
+        return bool(verdicts) and all(verdicts)
 
     def document(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -56,8 +56,8 @@ def compare_profiles(first: ProfileSet, second: ProfileSet) -> MeasurementCompar
     rank = None
     if len(solo) > 2:
         first_ranks, second_ranks = (solo[f"gpu_util_pct_{side}"].rank().to_numpy() for side in ("a", "b"))
-        found = float(np.corrcoef(first_ranks, second_ranks)[0, 1])  # of ranks: Spearman's
-        rank = None if math.isnan(found) else found
+        correlation = float(np.corrcoef(first_ranks, second_ranks)[0, 1])  # of ranks: Spearman's
+        rank = None if math.isnan(correlation) else correlation
     apart = pd.DataFrame(
         {
             "task": [*solo["job_type"], *(pairs["job_type_1"] + " + " + pairs["job_type_2"])],

@@ -65,7 +65,7 @@ def lines(document: dict[str, Any]) -> list[str]:
     clock = "" if seen["sm_clock_mhz"] is None else f", {seen['sm_clock_mhz']:.0f} MHz"
     name = f"{device['name']} ({device['uuid']}), {device['memory_mib']:,.0f} MiB"
     means = f"GPU {seen['gpu_util_pct']:.1f} %, memory {seen['gpu_mem_util_pct']:.1f} %"
-    told = [
+    sentences = [
         f"{name}, driver {device['driver']}, {mig}, {device['sharing_mode']}",
         f"{document['seconds']:g} s: {means}, {seen['gpu_mem_mib']:,.0f} MiB in use{power}{counter}{clock}",
         f"Clocks held back by: {', '.join(seen['throttle_reasons']) or 'nothing'}",
@@ -73,13 +73,13 @@ def lines(document: dict[str, Any]) -> list[str]:
     ]
     if samples["count"]:
         rise = "rise strictly" if samples["times_rise"] else "DO NOT RISE"
-        told.append(
+        sentences.append(
             f"The driver's samples: {samples['count']}, one every {samples['period_s']} s, at most "
             f"{samples['longest_gap_s']} s apart, stamped by the {samples['clock']} clock; their times {rise}"
         )
     else:
-        told.append("The driver gave no samples (an idle GPU's ring runs dry on some products).")
-    return told
+        sentences.append("The driver gave no samples (an idle GPU's ring runs dry on some products).")
+    return sentences
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LucidError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
-    said = json.dumps(document, indent=2) if asked.json else "\n".join(lines(document))
-    sys.stdout.write(said + "\n")
+    text = json.dumps(document, indent=2) if asked.json else "\n".join(lines(document))
+    sys.stdout.write(text + "\n")
     return 0
 
 

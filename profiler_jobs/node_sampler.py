@@ -112,14 +112,14 @@ class CardWatch:
         power = _inside(self._power, begin_s, end_s)
         seen_jobs = _inside(self._jobs, begin_s, end_s)
         jobs = frozenset[str]().union(*(each for each in seen_jobs if each is not None))
-        known = any(each is not None for each in seen_jobs) and (bool(jobs) or None not in seen_jobs)
+        is_attributed = any(each is not None for each in seen_jobs) and (bool(jobs) or None not in seen_jobs)
         return {
             "gpu_uuid": self.card.uuid,
             "gpu_util_pct": means[0].value if means[0] else None,
             "gpu_mem_util_pct": means[1].value if means[1] else None,
             "gpu_mem_mib": max(_inside(self._memory, begin_s, end_s), default=None),
             "power_w": _mean(power) if energy_j is None else energy_j / (end_s - begin_s),
-            "job_ids": JOB_SEPARATOR.join(sorted(jobs, key=int)) if known else None,
+            "job_ids": JOB_SEPARATOR.join(sorted(jobs, key=int)) if is_attributed else None,
         }
 
     def _forget(self, begin_s: float) -> None:

@@ -277,13 +277,13 @@ def _take_optional(raw: pd.DataFrame, frame: pd.DataFrame, schema: pa.Schema, re
     """Add the schema's optional columns that the file has; an empty cell is unknown, another text is not."""
     for column in set(_OPTIONAL) & set(schema.names) & set(raw.columns) - {"suspicious"}:
         text = raw[column].str.strip()
-        known: pd.Series = (
+        optional: pd.Series = (
             pd.to_datetime(text, utc=True, errors="coerce", format="ISO8601")
             if column == "measured_at"
             else pd.to_numeric(text, errors="coerce")
         )
-        _mark(reasons, known.isna() & (text != ""), f"{column} cannot be read")
-        frame[column] = known
+        _mark(reasons, optional.isna() & (text != ""), f"{column} cannot be read")
+        frame[column] = optional
 
 
 def _job_types(frame: pd.DataFrame, suffix: str) -> pd.Series:

@@ -137,11 +137,11 @@ def measure(
         running.measure([task for task in plan.tasks if not task.is_pair])
         while pairs is not None and not running.out_of_time:
             plan = running.plan(job_types, pairs)
-            chosen = [task for task in plan.tasks if task.is_pair and task.name not in running.tried]
-            if not chosen:
+            pair_tasks = [task for task in plan.tasks if task.is_pair and task.name not in running.tried]
+            if not pair_tasks:
                 break
             settled = sum(SEPARATOR in name for name in plan.done)
-            running.measure(chosen[: pairs.batch - settled % pairs.batch], len(chosen))
+            running.measure(pair_tasks[: pairs.batch - settled % pairs.batch], len(pair_tasks))
         return running.report(running.plan(job_types, pairs), pairs)
 
 

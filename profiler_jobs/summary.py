@@ -67,11 +67,11 @@ def summarise(measurements: pd.DataFrame) -> ProfileSet:
             rejected.append({"task": first["task"], "reason": f"failed: {first['detail']}"})
         else:
             method = Method(**json.loads(first["method"]))
-            found = _solo(run, method) if first["job_type_2"] is None else _pair(run, method)
-            if isinstance(found, str):
-                rejected.append({"task": first["task"], "reason": found})
+            row = _solo(run, method) if first["job_type_2"] is None else _pair(run, method)
+            if isinstance(row, str):
+                rejected.append({"task": first["task"], "reason": row})
             else:
-                (solo if first["job_type_2"] is None else pairs).append({**found, **_origin(first)})
+                (solo if first["job_type_2"] is None else pairs).append({**row, **_origin(first)})
     return ProfileSet(
         as_profile_frame(pd.DataFrame(solo, columns=PROFILE_SCHEMA.names), PROFILE_SCHEMA),
         as_profile_frame(pd.DataFrame(pairs, columns=PAIR_SCHEMA.names), PAIR_SCHEMA),

@@ -92,7 +92,7 @@ def read_metric_names(texts: Iterable[str]) -> Mapping[str, SourceMetric]:
     """The metrics with some named otherwise: `COLUMN=NAME` or `COLUMN=NAME:FACTOR`, where ours = FACTOR x
     theirs.
     """
-    found = dict(DCGM_METRICS)
+    metrics = dict(DCGM_METRICS)
     for text in texts:
         column, _, rest = text.partition("=")
         if column not in METRICS:
@@ -107,8 +107,8 @@ def read_metric_names(texts: Iterable[str]) -> Mapping[str, SourceMetric]:
             raise BadInputError(
                 f"{text!r} does not name a metric.", remedy="Use COLUMN=NAME or COLUMN=NAME:FACTOR."
             )
-        found[column] = SourceMetric(name, scale)
-    return found
+        metrics[column] = SourceMetric(name, scale)
+    return metrics
 
 
 def samples_from_series(
@@ -125,8 +125,8 @@ def samples_from_series(
     Where two series of one metric speak of the same GPU and moment (two jobs that share it, two scrapers),
     the larger value counts. `refusals` and `accounting` carry on what the caller has counted already.
     """
-    chosen = rules or SeriesRules()
-    columns = {metric.name: column for column, metric in chosen.metrics.items()}
+    series_rules = rules or SeriesRules()
+    columns = {metric.name: column for column, metric in series_rules.metrics.items()}
     refused = refusals or Refusals(source_format, source_file)
     account = accounting or Accounting()
     gpus: dict[str, int] = {}
@@ -148,10 +148,12 @@ def samples_from_series(
             reason = q.UNREADABLE_GPU_UUID if uuid.strip() else q.MISSING_GPU_UUID
             _refuse(refused, account, one, np.ones(count, dtype=bool), reason, "UUID", [uuid] * count)
             continue
-        kept = _sift(one, column, chosen, refused, account)
+        kept = _sift(one, column, series_rules, refused, account)
         times = np.round(one.time_s[kept] * 1e6).astype(np.int64)
-        values = np.minimum(one.values[kept] * chosen.metrics[column].factor, _CEILING.get(column, np.inf))
-        job = _job_of(one.labels, chosen.job_label)
+        values = np.minimum(
+            one.values[kept] * series_rules.metrics[column].factor, _CEILING.get(column, np.inf)
+        )
+        job = _job_of(one.labels, series_rules.job_label)
         job_code = -1 if job is None else jobs.setdefault(job, len(jobs))
         hosts.setdefault(uuid, next((one.labels[key] for key in _HOST_LABELS if one.labels.get(key)), None))
         parts.append((gpus.setdefault(uuid, len(gpus)), METRICS.index(column), job_code, times, values))
@@ -165,8 +167,8 @@ _CEILING = dict.fromkeys(("gr_engine_active", "tensor_active", "dram_active"), 1
 
 def _job_of(labels: Mapping[str, str], job_label: str | None) -> str | None:
     if job_label is not None:
-        found = labels.get(f"exported_{job_label}") or labels.get(job_label) or ""
-        return None if found in _NO_JOB else found
+        job_id = labels.get(f"exported_{job_label}") or labels.get(job_label) or ""
+        return None if job_id in _NO_JOB else job_id
     if labels.get("hpc_job"):
         return None if labels["hpc_job"] in _NO_JOB else labels["hpc_job"]
     # Without `exported_...`, a `pod` label is the workload's only where a container stands beside it that is

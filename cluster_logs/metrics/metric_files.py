@@ -51,9 +51,9 @@ def series_of_response(document: Any, place: str) -> Iterator[Series]:
     data = document.get("data") if isinstance(document, dict) else None
     kind = data.get("resultType") if isinstance(data, dict) else None
     if not isinstance(document, dict) or document.get("status") != "success" or not isinstance(data, dict):
-        said = document.get("error") if isinstance(document, dict) else None
+        error_text = document.get("error") if isinstance(document, dict) else None
         raise BadInputError(
-            f"{place} is no successful response of Prometheus{f': {said}' if said else ''}.",
+            f"{place} is no successful response of Prometheus{f': {error_text}' if error_text else ''}.",
             remedy="Save what /api/v1/query_range answered.",
         )
     if kind not in ("matrix", "vector"):
@@ -95,9 +95,9 @@ def _from_text(text: str, name: str, rules: SeriesRules | None, scraped_at_s: fl
     open_metrics = any(line.strip() == "# EOF" for line in lines[-5:])
     refusals = Refusals("openmetrics" if open_metrics else "prometheus-text", name)
     accounting = Accounting()
-    found = _series_of_lines(lines, 1.0 if open_metrics else 1e-3, scraped_at_s, refusals, accounting, name)
+    series = _series_of_lines(lines, 1.0 if open_metrics else 1e-3, scraped_at_s, refusals, accounting, name)
     return samples_from_series(
-        found,
+        series,
         rules,
         source_format=refusals.source_format,
         source_file=name,
@@ -135,14 +135,14 @@ def _series_of_lines(
                 remedy="A scrape has no times: say when it was (--at TIME).",
             )
         points.setdefault((match["name"], match["labels"] or ""), []).append((time_s, value, number))
-    for (metric, labels), found in points.items():
-        table = np.array([point[:2] for point in found], dtype=np.float64)
-        rows = [point[2] for point in found]
+    for (metric, labels), samples in points.items():
+        table = np.array([point[:2] for point in samples], dtype=np.float64)
+        rows = [point[2] for point in samples]
         read = _labels(labels)
         if read is None:
-            accounting.rows_in += len(found)
-            accounting.quarantined[q.UNREADABLE_LINE] += len(found)
-            for time_s, value, number in found:
+            accounting.rows_in += len(samples)
+            accounting.quarantined[q.UNREADABLE_LINE] += len(samples)
+            for time_s, value, number in samples:
                 refusals.add(q.UNREADABLE_LINE, number, f"{metric}{labels} {value:g} {time_s:g}")
             continue
         yield Series({"__name__": metric, **read}, table[:, 0], table[:, 1], rows=rows)
@@ -150,15 +150,15 @@ def _series_of_lines(
 
 def _labels(text: str) -> Mapping[str, str] | None:
     inside = text[1:-1] if text else ""
-    found: dict[str, str] = {}
+    label_values: dict[str, str] = {}
     at = 0
     while at < len(inside) and inside[at:].strip():
         match = _LABEL.match(inside, at)
         if match is None:
             return None
-        found[match[1]] = re.sub(r"\\(.)", lambda e: _ESCAPES.get(e[1], e[0]), match[2])
+        label_values[match[1]] = re.sub(r"\\(.)", lambda e: _ESCAPES.get(e[1], e[0]), match[2])
         at = match.end()
-    return found
+    return label_values
 
 
 def _read_text(uri: str) -> str:

@@ -120,10 +120,10 @@ def _known(text: str | None) -> str | None:
 
 
 def _indices(gres: str) -> list[int]:
-    found: list[int] = []
+    indices: list[int] = []
     for listed in _GPUS.findall(gres):
         for part in listed.split(","):
             first, _, last = part.partition("-")
             if _INDEX.fullmatch(first) and _INDEX.fullmatch(last or first):
-                found += range(int(first), int(last or first) + 1)
-    return sorted(set(found))
+                indices += range(int(first), int(last or first) + 1)
+    return sorted(set(indices))

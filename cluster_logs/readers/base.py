@@ -127,11 +127,11 @@ def read_raw_rows(
 
     `wanted` holds row numbers, shape (rows,), each once.
     """
-    left = len(wanted)
-    for chunk in reader.chunks(TextSource(uri), options) if left else ():
+    missing = len(wanted)
+    for chunk in reader.chunks(TextSource(uri), options) if missing else ():
         indices = np.flatnonzero(np.isin(chunk.rows, wanted, assume_unique=True))
         if len(indices):
             yield {int(chunk.rows[index]): chunk.raw(int(index)) for index in indices}
-        left -= len(indices)
-        if not left:
+        missing -= len(indices)
+        if not missing:
             return

@@ -95,18 +95,18 @@ class Layout:
     def _columns(self, header: list[str], source: TextSource) -> dict[str, int]:
         """Position by name of the columns that are used; BadInputError when one is missing or named twice."""
         if self.every_column:
-            known = {name: index for index, name in enumerate(header)}
+            position_of = {name: index for index, name in enumerate(header)}
         else:
             lowered = [name.lower() for name in header]
             used = [name for names in (*self.required, *self.optional) for name in names.split("|")]
-            known = {name: lowered.index(name) for name in used if name in lowered}
-            twice = [name for name in known if lowered.count(name) > 1]
+            position_of = {name: lowered.index(name) for name in used if name in lowered}
+            twice = [name for name in position_of if lowered.count(name) > 1]
             if twice:
                 raise BadInputError(
                     f"{source.place} has two columns named {twice[0]!r}.", remedy="Rename one."
                 )
         for names in self.required:
-            if not any(name in known for name in names.split("|")):
+            if not any(name in position_of for name in names.split("|")):
                 shown = ", ".join(header)
                 shown = shown if len(shown) <= 200 else f"{shown[:200]}..."
                 raise BadInputError(
@@ -114,7 +114,7 @@ class Layout:
                     f"its first line reads: {shown}.",
                     remedy=f"Check the format and that columns are separated by {self.delimiter!r}.",
                 )
-        return known
+        return position_of
 
 
 def _plain_lines(block: bytes) -> bytes:
@@ -142,10 +142,10 @@ def _parse(
         good = _readable(lines, header, columns, layout.delimiter, quotes)
         for index in np.flatnonzero(~good):
             width = _count_columns(lines[index], layout.delimiter, quotes)
-            said = f"{width} columns instead of {len(header)}" if width != len(header) else None
-            reason = q.WRONG_COLUMN_COUNT if said else q.UNBALANCED_QUOTES
+            wrong_width = f"{width} columns instead of {len(header)}" if width != len(header) else None
+            reason = q.WRONG_COLUMN_COUNT if wrong_width else q.UNBALANCED_QUOTES
             malformed.append(
-                MalformedRow(int(numbers[index]), reason, None, said, q.cut_evidence(lines[index]))
+                MalformedRow(int(numbers[index]), reason, None, wrong_width, q.cut_evidence(lines[index]))
             )
         numbers = numbers[good]
         block = b"".join(line + b"\n" for line, keep in zip(lines, good, strict=True) if keep)

@@ -92,8 +92,8 @@ def build_jobs(
     if values["cpus"] is not None:
         values["cpus"] = np.ceil(values["cpus"])
     kept = checker.kept()
-    chosen = None if kept.all() else kept
-    rows = [_column(values[column.name], column.type, chosen, size) for column in JOB_ROWS_SCHEMA]
+    only = None if kept.all() else kept
+    rows = [_column(values[column.name], column.type, only, size) for column in JOB_ROWS_SCHEMA]
     return pa.Table.from_arrays(rows, schema=JOB_ROWS_SCHEMA)
 
 
@@ -176,8 +176,8 @@ def _check_state(checker: RowChecker, values: Mapping[str, Values], source: Mapp
 
 
 def _elapsed_s(first: IntArray, last: IntArray) -> FloatArray:
-    known = (first != NOT_A_TIME) & (last != NOT_A_TIME)
-    return np.where(known, (last - np.where(known, first, 0)) / 1e6, np.nan)
+    has_both = (first != NOT_A_TIME) & (last != NOT_A_TIME)
+    return np.where(has_both, (last - np.where(has_both, first, 0)) / 1e6, np.nan)
 
 
 def _repeat(word: str, size: int) -> pa.Array:
@@ -194,8 +194,8 @@ def _column(
     if values is None:
         return pa.nulls(size if kept is None else int(kept.sum()), kind)
     if isinstance(values, pa.Array):
-        chosen = values if kept is None else values.filter(pa.array(kept))
-        return chosen.cast(kind)
+        kept_values = values if kept is None else values.filter(pa.array(kept))
+        return kept_values.cast(kind)
     numbers = values if kept is None else values[kept]
     missing = np.isnan(numbers)
     if pa.types.is_integer(kind):

@@ -213,13 +213,13 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     ends = _attempt_times(checker, all_attempts, owner, "end_time")
 
     first_start = np.full(size, np.iinfo(np.int64).max)
-    known = starts != NOT_A_TIME
-    np.minimum.at(first_start, owner[known], starts[known])
+    has_started = starts != NOT_A_TIME
+    np.minimum.at(first_start, owner[has_started], starts[has_started])
     started = first_start != np.iinfo(np.int64).max
     first_start[~started] = NOT_A_TIME
     last_end = np.full(size, NOT_A_TIME)
     last_end[owner] = ends  # the last attempt is written last
-    ran = known & (ends != NOT_A_TIME)
+    ran = has_started & (ends != NOT_A_TIME)
     bad_attempt = np.zeros(size, dtype=bool)
     bad_attempt[owner[ran & (ends < starts)]] = True
     service_s = np.zeros(size)
@@ -227,9 +227,9 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     sizes = np.array([_gpus_and_nodes(attempts) for attempts in all_attempts]).reshape(size, 2)
 
     running = started & (last_end == NOT_A_TIME)
-    said = checker.mapped("status", _STATES.get, pa.string()).to_pylist()
-    words = [JobState.RUNNING.value if still else word for still, word in zip(running, said, strict=True)]
-    checker.reject(np.array([word is None for word in said], dtype=bool), q.UNKNOWN_STATE, "status")
+    states = checker.mapped("status", _STATES.get, pa.string()).to_pylist()
+    words = [JobState.RUNNING.value if still else word for still, word in zip(running, states, strict=True)]
+    checker.reject(np.array([word is None for word in states], dtype=bool), q.UNKNOWN_STATE, "status")
     checker.reject(bad_attempt, q.END_BEFORE_START, "attempts")
     return build_jobs(
         checker,

@@ -100,18 +100,18 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
     """
     if options.cluster == EVERY_CLUSTER:
         return None
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for chunk in _layout(source).read(source, only=("cluster", "jobidraw", "jobid")):
         if "cluster" not in chunk.columns:
             return None
         words = RowChecker(chunk, source.name, "UTC").text("cluster")
-        found.update(dict.fromkeys(word for word in pc.unique(words).to_pylist() if word))
-        if options.cluster in found:
+        names.update(dict.fromkeys(word for word in pc.unique(words).to_pylist() if word))
+        if options.cluster in names:
             return options.cluster
-    if len(found) > 1:
+    if len(names) > 1:
         raise BadInputError(
             f"{source.place} holds jobs of several clusters, and none is called {options.cluster!r}.",
-            remedy=f"Choose one of: {', '.join(sorted(found))}.",
+            remedy=f"Choose one of: {', '.join(sorted(names))}.",
         )
     return None
 
@@ -168,18 +168,18 @@ def _as_marked(
     checker.note(looks & ~read, q.UNVERIFIED_MARK)
     if not marks:
         return partition, submit
-    said = np.full(len(checker), NOT_A_TIME)
+    submitted_us = np.full(len(checker), NOT_A_TIME)
     profiled = np.zeros(len(checker), dtype=bool)
     homes: list[str | None] = [None] * len(checker)
     for at, mark in marks.items():
-        said[at], homes[at] = mark.submitted_s * 1_000_000, mark.home
+        submitted_us[at], homes[at] = mark.submitted_s * 1_000_000, mark.home
         profiled[at] = mark.stage is MarkStage.PROFILING
     cut = as_mask(pc.is_in(checker.mapped("state", _bare_state, pa.string()), pa.array(sorted(_CUT))))
-    checker.skip(profiled & cut & (submit == said), q.PROFILING_RUN)
+    checker.skip(profiled & cut & (submit == submitted_us), q.PROFILING_RUN)
     marked_homes = pa.array(homes, pa.string())
     return (
         marked_homes if partition is None else pc.coalesce(marked_homes, partition),
-        np.where(~read | cut, submit, np.minimum(said, submit)),
+        np.where(~read | cut, submit, np.minimum(submitted_us, submit)),
     )
 
 

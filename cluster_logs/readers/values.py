@@ -95,9 +95,9 @@ def parse_instants(column: pa.Array, time_zone: str) -> Instants:
 
 def instants_of_seconds(seconds: FloatArray, time_zone: str = "UTC") -> Instants:
     """UTC instants from seconds since 1970-01-01 00:00 on the clock of `time_zone`; NaN is no time."""
-    known = ~np.isnan(seconds)
-    us = np.clip(np.round(np.where(known, seconds, 0.0) * 1e6), FIRST_US - 1, END_US)
-    return _checked(np.where(known, us.astype(np.int64), NOT_A_TIME), time_zone, local=True)
+    is_number = ~np.isnan(seconds)
+    us = np.clip(np.round(np.where(is_number, seconds, 0.0) * 1e6), FIRST_US - 1, END_US)
+    return _checked(np.where(is_number, us.astype(np.int64), NOT_A_TIME), time_zone, local=True)
 
 
 def parse_instants_or_seconds(column: pa.Array, time_zone: str) -> Instants:
@@ -142,6 +142,6 @@ def _cast_what_can_be(text: pa.Array, kind: pa.DataType) -> tuple[IntArray, Mask
         if len(text) == 1:
             return np.array([NOT_A_TIME]), np.zeros(1, dtype=bool)
     half = len(text) // 2
-    left, left_good = _cast_what_can_be(text.slice(0, half), kind)
+    first_half, left_good = _cast_what_can_be(text.slice(0, half), kind)
     right, right_good = _cast_what_can_be(text.slice(half), kind)
-    return np.concatenate([left, right]), np.concatenate([left_good, right_good])
+    return np.concatenate([first_half, right]), np.concatenate([left_good, right_good])

@@ -172,13 +172,13 @@ def _runs_large(profile: ClusterProfile) -> list[bool]:
     Groups differ in what they ask for (Helios, Section 3.1.3, implication 3). The first kind gets the share
     of nodes that large jobs have of GPU time.
     """
-    chosen: list[bool] = []
+    runs_large: list[bool] = []
     large = seen = 0
     for nodes in profile.nodes:
         seen += nodes
-        chosen.append(nodes > 3 and large + nodes <= _LARGE_NODES * seen + nodes / 2)
-        large += nodes * chosen[-1]
-    return chosen
+        runs_large.append(nodes > 3 and large + nodes <= _LARGE_NODES * seen + nodes / 2)
+        large += nodes * runs_large[-1]
+    return runs_large
 
 
 def _rake(
@@ -239,7 +239,7 @@ def _name_families(
     heavy = np.array([job_type.model.name in _HEAVY_MODELS for job_type in job_types])
     taken: set[tuple[int, str]] = set()
     stems: list[str] = []
-    chosen: list[JobType] = []
+    drawn_types: list[JobType] = []
     for family, owner in enumerate(user):
         # The larger and the longer, the likelier a heavy model.
         appeal = 1.0 / (1.0 + np.exp(-(0.8 * score[family] + 0.9 * (size_class[family] - 1))))
@@ -251,5 +251,5 @@ def _name_families(
                 break
         taken.add((int(owner), stem))
         stems.append(stem)
-        chosen.append(job_type)
-    return tuple(stems), tuple(chosen)
+        drawn_types.append(job_type)
+    return tuple(stems), tuple(drawn_types)

@@ -136,12 +136,12 @@ class DecisionMaker:
         orders = waiting.serve(order, started, turns, now_s - self.settings.longest_wait_s)
         latency_s = self.stopwatch() - began
         ranked: list[QueuePlace] = []
-        told = [*ranks]
-        told += [None] * (len(waiting.views) - len(told))
+        rank_texts = [*ranks]
+        rank_texts += [None] * (len(waiting.views) - len(rank_texts))
         for name, (places, overdue) in orders.items():
             starts = started.get(name, {})
             nodes = self.pools.nodes_of(name) if starts else ()
-            served = [(waiting.views[place], told[place]) for place in places.tolist()]
+            served = [(waiting.views[place], rank_texts[place]) for place in places.tolist()]
             if turns[name]:
                 served = [(view, turns[name].get(view)) for view, _ in served]
             ranked += _places(self.pools.partition_of(name), served, overdue, starts, nodes)

@@ -61,14 +61,16 @@ class KnownNeeds:
     def __call__(self, job: LiveJob) -> JobProfile | None:
         """Return what is known of a job's needs, None unless all of it is known."""
         self._keep_fresh()
-        known = self._measurements
+        measurements = self._measurements
         job_type = self._job_type(job)
-        figures = known.by_job_type.get(job_type) if job_type is not None else None
+        figures = measurements.by_job_type.get(job_type) if job_type is not None else None
         if figures is None:
-            found = known.by_template.of(job_type, job.user, job.name) if known.by_template else {}
-            if len(found) < len(PROFILE):
+            needs = (
+                measurements.by_template.of(job_type, job.user, job.name) if measurements.by_template else {}
+            )
+            if len(needs) < len(PROFILE):
                 return None
-            util_pct, mem_util_pct, mem_mib = (found[name] for name in PROFILE)
+            util_pct, mem_util_pct, mem_mib = (needs[name] for name in PROFILE)
             figures = util_pct, mem_util_pct, mem_mib
         if not all(map(math.isfinite, figures)):
             return None

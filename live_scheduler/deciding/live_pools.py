@@ -183,8 +183,10 @@ class LivePools:
 
     def _queued(self, job: LiveJob, home: str, cluster: ClusterState) -> JobView:
         view = self.views.get(job.job_id)
-        known = self._live.get(job.job_id)
-        is_new = view is None or known is None or not known.waiting or _asked(known) != _asked(job)
+        known_view = self._live.get(job.job_id)
+        is_new = (
+            view is None or known_view is None or not known_view.waiting or _asked(known_view) != _asked(job)
+        )
         if view is None or is_new:
             view = self._new_view(job, home)
             view.pool = PROFILER if job.partition == self._profiling else home

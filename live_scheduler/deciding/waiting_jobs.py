@@ -82,13 +82,13 @@ class WaitingJobColumns:
 
     def _places_of(self, jobs: Mapping[JobView, Any], places: Iterable[int]) -> list[int]:
         """The places of these jobs in their order, found among `places`: most stand at the front."""
-        found: dict[JobView, int] = {}
+        place_of: dict[JobView, int] = {}
         for place in places:
-            if len(found) == len(jobs):
+            if len(place_of) == len(jobs):
                 break
             if self.views[place] in jobs:
-                found[self.views[place]] = place
-        return [found[job] for job in jobs]
+                place_of[self.views[place]] = place
+        return [place_of[job] for job in jobs]
 
     def _one_by_one(self, priority: Callable[[JobView], Any], part: slice) -> tuple[Places, Iterable[Any]]:
         ranks = [priority(view) for view in self.views[part]]

@@ -120,14 +120,14 @@ class Advisor:
         self._shown.clear()
         self._said = {job_id: said for job_id, said in self._said.items() if job_id in cluster.by_id}
         for job in cluster.jobs:
-            found = forecast.jobs.get(job.job_id)
-            if found is None or found.runs is job.waiting or not self._is_ours(job):
+            job_forecast = forecast.jobs.get(job.job_id)
+            if job_forecast is None or job_forecast.runs is job.waiting or not self._is_ours(job):
                 continue  # it has changed since: the next forecast knows it
             prediction = self._prediction_of(job)
-            text = _joined(prediction, advice(found, forecast.at_s))
+            text = _joined(prediction, advice(job_forecast, forecast.at_s))
             if text == job.advice:
                 continue
-            times = _times(found)
+            times = _times(job_forecast)
             said = self._said.get(job.job_id)
             if (
                 times

@@ -60,8 +60,8 @@ def read_question(line: bytes) -> tuple[ForecastInputs, list[str] | None]:
     if fields["pairs"] is not None:
         scorer = PairwiseScorer.from_data(Fields(fields["pairs"], "the pairs' model"))
         pairs = BelievedPairs(PredictedPairs(scorer), fields["mean_speed_min"])
-    known = {name: kind.validate_python(fields[name]) for name, kind in _INPUTS.items()}
-    return ForecastInputs(**known, believed_pairs=pairs), fields["new"]
+    inputs = {name: kind.validate_python(fields[name]) for name, kind in _INPUTS.items()}
+    return ForecastInputs(**inputs, believed_pairs=pairs), fields["new"]
 
 
 def answer_line(answer: Answer) -> bytes:
@@ -76,8 +76,8 @@ def read_answer(line: bytes) -> Answer:
     ((kind, content),) = document.items()
     if kind not in _ANSWERS:
         raise ValueError(f"an answer {kind!r}")
-    found: Answer = _ANSWERS[kind].validate_python(content)
-    return found
+    answer: Answer = _ANSWERS[kind].validate_python(content)
+    return answer
 
 
 def _line(document: dict[str, Any]) -> bytes:

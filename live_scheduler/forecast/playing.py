@@ -46,10 +46,10 @@ class PlayableCluster:
         """Raises BadInputError or UnknownNameError for settings that no live cluster can follow."""
         self.inputs = inputs
         settings = inputs.settings
-        known = tuple(job for job in inputs.cluster.jobs if job.job_id in inputs.run_times)
-        self.cluster = replace(inputs.cluster, jobs=known)
+        with_run_time = tuple(job for job in inputs.cluster.jobs if job.job_id in inputs.run_times)
+        self.cluster = replace(inputs.cluster, jobs=with_run_time)
         beliefs = inputs.run_times
-        self.beliefs = {job.job_id: _limited(job, beliefs[job.job_id], self.cluster) for job in known}
+        self.beliefs = {job.job_id: _limited(job, beliefs[job.job_id], self.cluster) for job in with_run_time}
         policy = live_policy(settings)
         self.state = present_state(
             self.cluster,
@@ -62,7 +62,7 @@ class PlayableCluster:
         now_s = self.cluster.at_s
         self.overdue = frozenset(
             job.job_id
-            for job in known
+            for job in with_run_time
             if inputs.controls and job.waiting and now_s - job.submit_time_s > settings.longest_wait_s
         )
         self.initial = self.state.initial
@@ -145,14 +145,14 @@ class PlayableCluster:
 
     def _run_times(self, of: Callable[[LiveJob, str, float | None], Floats]) -> dict[str, Floats]:
         """Return run times (s) by simulated job: `of` a live job, its name in the play and its age (s)."""
-        found: dict[str, Floats] = {}
+        run_times: dict[str, Floats] = {}
         for job in self.cluster.jobs:
             age_s = None if job.start_time_s is None else max(0.0, self.cluster.at_s - job.start_time_s)
             for name in self.state.played.get(job.job_id, (job.job_id,)):
-                found[name] = of(job, name, age_s)
+                run_times[name] = of(job, name, age_s)
         for name, job_id in self.state.elsewhere.items():
-            found[name] = found[job_id]
-        return found
+            run_times[name] = run_times[job_id]
+        return run_times
 
 
 def live_id(view: JobView) -> str:

@@ -58,8 +58,8 @@ class RunTime:
         shares: list[float] = ranks.tolist()
         if age_s is None or age_s <= 0:
             spread = self.spread
-            found = [self.p50_s * exp(spread * _inverse(share)) for share in shares]
-            return np.array(found).clip(max=self.limit_s)
+            run_times_s = [self.p50_s * exp(spread * _inverse(share)) for share in shares]
+            return np.array(run_times_s).clip(max=self.limit_s)
         return self._beyond(shares, age_s).clip(max=self.limit_s).clip(min=age_s + _SHORTEST_S)
 
     def _beyond(self, shares: list[float], age_s: float) -> Floats:
@@ -71,9 +71,9 @@ class RunTime:
             if age_s < self.p90_s:  # no spread: it ends when it is believed to
                 return np.full(len(shares), self.p50_s)
             return np.array([age_s * (1.0 - share) ** power for share in shares])
-        left = _survival(log(age_s / self.p50_s) / spread)
+        surviving = _survival(log(age_s / self.p50_s) / spread)
         # The normal's upper end, for what is left of it may be little.
-        return np.array([self.p50_s * exp(-spread * _inverse(left * (1.0 - share))) for share in shares])
+        return np.array([self.p50_s * exp(-spread * _inverse(surviving * (1.0 - share))) for share in shares])
 
 
 def ranks_of(

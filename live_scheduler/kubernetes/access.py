@@ -72,9 +72,9 @@ def access_from_kubeconfig(path: Path, context: str | None = None) -> ClusterAcc
     try:
         document = yaml.safe_load(_read(path))
         wanted = context or document["current-context"]
-        chosen = _named(document, "contexts", "context", wanted, path)
-        cluster = _named(document, "clusters", "cluster", chosen["cluster"], path)
-        user = _named(document, "users", "user", chosen["user"], path) if chosen.get("user") else {}
+        current = _named(document, "contexts", "context", wanted, path)
+        cluster = _named(document, "clusters", "cluster", current["cluster"], path)
+        user = _named(document, "users", "user", current["user"], path) if current.get("user") else {}
         server = str(cluster["server"]).rstrip("/")
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise BadInputError(f"{path} is no kubeconfig that can be used: {error!r}.") from error
@@ -99,8 +99,8 @@ def access_from_kubeconfig(path: Path, context: str | None = None) -> ClusterAcc
 def _named(document: Any, group: str, kind: str, name: str, path: Path) -> Mapping[str, Any]:
     for entry in document[group]:
         if entry["name"] == name:
-            found: Mapping[str, Any] = entry[kind]
-            return found
+            content: Mapping[str, Any] = entry[kind]
+            return content
     raise NotFoundError(
         f"{path} has no {kind} {name!r}.",
         remedy=f"It has: {', '.join(sorted(entry['name'] for entry in document[group])) or 'none'}.",

@@ -87,16 +87,16 @@ class OnlineState:
 
         Raises BadInputError that names the first job whose estimate is not a positive number.
         """
-        found = self._queue.estimate(at_s)
-        sound = np.isfinite(found) & (found > 0)
+        estimates_s = self._queue.estimate(at_s)
+        sound = np.isfinite(estimates_s) & (estimates_s > 0)
         if not sound.all():
             at = int(np.flatnonzero(~sound)[0])
             raise BadInputError(
-                f"The release estimates {found[at]} s for job {self.waiting[at]} and "
-                f"{int((~sound).sum())} of {len(found)} jobs have no sound estimate.",
+                f"The release estimates {estimates_s[at]} s for job {self.waiting[at]} and "
+                f"{int((~sound).sum())} of {len(estimates_s)} jobs have no sound estimate.",
                 remedy="Roll the release back, and look at its duration model.",
             )
-        return found
+        return estimates_s
 
     def estimate(self, facts: Mapping[str, Any], at_s: float) -> DurationEstimate:
         """Return one job's P50, P90 and mean with the reason in words."""
@@ -104,8 +104,8 @@ class OnlineState:
 
     def estimate_now(self, jobs: Sequence[Mapping[str, Any]], at_s: float) -> list[float]:
         """P50 run times (s) of jobs that do not wait, as known at `at_s`."""
-        found: list[float] = self.scorer.predict(jobs, at_s).tolist()
-        return found
+        estimates_s: list[float] = self.scorer.predict(jobs, at_s).tolist()
+        return estimates_s
 
     def quantiles(self, jobs: Sequence[Mapping[str, Any]], at_s: float) -> tuple[Floats, Floats]:
         """P50 and P90 (s) of jobs, shape (jobs,) each, as known at `at_s`."""

@@ -64,18 +64,18 @@ class RateLimit:
         groups: dict[tuple[str, bool], list[Change]] = {}
         for change in changes:
             groups.setdefault((change.job_id, isinstance(change, Advise)), []).append(change)
-        chosen: list[Change] = []
+        allowed: list[Change] = []
         room = int(self._tokens + 1e-9)
         for group in sorted(groups.values(), key=lambda group: _order(group, places)):
             if len(group) > room:
                 # Later, smaller groups wait too: a job is not overtaken for needing two changes.
                 if len(group) > self._most:
-                    chosen += group[:room]
+                    allowed += group[:room]
                 break
-            chosen += group
+            allowed += group
             room -= len(group)
-        self._tokens -= len(chosen)
-        return chosen, len(changes) - len(chosen)
+        self._tokens -= len(allowed)
+        return allowed, len(changes) - len(allowed)
 
 
 def _order(group: Sequence[Change], places: Mapping[str, int]) -> tuple[int, float]:

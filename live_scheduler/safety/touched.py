@@ -100,26 +100,26 @@ class TouchedJobs:
         fresh: dict[str, Touch] = {}
         for change in changes:
             way = _way(change)
-            known = fresh.get(change.job_id) or self.of(change.job_id)
-            if way is None or way in known.how:
+            recorded = fresh.get(change.job_id) or self.of(change.job_id)
+            if way is None or way in recorded.how:
                 continue
-            priority = known.priority
+            priority = recorded.priority
             job = state.by_id.get(change.job_id) if way is Way.ORDERED else None
-            if job is not None and Way.RETURNED in known.how and allowed.ours(job.priority):
+            if job is not None and Way.RETURNED in recorded.how and allowed.ours(job.priority):
                 pass  # written back: what it had before is known already
             elif job is not None:
                 priority = None if allowed.ours(job.priority) or not job.priority else job.priority
-            fresh[change.job_id] = Touch((known.how - {Way.RETURNED}) | {way}, priority)
+            fresh[change.job_id] = Touch((recorded.how - {Way.RETURNED}) | {way}, priority)
         self._write(fresh)
 
     def adopt(self, job_ids: Iterable[str]) -> None:
         """Write down that these jobs were ordered, whoever did it. Raises OSError."""
         self._look_again()
-        known = {job_id: self.of(job_id) for job_id in job_ids}
+        recorded = {job_id: self.of(job_id) for job_id in job_ids}
         self._write(
             {
                 job_id: Touch(touch.how | {Way.ORDERED}, touch.priority)
-                for job_id, touch in known.items()
+                for job_id, touch in recorded.items()
                 if Way.ORDERED not in touch.how
             }
         )
@@ -127,11 +127,11 @@ class TouchedJobs:
     def returned(self, job_ids: Iterable[str]) -> None:
         """Write down that these jobs have their own priorities again. Raises OSError."""
         self._look_again()
-        known = {job_id: self.of(job_id) for job_id in job_ids if job_id in self._jobs}
+        recorded = {job_id: self.of(job_id) for job_id in job_ids if job_id in self._jobs}
         self._write(
             {
                 job_id: Touch(frozenset({Way.RETURNED}), touch.priority)
-                for job_id, touch in known.items()
+                for job_id, touch in recorded.items()
                 if touch.how != {Way.RETURNED}
             }
         )

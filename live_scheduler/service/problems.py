@@ -68,8 +68,8 @@ def invalid_message(errors: Sequence[Any], *names: str) -> InvalidMessageError:
     """
     first = errors[0]
     place = ".".join(str(part) for part in (*names, *first["loc"]))
-    found = repr(first.get("input"))
-    found = found if len(found) <= 80 else found[:77] + "..."
+    value = repr(first.get("input"))
+    value = value if len(value) <= 80 else value[:77] + "..."
     more = f" ({len(errors) - 1} more values cannot be used.)" if len(errors) > 1 else ""
     if first["type"] == "missing":
         message = f"{place} is missing.{more}"
@@ -80,7 +80,7 @@ def invalid_message(errors: Sequence[Any], *names: str) -> InvalidMessageError:
     elif first["type"] == "extra_forbidden":
         message = f"{place} is not a field of version 1.{more}"
     else:
-        message = f"{place} is {found}: {_reason(first['msg'])}.{more}"
+        message = f"{place} is {value}: {_reason(first['msg'])}.{more}"
     return InvalidMessageError(message, place, remedy="Send a message of lucid.scheduler.v1.")
 
 

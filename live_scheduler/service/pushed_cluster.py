@@ -63,14 +63,14 @@ class PushedCluster:
     def ended(self, job_ids: Collection[str], since_s: float) -> list[EndedJob]:
         """Return what was reported of these jobs, if it ended at or after `since_s`."""
         with self._lock:
-            known = [self._ends[job_id] for job_id in job_ids if job_id in self._ends]
-        return [end for end in known if end.end_time_s >= since_s]
+            ends = [self._ends[job_id] for job_id in job_ids if job_id in self._ends]
+        return [end for end in ends if end.end_time_s >= since_s]
 
     def ended_since(self, since_s: float) -> list[EndedJob]:
         """Return all reported ends at or after `since_s`, in their order."""
         with self._lock:
-            known = [end for end in self._ends.values() if end.end_time_s >= since_s]
-        return sorted(known, key=lambda end: end.end_time_s)
+            ends = [end for end in self._ends.values() if end.end_time_s >= since_s]
+        return sorted(ends, key=lambda end: end.end_time_s)
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:
         """Remember the priorities: the decision that holds them is on its way to whoever pushed."""

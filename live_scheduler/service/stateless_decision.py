@@ -23,11 +23,11 @@ def decide_once(cluster: ClusterState, release: Release, settings: LiveSettings)
             f"There is no release to decide by: {release.why}",
             remedy="Publish one (`lucid release publish`), or keep the order that you have.",
         )
-    chosen = settings_in_force(settings, release.manifest)
+    in_force = settings_in_force(settings, release.manifest)
     maker = DecisionMaker(
-        live_policy(chosen),
+        live_policy(in_force),
         _TrainedEstimator(release.scorers.duration),
-        chosen,
+        in_force,
         release=release.describe(),
         release_version=release.version,
     )
@@ -64,7 +64,7 @@ class _TrainedEstimator:
         """P50 run times (s) of any jobs; raises likewise."""
         if not jobs:
             return []
-        found = self._scorer.predict(jobs, at_s)
-        if not (np.isfinite(found) & (found > 0)).all():
+        estimates = self._scorer.predict(jobs, at_s)
+        if not (np.isfinite(estimates) & (estimates > 0)).all():
             raise BadInputError("The release has no sound estimate for some of these jobs.")
-        return [float(value) for value in found]
+        return [float(value) for value in estimates]

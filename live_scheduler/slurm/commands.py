@@ -314,17 +314,17 @@ def call(
     except subprocess.TimeoutExpired as error:
         raise ServiceUnavailableError(f"{program} did not answer within {limit_s:g} s.") from error
     # What users call their jobs need not be text, and its line ends stay as they are.
-    stdout, stderr = (said.decode(errors="backslashreplace") for said in (result.stdout, result.stderr))
+    stdout, stderr = (output.decode(errors="backslashreplace") for output in (result.stdout, result.stderr))
     if result.returncode == 0:
         return stdout
-    said = " ".join((stderr.strip() or stdout.strip()).split())
+    output = " ".join((stderr.strip() or stdout.strip()).split())
     if result.returncode < 0:
         raise ServiceUnavailableError(
             f"{program} was ended by signal {signal.Signals(-result.returncode).name}."
         )
-    if no_answer(said):
-        raise ServiceUnavailableError(f"Slurm did not answer {program}: {said}.")
-    raise BadInputError(f"Slurm refused {program}: {said or f'exit code {result.returncode}'}.")
+    if no_answer(output):
+        raise ServiceUnavailableError(f"Slurm did not answer {program}: {output}.")
+    raise BadInputError(f"Slurm refused {program}: {output or f'exit code {result.returncode}'}.")
 
 
 def plain_environment() -> dict[str, str]:

@@ -30,7 +30,7 @@ class Placements:
 
     def place(self, rows: Sequence[QueueRow], limit_s: float) -> list[QueueRow]:
         """Return the rows with `gpus_on` as Slurm has it. Raises ServiceUnavailableError."""
-        known: dict[tuple[str, float | None], Placement] = {}
+        placement_of: dict[tuple[str, float | None], Placement] = {}
         placed, asked = [], 0
         for row in rows:
             if not row.uneven:
@@ -42,10 +42,10 @@ class Placements:
                 asked += 1
                 where = _ask(row, limit_s)
             if where is not None:
-                known[run] = where
+                placement_of[run] = where
                 row = replace(row, job=replace(row.job, gpus_on=where))
             placed.append(row)
-        self._known = known
+        self._known = placement_of
         return placed
 
 
@@ -63,12 +63,12 @@ def placement_in(text: str, job: LiveJob, nodes: Sequence[str]) -> Placement:
     What a user wrote stands in them too, line ends included: only lines about the job's nodes that make up
     its GPUs are believed.
     """
-    found = [
+    placements = [
         (node, gpus_of_gres(gres))
         for listed, gres in _NODES_LINE.findall(text)
         for node in expand_hosts(listed)
     ]
-    adds_up = sum(gpus for _, gpus in found) == job.gpus
-    if not adds_up or sorted(node for node, _ in found) != sorted(nodes):
+    adds_up = sum(gpus for _, gpus in placements) == job.gpus
+    if not adds_up or sorted(node for node, _ in placements) != sorted(nodes):
         return job.gpus_on
-    return tuple((node, gpus) for node, gpus in found if gpus)
+    return tuple((node, gpus) for node, gpus in placements if gpus)

@@ -79,9 +79,9 @@ class _LevelKeys:
         """One job less uses a row."""
         self.uses[row] -= 1
         if not self.uses[row]:
-            known = self.keys[row]
-            if known is not None:
-                del self.row_of[known]
+            keys_of_row = self.keys[row]
+            if keys_of_row is not None:
+                del self.row_of[keys_of_row]
             self.keys[row] = None
             self.stale.discard(row)
             self.vacant.append(row)
@@ -189,9 +189,9 @@ class KeyRows:
             here = slice(self._levels[positions[0]].first, last.first + len(last.keys))
             above = means.take(self._parents[here], axis=1) if depth else None
             means[:, here] = shrink(sums[:, here], above, nothing[here], prior_jobs)
-        known = means[1] > 0
-        np.log(means[1], out=means[1], where=known)
-        means[1, ~known] = np.nan
+        has_weight = means[1] > 0
+        np.log(means[1], out=means[1], where=has_weight)
+        means[1, ~has_weight] = np.nan
         return means
 
     def _look_up(self, rows: Rows, means: Floats, at_s: float) -> Rows:

@@ -79,14 +79,14 @@ def evaluate_packing(
     """
     rules = settings or PackingSettings()
     measured = _measured(solo, pairs, rules)
-    chosen = [_contender(name, contenders) for name in (models if models is not None else contenders)]
+    to_measure = [_contender(name, contenders) for name in (models if models is not None else contenders)]
     groups = {
         "loo": measured.table["job_type"].to_numpy(dtype=str),
         "leave_model_out": measured.table["model"].to_numpy(dtype=str),
     }
     runs = [
         (contender, protocol)
-        for contender in chosen
+        for contender in to_measure
         for protocol in protocols
         if contender.protocols is None or protocol in contender.protocols
     ]
@@ -130,23 +130,23 @@ def _measured(solo: pd.DataFrame, pairs: pd.DataFrame, rules: PackingSettings) -
             remedy="Measure these configurations again, or leave them out.",
         )
     profiled = set(solo["job_type"])
-    known = pairs[pairs["job_type_1"].isin(profiled) & pairs["job_type_2"].isin(profiled)]
-    if known.empty:
+    profiled_pairs = pairs[pairs["job_type_1"].isin(profiled) & pairs["job_type_2"].isin(profiled)]
+    if profiled_pairs.empty:
         raise BadInputError(
             f"None of {len(pairs)} pairs has solo profiles of both of its jobs.",
             remedy="Measure pairs, and the jobs of the pairs alone too, under the same names.",
         )
-    labels = label_configurations(solo, known, rules)
+    labels = label_configurations(solo, profiled_pairs, rules)
     place = {name: row for row, name in enumerate(labels.job_types)}
     sides = np.stack(
-        [known[f"job_type_{side}"].map(place).to_numpy(dtype=np.intp) for side in (1, 2)], axis=1
+        [profiled_pairs[f"job_type_{side}"].map(place).to_numpy(dtype=np.intp) for side in (1, 2)], axis=1
     )
     return _Measured(
         solo.set_index("job_type").loc[list(labels.job_types)].reset_index(),
-        known.reset_index(drop=True),
+        profiled_pairs.reset_index(drop=True),
         labels.scores,
         sides.astype(np.intp),
-        known[["speed_1", "speed_2"]].to_numpy(dtype=np.float64),
+        profiled_pairs[["speed_1", "speed_2"]].to_numpy(dtype=np.float64),
     )
 
 
@@ -201,11 +201,11 @@ def _folds(measured: _Measured, group: NDArray[np.str_], rules: PackingSettings)
 def _fold(
     measured: _Measured, new: NDArray[np.bool_], test: NDArray[np.bool_], rules: PackingSettings
 ) -> _Fold:
-    table, left = measured.table[~new], measured.pairs[~test]
-    labels = label_configurations(table, left, rules)
+    table, training_pairs = measured.table[~new], measured.pairs[~test]
+    labels = label_configurations(table, training_pairs, rules)
     labelled = ~new
     labelled[labelled] = table["job_type"].isin(labels.job_types).to_numpy()
-    return _Fold(new, test, table, left, labelled, labels.scores)
+    return _Fold(new, test, table, training_pairs, labelled, labels.scores)
 
 
 def _known(fold: _Fold, features: Floats) -> LabelledPairs:

@@ -30,7 +30,7 @@ def choose_versions(
         raise BadInputError(
             f"Unknown kinds of model {unknown}.", remedy=f"A release holds: {', '.join(MODEL_KINDS)}."
         )
-    chosen: dict[str, RegisteredVersion] = {}
+    versions_by_model: dict[str, RegisteredVersion] = {}
     for kind in MODEL_KINDS:
         name = MODEL_NAMES[kind]
         if kind in wanted:
@@ -41,7 +41,7 @@ def choose_versions(
                     f"not on {cluster!r}.",
                     remedy=f"Choose another version, or train one: lucid train {kind} --cluster {cluster}.",
                 )
-            chosen[kind] = model
+            versions_by_model[kind] = model
             continue
         fitting = [model for model in registry.versions(name) if _fits(model, cluster)]
         if not fitting:
@@ -49,8 +49,8 @@ def choose_versions(
                 f"There is no {name} for cluster {cluster!r} on {registry.tracking_uri}.",
                 remedy=f"Train one: lucid train {kind} ...",
             )
-        chosen[kind] = fitting[0]
-    return chosen
+        versions_by_model[kind] = fitting[0]
+    return versions_by_model
 
 
 def _fits(model: RegisteredVersion, cluster: str) -> bool:
@@ -98,9 +98,9 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
     """The version that holds exactly this; an identical one is used again."""
     content = manifest.content_sha256()
     registry.ensure_model(manifest.name, _DESCRIPTION.format(cluster=manifest.cluster))
-    for known in registry.versions(manifest.name):
-        if known.tags.get("content_sha256") == content:
-            return known.version
+    for registered in registry.versions(manifest.name):
+        if registered.tags.get("content_sha256") == content:
+            return registered.version
     with (
         registry.run(RELEASE_EXPERIMENT, f"release {manifest.cluster}", {"cluster": manifest.cluster}) as run,
         scratch_folder("release") as folder,

@@ -91,18 +91,18 @@ class UtilisationScorer:
 
     def predict_columns(self, columns: Columns, amp: Floats) -> dict[str, Floats]:
         """Return the figures of `DemandPrediction` as arrays, from features by name (`columns_of`)."""
-        found: dict[str, Floats] = {}
+        predictions: dict[str, Floats] = {}
         centre = self.step.utilisation(columns, amp)
         busy = self.step.memory_utilisation(columns, amp)
         mib = self.memory.mib(columns, amp)
         for end, which in (("", "careful"), ("_expected", None), ("_low", "low"), ("_high", "high")):
             by = [0.0 if which is None else float(getattr(margins, which)) for margins in self._margins]
             util = shifted(centre, by[0])
-            found[f"gpu_util{end}_pct"] = 100.0 * util
+            predictions[f"gpu_util{end}_pct"] = 100.0 * util
             # Memory cannot be busy while no kernel runs.
-            found[f"gpu_mem_util{end}_pct"] = 100.0 * np.minimum(shifted(busy, by[1]), util)
-            found[f"gpu_mem{end}_mib"] = np.minimum(mib * np.exp(by[2]), _MOST_MIB)
-        return found
+            predictions[f"gpu_mem_util{end}_pct"] = 100.0 * np.minimum(shifted(busy, by[1]), util)
+            predictions[f"gpu_mem{end}_mib"] = np.minimum(mib * np.exp(by[2]), _MOST_MIB)
+        return predictions
 
     def predict(self, graphs: Sequence[GraphFeatures], amp: Sequence[bool]) -> list[DemandPrediction]:
         """Predict jobs that run these graphs, with mixed precision or without.
@@ -116,10 +116,10 @@ class UtilisationScorer:
         if not graphs:
             return []
         columns, switches = columns_of(graphs), np.array(amp, dtype=np.float64)
-        found = self.predict_columns(columns, switches)
+        predictions = self.predict_columns(columns, switches)
         result = []
         for row, graph in enumerate(graphs):
-            figures = {name: float(values[row]) for name, values in found.items()}
+            figures = {name: float(values[row]) for name, values in predictions.items()}
             beyond = self.beyond(graph)
             reason = prediction_reason(graph, bool(amp[row]), figures, self.explain(graph, amp[row]), beyond)
             result.append(DemandPrediction(**figures, beyond=beyond, reason=reason))

@@ -46,21 +46,23 @@ def train_utilisation(
     Measured by leaving out all configurations of one model at a time; metrics are named TARGET_METRIC.
     Raises BadInputError for profiles that teach nothing, ServiceUnavailableError when MLflow does not answer.
     """
-    chosen = settings or UtilisationSettings()
+    utilisation_settings = settings or UtilisationSettings()
     rows = join_graphs(solo, graphs)
     metrics: Metrics = {}
     baselines: dict[str, Metrics] = {}
-    for row in evaluate_utilisation(solo, graphs, chosen, models=(OURS, *_RIVALS), progress=progress):
-        found = {
+    for row in evaluate_utilisation(
+        solo, graphs, utilisation_settings, models=(OURS, *_RIVALS), progress=progress
+    ):
+        measures = {
             f"{row['target']}_{name}": float(row[name])
             for name in _METRICS
             if row[name] is not None and np.isfinite(row[name])
         }
         if row["model"] == OURS:
-            metrics |= found
+            metrics |= measures
         else:
-            baselines.setdefault(str(row["model"]), {}).update(found)
-    model = UtilisationModel(chosen).fit_joined(rows)
+            baselines.setdefault(str(row["model"]), {}).update(measures)
+    model = UtilisationModel(utilisation_settings).fit_joined(rows)
     table = pd.DataFrame(
         {name: values for name, values in rows.columns.items() if name != "operators"} | {"amp": rows.amp}
     )
@@ -78,7 +80,7 @@ def train_utilisation(
         kind=model.kind,
         document=model.to_data(),
         dataset=dataset,
-        params=asdict(chosen),
+        params=asdict(utilisation_settings),
         metrics=metrics,
         baselines=baselines,
         card=CardFacts(

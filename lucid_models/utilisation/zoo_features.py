@@ -35,13 +35,13 @@ def read_features_table(path: Path) -> dict[str, GraphFeatures]:
             raise BadInputError(
                 f"{path} lacks the columns {', '.join(sorted(missing))}.", remedy="Write it again."
             )
-        found: dict[str, GraphFeatures] = {}
+        features: dict[str, GraphFeatures] = {}
         for row in reader:
             try:
-                found[row["job_type"]] = GraphFeatures.from_data(row)
+                features[row["job_type"]] = GraphFeatures.from_data(row)
             except BadInputError as error:
                 raise BadInputError(f"{path}, {row['job_type']!r}: {error}") from error
-    return found
+    return features
 
 
 def write_features_table(graphs: Mapping[str, GraphFeatures], path: Path) -> None:
@@ -62,13 +62,13 @@ def measure_zoo(folder: Path, job_types: Sequence[str] | None = None) -> dict[st
     from lucid_models.utilisation.onnx_graph import read_graph_features
     from profiler_jobs.workloads import all_job_types
 
-    found = {}
+    features = {}
     for job_type in all_job_types():
         if job_types is None or job_type.name in job_types:
             # The exporter's file_name; its module needs PyTorch, this one does not.
             file = folder / f"{job_type.model.name}_{job_type.batch_size}_{int(job_type.amp)}.onnx"
-            found[job_type.name] = read_graph_features(file)
-    return found
+            features[job_type.name] = read_graph_features(file)
+    return features
 
 
 def main() -> None:

@@ -133,8 +133,8 @@ def _weeks(times_s: NDArray[np.float64], window: MonitoredWindow) -> NDArray[np.
 
 
 def _told(jobs: pd.DataFrame, name: str) -> bool:
-    known = jobs[name].notna() if name in jobs.columns else pd.Series(dtype=bool)
-    return bool(len(known) and known.mean() >= _LEAST_KNOWN_SHARE and jobs[name].nunique() > 1)
+    has_value = jobs[name].notna() if name in jobs.columns else pd.Series(dtype=bool)
+    return bool(len(has_value) and has_value.mean() >= _LEAST_KNOWN_SHARE and jobs[name].nunique() > 1)
 
 
 def _numbers(jobs: pd.DataFrame, name: str) -> NDArray[np.float64]:
@@ -143,8 +143,8 @@ def _numbers(jobs: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def _families(names: "pd.Series[str]") -> "pd.Series[Any]":
-    known = {name: name_family(str(name)) for name in names.dropna().unique()}
-    return names.map(known).astype(object)
+    family_of = {name: name_family(str(name)) for name in names.dropna().unique()}
+    return names.map(family_of).astype(object)
 
 
 def _sentence(text: str) -> str:

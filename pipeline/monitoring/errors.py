@@ -275,10 +275,10 @@ def _group(name: str, table: pd.DataFrame) -> GroupErrors:
 def change_over_days(new: Floats, old: Floats, days: NDArray[np.int64], settings: MonitorSettings) -> Change:
     """Return the mean of new - old, with an interval over days: jobs of one day are alike, and one block."""
     blocks = np.unique(days, return_inverse=True)[1]
-    found: Interval = paired_mean_change(
+    interval: Interval = paired_mean_change(
         new, old, blocks, confidence_pct=settings.confidence_pct, method="percentile"
     ).difference
-    return Change(found.point, found.low, found.high, found.blocks)
+    return Change(interval.point, interval.low, interval.high, interval.blocks)
 
 
 def _by_day(days: NDArray[np.int64], error: Floats, naive: Floats) -> tuple[ErrorOfDay, ...]:
@@ -295,6 +295,6 @@ def _by_day(days: NDArray[np.int64], error: Floats, naive: Floats) -> tuple[Erro
 
 def log_error(seconds: Floats, truth: Floats) -> Floats:
     """Return the absolute errors of log10 run time, shape (jobs,); both sides count as at least a second."""
-    known = np.where(np.isnan(truth), 1.0, truth)
-    error: Floats = np.abs(np.log10(np.maximum(seconds, 1.0)) - np.log10(np.maximum(known, 1.0)))
+    truth_or_one = np.where(np.isnan(truth), 1.0, truth)
+    error: Floats = np.abs(np.log10(np.maximum(seconds, 1.0)) - np.log10(np.maximum(truth_or_one, 1.0)))
     return error

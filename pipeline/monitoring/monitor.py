@@ -62,26 +62,26 @@ def load_watched_release(
     from lucid_models.releases.lifecycle import load_release_models, show_release
 
     cluster = which_cluster(tracking_uri, cluster)
-    found = show_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias, version=version)
-    models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=found.version)
+    release = show_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias, version=version)
+    models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
     until = models.manifest.training.until
     if until is None:
         raise BadInputError(
-            f"Release {found.version} does not say until when its models have learned.",
+            f"Release {release.version} does not say until when its models have learned.",
             remedy="Build it again with the end of its training window.",
         )
     registry = Registry(tracking_uri)
     versions = {kind: registry.version(pin.name, pin.version) for kind, pin in models.manifest.models.items()}
     begun = versions["duration"].tags.get("training_from")
     return WatchedRelease(
-        found.version,
+        release.version,
         None if version is not None else alias,
         models,
         None if begun is None else datetime.fromisoformat(begun),
         datetime.fromisoformat(until),
         {kind: registry.run_metrics(pinned.run_id) for kind, pinned in versions.items()},
         versions["packing"].tags.get("dataset_digest", ""),
-        gate_prediction_errors(found.verdict),
+        gate_prediction_errors(release.verdict),
     )
 
 
@@ -103,14 +103,14 @@ def monitor_release(
     """
     from lucid_models.training import MAX_JOBS
 
-    chosen = settings or MonitorSettings()
+    monitor_settings = settings or MonitorSettings()
     progress(0, 4, "reading the lake")
     window = monitored_window(
         lake_uri=lake_uri,
         cluster=cluster,
         trained_from=release.trained_from,
         trained_until=release.trained_until,
-        window_days=chosen.window_days,
+        window_days=monitor_settings.window_days,
         as_of=as_of,
     )
     tables = read_monitored(lake_uri, cluster, window, MAX_JOBS)
@@ -118,9 +118,11 @@ def monitor_release(
     progress(1, 4, "comparing with the training window")
     drifts = measure_drift(tables)
     progress(2, 4, "estimating what has ended since")
-    duration = duration_health(release.models.duration, tables, release.validation["duration"], chosen)
+    duration = duration_health(
+        release.models.duration, tables, release.validation["duration"], monitor_settings
+    )
     throughput = throughput_health(
-        release.models.throughput, tables, release.validation["throughput"], chosen
+        release.models.throughput, tables, release.validation["throughput"], monitor_settings
     )
     packing = packing_health(
         release.models.packing,
@@ -137,19 +139,19 @@ def monitor_release(
             lake_uri=lake_uri,
             cluster=cluster,
             window=window,
-            settings=chosen,
+            settings=monitor_settings,
             token_file=live.token_file,
         )
     progress(3, 4, "deciding")
     findings = by_urgency(
         [
-            *data_findings(health, window, chosen),
-            *drift_findings(drifts, chosen),
-            *duration_findings(duration, chosen),
-            *throughput_findings(throughput, chosen),
-            *packing_findings(packing, chosen),
-            *live_findings(lived, chosen),
-            *prediction_findings(None if lived is None else lived.predictions, chosen),
+            *data_findings(health, window, monitor_settings),
+            *drift_findings(drifts, monitor_settings),
+            *duration_findings(duration, monitor_settings),
+            *throughput_findings(throughput, monitor_settings),
+            *packing_findings(packing, monitor_settings),
+            *live_findings(lived, monitor_settings),
+            *prediction_findings(None if lived is None else lived.predictions, monitor_settings),
         ]
     )
     progress(4, 4, "decided")
@@ -165,7 +167,7 @@ def monitor_release(
         duration,
         throughput,
         packing,
-        chosen,
+        monitor_settings,
         lived,
     )
 

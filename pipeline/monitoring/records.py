@@ -87,14 +87,14 @@ def make_pass(
     when several clusters have releases and none is named, ServiceUnavailableError when MLflow does not
     answer.
     """
-    chosen = settings or MonitorSettings()
+    monitor_settings = settings or MonitorSettings()
     release = load_watched_release(tracking_uri=tracking_uri, cluster=cluster, alias=asked.alias)
     name = check_cluster_name(release.models.manifest.cluster)
     report = monitor_release(
         release,
         lake_uri=lake_uri,
         cluster=name,
-        settings=chosen,
+        settings=monitor_settings,
         as_of=asked.as_of,
         live=live,
         progress=progress,
@@ -116,7 +116,7 @@ def make_pass(
         REQUESTED: str(retraining.requested).lower(),
     }
     with registry.run(EXPERIMENT, f"{name} {report.window.end:%Y-%m-%d %H:%M}", tags) as run:
-        run.log_params({"alias": asked.alias, **vars(chosen)})
+        run.log_params({"alias": asked.alias, **vars(monitor_settings)})
         run.log_metrics(dict(metrics_of(report)))
         run.log_folder(folder)
         path = run.ui_path()

@@ -63,8 +63,10 @@ def fold_run(lake_uri: str, cluster: str, kind: DeviceKind, run: str, *, replace
     with writing_profiles(lake_uri, cluster) as lake:
         rows = before = read_measurements(uri)
         for part in _parts(_run_uri(lake_uri, cluster, kind, run)):
-            rows, said = merge_measurements(rows, read_measurements(part), cluster=cluster, replace=replace)
-            remarks += said
+            rows, remarks_of_merge = merge_measurements(
+                rows, read_measurements(part), cluster=cluster, replace=replace
+            )
+            remarks += remarks_of_merge
         if rows is not before:
             lake.changing(cluster, PROFILES)
             write_measurements(uri, rows)
@@ -204,10 +206,10 @@ def _stored(lake_uri: str, cluster: str) -> ProfileSet | None:
 
 
 def _real_devices(profiles: ProfileSet) -> list[str]:
-    found = [
+    devices = [
         table.loc[~table["simulated"].astype(bool), "device"] for table in (profiles.solo, profiles.pairs)
     ]
-    return sorted({str(device) for device in pd.concat(found)})
+    return sorted({str(device) for device in pd.concat(devices)})
 
 
 def _mixture(cluster: str, device: str, measured: str) -> BadInputError:

@@ -199,7 +199,7 @@ def _next_bins(model: RegisteredModel, throughput: pd.DataFrame) -> list[Explain
     """The forecast of each series for the first bin that its lead allows after the lake's last one."""
     if throughput.empty:
         raise NotFoundError("The lake has no throughput of this cluster.", remedy="Ingest its log.")
-    found = []
+    explained = []
     for series, fitted in model.parts.items():
         last = throughput.iloc[-1]
         start = last["bin_start"] + fitted.scorer.features.lead_bins * pd.Timedelta(
@@ -209,22 +209,22 @@ def _next_bins(model: RegisteredModel, throughput: pd.DataFrame) -> list[Explain
         table = pd.concat([throughput[["bin_start", "bin_s", series]], ahead], ignore_index=True)
         local = fitted.explain_local(fitted.features_of(table).iloc[-1])
         known_at = (last["bin_start"] + pd.Timedelta(seconds=int(last["bin_s"]))).to_pydatetime()
-        found.append(
+        explained.append(
             ExplainedPrediction(f"{series} of the bin at {start:%Y-%m-%d %H:%M}", series, known_at, local)
         )
-    return found
+    return explained
 
 
 def _rows_of(jobs: pd.DataFrame, job_ids: Sequence[str], cluster: str) -> list[int]:
     ids = jobs["job_id"].astype(str).to_numpy()
     rows = []
     for job_id in job_ids:
-        found = np.flatnonzero(ids == job_id)
-        if not found.size:
+        positions = np.flatnonzero(ids == job_id)
+        if not positions.size:
             raise NotFoundError(
                 f"Cluster {cluster!r} has no job {job_id!r} in the lake.", remedy="Name one of its job_ids."
             )
-        rows.append(int(found[0]))
+        rows.append(int(positions[0]))
     return rows
 
 

@@ -81,7 +81,7 @@ def forecast_series(forecaster: ForecastModel, throughput: pd.DataFrame) -> dict
 
     Raises BadInputError when the model was trained on bins of another length.
     """
-    found = {}
+    forecasts = {}
     for series in SERIES:
         scorer = forecaster.scorer(series)
         bins = binned_series(throughput, series)
@@ -91,14 +91,14 @@ def forecast_series(forecaster: ForecastModel, throughput: pd.DataFrame) -> dict
                 f"{scorer.features.bin_s} s.",
                 remedy="Train the throughput model on this table.",
             )
-        found[series] = SeriesForecast(
+        forecasts[series] = SeriesForecast(
             bins.first_bin_s,
             bins.bin_s,
             scorer.features.lead_bins,
             bins.counts,
             scorer.predict_series(bins.counts, bins.first_bin_s),
         )
-    return found
+    return forecasts
 
 
 def read_window_throughput(
@@ -137,9 +137,9 @@ def believed_throughput(
 
 def _mean_over(values: Floats, first: NDArray[np.intp], end: NDArray[np.intp]) -> Floats:
     """Mean of the known values in [first, end), element by element; NaN where none is known."""
-    known = np.isfinite(values)
-    total = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
-    count = np.concatenate([[0], np.cumsum(known)])
+    is_counted = np.isfinite(values)
+    total = np.concatenate([[0.0], np.cumsum(np.where(is_counted, values, 0.0))])
+    count = np.concatenate([[0], np.cumsum(is_counted)])
     low, high = (np.clip(edge, 0, values.size) for edge in (first, end))
     number = count[high] - count[low]
     mean: Floats = np.where(number > 0, (total[high] - total[low]) / np.maximum(number, 1), np.nan)

@@ -83,9 +83,9 @@ def foreign_processes(reported: Iterable[int], ours: Collection[int]) -> tuple[i
     Inside a container the driver names processes by their ids outside it. Then none of ours is among them,
     and as many as we have are taken for ours.
     """
-    found = sorted(set(reported))
-    others = tuple(process_id for process_id in found if process_id not in ours)
-    if ours and len(others) == len(found) <= len(ours):
+    process_ids = sorted(set(reported))
+    others = tuple(process_id for process_id in process_ids if process_id not in ours)
+    if ours and len(others) == len(process_ids) <= len(ours):
         return ()
     return others
 

@@ -143,8 +143,8 @@ class Crew:
 
     def _understand(self, worker: Worker, message: Message) -> None:
         worker.heard_s = time.monotonic()
-        said = message["said"]
-        if said == "failed":
+        kind = message["said"]
+        if kind == "failed":
             held_mib = message["held_mib"]
             held = f" (PyTorch held {held_mib:,.0f} MiB)" if held_mib is not None else ""
             raise WorkerFailedError(
@@ -153,11 +153,11 @@ class Crew:
                 out_of_memory=message["out_of_memory"],
                 no_cuda=message["no_cuda"],
             )
-        if said == "built":
+        if kind == "built":
             worker.examples_per_step = message["examples_per_step"]
-        elif said == "paused":
+        elif kind == "paused":
             worker.stretch = TrainedStretch(message["begin_s"], tuple(message["completions_s"]))
-        if said == worker.awaited:
+        if kind == worker.awaited:
             worker.awaited = None
 
     def _hear_out(self, worker: Worker) -> None:

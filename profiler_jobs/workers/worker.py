@@ -56,8 +56,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory, of the device or of the host, could not be had."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and any(words in said for words in _OUT_OF_MEMORY_WORDS)
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in message for words in _OUT_OF_MEMORY_WORDS)
 
 
 def first_line(error: BaseException) -> str:

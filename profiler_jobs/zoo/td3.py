@@ -133,9 +133,9 @@ class TwinDelayedTraining:
     @torch.no_grad()
     def _act(self) -> None:
         seen = torch.from_numpy(self._walker.observe()).to(self._device)
-        chosen = self._networks.actor(seen).cpu().numpy()
-        noise = self._random.normal(0.0, _EXPLORATION, chosen.shape)
-        self._walk(self._walker, np.clip(chosen + noise, -1, 1))
+        action = self._networks.actor(seen).cpu().numpy()
+        noise = self._random.normal(0.0, _EXPLORATION, action.shape)
+        self._walk(self._walker, np.clip(action + noise, -1, 1))
 
     def _walk(self, walker: BipedalWalker, actions: NDArray[np.float64]) -> None:
         before = walker.observe()
