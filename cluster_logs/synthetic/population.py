@@ -1,4 +1,4 @@
-"""Who submits what: virtual clusters, users and their families of similar jobs.
+"""The source of submissions: virtual clusters, users and their families of similar jobs.
 
 A family is a user's recurring work (`resnet50_lr`), of one GPU count, one job type and one typical run time.
 How often each family submits is found by raking: the weights are scaled in turn so that GPU counts have their

@@ -324,7 +324,7 @@ def _with_queues(
         if count
     ]
     if colocation is None or profiles is None:
-        said.append("Nobody shares GPUs in the replay: no measured profiles were given.")
+        said.append("No job shares GPUs in the replay: no measured profiles were given.")
     said.append(
         "Changes are against a static model (never, frozen), with 95 % intervals over blocks of a day and a "
         "virtual cluster."

@@ -5,7 +5,7 @@ a partition of Slurm. Its nodes are those that carry the labels of its flavors.
 
 Only an order is proposed, so workloads whose priority means more than their place are left alone, each with
 the reason: where queues preempt (a priority also says what is stopped), where a class orders them (unless
-`order_classes`), and where somebody else set the priority.
+`order_classes`), and where a person set the priority.
 """
 
 from collections import Counter
@@ -172,7 +172,7 @@ def own_order(
     elif named is not None and not rules.order_classes:
         yield f"the place that its {named.kind} {named.name} gives it"
     if workload.set_by_others(classes):
-        yield f"the place that somebody gave it (priority {workload.priority})"
+        yield f"the place that a person gave it (priority {workload.priority})"
 
 
 def _within(allowed: PriorityRange, jobs: Sequence[LiveJob]) -> list[LiveJob]:

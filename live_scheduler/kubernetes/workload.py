@@ -241,7 +241,7 @@ class KueueWorkload:
             yield pod_request(pod_set["template"]["spec"], resource) * int(pod_set.get("count", 1))
 
     def user(self, keys: Sequence[str]) -> str:
-        """Return who it is of: the first of these labels or annotations that it or its pods carry.
+        """Return its user: the first of these labels or annotations that it or its pods carry.
 
         Kueue copies labels of Jobs only when it is told to (`labelKeysToCopy`), those of pod templates
         always. Its namespace where none is there.

@@ -24,7 +24,7 @@ HEADER = UNIT_SEPARATOR.join(_COLUMNS) + "\n"
 # An argument list may be 128 KiB long; an id has ten digits.
 IDS_OF_A_CALL = 2_000
 CALL_LIMIT_S = 300.0
-# Names and comments may hold anything: fields end with a word that nobody can guess.
+# Names and comments may hold anything: fields end with a random word.
 _COMMAND = (
     "sacct",
     "--allusers",

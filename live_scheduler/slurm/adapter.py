@@ -141,7 +141,7 @@ class SlurmAdapter:
         config = call(["scontrol", "show", "config"], limit_s=self._read_limit_s)
         try:
             diagnostics = call(["sdiag"], limit_s=self._read_limit_s)
-        except BadInputError:  # not for everybody's eyes here
+        except BadInputError:  # not visible to this user
             diagnostics = ""
         return backfill.write_backs(config, diagnostics)
 
@@ -153,7 +153,7 @@ class ClusterClock:
         """Return the time there (Unix seconds): ours, moved as little as sdiag's whole seconds ask for."""
         try:
             text = call(["sdiag"], limit_s=limit_s)
-        except BadInputError:  # not for everybody's eyes here
+        except BadInputError:  # not visible to this user
             return time.time()
         now_s = time.time()
         _, _, rest = text.partition("sdiag output at")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from foundation.errors import ServiceUnavailableError
 
-# What `--delimiter` is to be: nobody can have guessed it.
+# What `--delimiter` is to be: a random word.
 FIELD_END = f"\x1f{secrets.token_hex(8)}"
 
 

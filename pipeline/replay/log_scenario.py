@@ -157,7 +157,7 @@ def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np
     seconds = (ends - origin) / np.timedelta64(1, "s")
     unwaited = np.array([job.submit_time_s + job.duration_s for job in workload.jobs])
     withdrawn = np.array([job.cancel_time_s is not None for job in workload.jobs], dtype=bool)
-    # A job that was withdrawn while it waited never ran: nobody learns a run time from it.
+    # A job that was withdrawn while it waited never ran: no run time is learnt from it.
     return np.where(withdrawn, np.nan, np.where(np.isnan(seconds), unwaited, seconds))
 
 
@@ -166,7 +166,7 @@ def reference_measurements() -> tuple[Path | None, Path | None, str]:
     folder = os.environ.get("LUCID_REFERENCE_DATA")
     packing = Path(folder) / "data" / "packing" if folder else None
     if packing is None or not (packing / SINGLES_FILE).is_file() or not (packing / PAIRS_FILE).is_file():
-        return None, None, "Nobody shares GPUs: give the measured --singles and --pairs."
+        return None, None, "No job shares GPUs: give the measured --singles and --pairs."
     return packing / SINGLES_FILE, packing / PAIRS_FILE, f"Pairs were measured: {packing / PAIRS_FILE}."
 
 

@@ -358,13 +358,13 @@ def test_what_people_set_is_theirs(server: KueueServer) -> None:
     adapter = connect(server)
     server.change(WORKLOADS, SEGMENT, lambda item: item["spec"].update(priority=50))
     jobs = adapter.read().by_id
-    assert jobs[SEGMENT].waits_for == "the place that somebody gave it (priority 50)"
+    assert jobs[SEGMENT].waits_for == "the place that a person gave it (priority 50)"
     assert adapter.apply([SetPriority(SWEEP, 700)]) == []
 
     server.change(WORKLOADS, SWEEP, lambda item: item["spec"].update(priority=12))
     (refusal,) = adapter.apply([SetPriority(SWEEP, 800)])
-    assert refusal.why == "it keeps the place that somebody gave it (priority 12)"
-    assert adapter.read().by_id[SWEEP].waits_for == "the place that somebody gave it (priority 12)"
+    assert refusal.why == "it keeps the place that a person gave it (priority 12)"
+    assert adapter.read().by_id[SWEEP].waits_for == "the place that a person gave it (priority 12)"
     assert adapter.apply([ReturnToDefault(SWEEP)]) == []
     after = server.workload(SWEEP)
     assert (after["spec"]["priority"], after["metadata"]["annotations"]) == (12, {})
