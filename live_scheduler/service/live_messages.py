@@ -44,7 +44,10 @@ def live_job(job: schema.Job) -> live.LiveJob:
         start_time_s=job.start_time_s,
         gpus_on=tuple((share.node, share.gpus) for share in job.gpus_on),
         shares_gpus=job.shares_gpus,
-        other_facts={**job.texts, **job.numbers},
+        other_facts={
+            name: float(text) if live.OTHER_FACTS[name].is_number else text
+            for name, text in job.facts.items()
+        },
     )
 
 
@@ -101,8 +104,7 @@ def pushed_job(job: live.LiveJob) -> schema.Job:
         gpus_on=tuple(schema.NodeShare(node=node, gpus=gpus) for node, gpus in job.gpus_on),
         shares_gpus=job.shares_gpus,
         profiled=job.restarts > 0,
-        texts={name: fact for name, fact in job.other_facts.items() if isinstance(fact, str)},
-        numbers={name: fact for name, fact in job.other_facts.items() if not isinstance(fact, str)},
+        facts={name: f"{fact}" for name, fact in job.other_facts.items()},
     )
 
 

@@ -1,9 +1,10 @@
 """What is sent to the decision service: clusters and ends pushed in, and questions. Part of `schema`."""
 
+import math
 from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from live_scheduler.cluster_state import OTHER_FACTS
 
@@ -16,7 +17,6 @@ Text = Annotated[str, Field(max_length=65_536)]
 Time = Annotated[float, Field(gt=0, le=_LAST_TIME_S)]
 Seconds = Annotated[float, Field(ge=0, le=_LAST_TIME_S)]
 Gpus = Annotated[int, Field(ge=0, le=1_000_000)]
-Amount = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
@@ -47,8 +47,8 @@ class Job(Pushed):
 
     `partition` is where it queues or runs now, `virtual_cluster` where it belongs; they differ only while it
     is profiled (absent: the same). `held`: a person holds it. `waits_for` names what it waits for besides
-    GPUs; empty: nothing. `gpus_on` says where a running job is. `texts` and `numbers` are other facts of the
-    job by their names: account, group, queue, qos.
+    GPUs; empty: nothing. `gpus_on` says where a running job is. `facts` are others by their names:
+    account, group, queue, qos.
     """
 
     job_id: Name
@@ -68,17 +68,16 @@ class Job(Pushed):
     gpus_on: tuple[NodeShare, ...] = ()
     shares_gpus: bool = False
     profiled: bool = False
-    texts: dict[str, Name] = Field(default_factory=dict)
-    numbers: dict[str, Amount] = Field(default_factory=dict)
+    facts: dict[str, Name] = Field(default_factory=dict)
 
-    @field_validator("texts", "numbers")
+    @field_validator("facts")
     @classmethod
-    def _facts_of_the_table(cls, facts: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        numbers = info.field_name == "numbers"
-        known = [name for name, fact in OTHER_FACTS.items() if fact.is_number == numbers]
-        for name in facts:
-            if name not in known:
-                raise ValueError(f"{name!r} is no such fact; there are: {', '.join(known) or 'none'}")
+    def _facts_of_the_table(cls, facts: dict[str, str]) -> dict[str, str]:
+        for name, text in facts.items():
+            if name not in OTHER_FACTS:
+                raise ValueError(f"{name!r} is no such fact; there are: {', '.join(OTHER_FACTS)}")
+            if OTHER_FACTS[name].is_number and not math.isfinite(float(text)):
+                raise ValueError(f"{name} is {text!r}, not a number")
         return facts
 
 

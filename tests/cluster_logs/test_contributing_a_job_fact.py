@@ -85,10 +85,10 @@ assert jobs["asked_mem_kib"].tolist() == [2048.0] and report.reasons == {"negati
 assert DEFAULT_FIELDS[-1] == "reservation" and "reservation" in _FIELDS and "Reservation" in QUEUE_FIELDS
 (job,) = check_queue([{"job_id": 1, "gpus": 1, "submit_time": 0, "reservation": "night", "asked_mem_kib": 5}])
 assert (job["reservation"], job["asked_mem_kib"]) == ("night", 5)
-told = {"texts": {"reservation": "night"}, "numbers": {"asked_mem_kib": 5.0}}
-pushed = Job(job_id="1", virtual_cluster="vc1", gpus=1, submit_time_s=1e9, **told)
-assert live_job(pushed).facts()["reservation"] == "night"
-assert pushed_job(live_job(pushed)).numbers == {"asked_mem_kib": 5.0}
+told = {"reservation": "night", "asked_mem_kib": "5.0"}
+pushed = Job(job_id="1", virtual_cluster="vc1", gpus=1, submit_time_s=1e9, facts=told)
+assert live_job(pushed).other_facts == {"reservation": "night", "asked_mem_kib": 5.0}
+assert pushed_job(live_job(pushed)).facts == told
 """
     run(tree, script)
 

@@ -124,9 +124,8 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
             unique = str if field == "partitions" and inner is str else unique
             one = st.lists(one, max_size=3, unique_by=unique).map(tuple)
         elif how == "map":
-            # Facts of a job by their names; all that a job may push are texts today.
-            names = st.sampled_from(sorted(OTHER_FACTS)) if field == "texts" else texts
-            one = st.just({}) if field == "numbers" else st.dictionaries(names, one, max_size=3)
+            names = st.sampled_from(sorted(OTHER_FACTS)) if field == "facts" else texts
+            one = st.dictionaries(names, one, max_size=3)
         values[field] = one
     made = st.fixed_dictionaries(values)
     if kind is schema.EndedJob:
@@ -179,10 +178,9 @@ def test_what_cannot_be_used_is_named(change: Mapping[str, object], said: str) -
         from_protobuf(made, schema.ClusterState)
 
 
-@pytest.mark.parametrize("field", ["texts", "numbers"])
-def test_unknown_facts_are_refused_by_name(field: str) -> None:
+def test_unknown_facts_are_refused_by_name() -> None:
     with pytest.raises(ValidationError, match="'acount' is no such fact"):
-        schema.Job(**JOB, **{field: {"acount": 1.0 if field == "numbers" else "physics"}})
+        schema.Job(**JOB, facts={"acount": "physics"})
 
 
 def test_unknown_fields_are_refused_by_name() -> None:
