@@ -15,9 +15,9 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError
 from lucid_models.duration.model import MIN_JOBS
 from lucid_models.known_profiles import with_known_profiles
-from lucid_models.registry import LoggedDataset
 from lucid_models.stretches import newest_stretch
 from lucid_models.throughput.model import MIN_HISTORY_S
+from lucid_models.tracking_run import LoggedDataset
 
 SHORTEST_TAIL = timedelta(days=1)
 LONGEST_TAIL = timedelta(days=14)

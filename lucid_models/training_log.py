@@ -13,8 +13,9 @@ from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.explanation.model_card import CardFacts, build_model_card
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.model_format import save_model
-from lucid_models.registry import LoggedDataset, Registry
+from lucid_models.registry import Registry
 from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.tracking_run import LoggedDataset
 
 TRAINING_EXPERIMENT = "lucid-training"
 

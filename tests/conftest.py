@@ -401,7 +401,7 @@ class ReleaseShop:
         made = {}
         for kind in ("throughput", "duration"):
             model = registry.version(f"lucid-{kind}", number)
-            known = registry._client.get_model_version(model.name, str(number))
+            known = registry.client.get_model_version(model.name, str(number))
             made[kind] = registry.create_version(
                 model.name,
                 known.source,

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from foundation.leftovers import scratch_folder
-from lucid_models.registry import OpenRun, Registry
+from lucid_models.registry import Registry
 from lucid_models.releases.building import json_values
 from lucid_models.releases.manifest import canonical_json
+from lucid_models.tracking_run import OpenRun
 
 STUDY_EXPERIMENT = "lucid-gate-studies"
 STUDY_FILE = "study.json"

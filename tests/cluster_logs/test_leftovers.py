@@ -113,7 +113,7 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next(tmp_path: Path) -> 
     with registry.run("lucid-test", "lives") as living:
         with pytest.raises(KeyError), registry.run("lucid-test", "killed") as killed:
             raise KeyError
-        client = registry._client
+        client = registry.client
         host, boot, numbering, pid, _ = own_process().split("/")
         client.set_tag(killed.run_id, PROCESS_TAG, f"{host}/{boot}/{numbering}/{pid}/0.0")
         client.update_run(killed.run_id, status="RUNNING")

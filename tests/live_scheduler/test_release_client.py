@@ -164,8 +164,8 @@ def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, 
     client = ReleaseClient(shop.uri, "champion", tmp_path, retry_refused_s=0.0, cluster="small")
     before = client.poll()
     genuine = registry.version(SMALL, second).tags
-    found = registry._client.get_model_version(SMALL, str(second))
-    foreign = registry._client.get_model_version(release_name("large"), str(other))
+    found = registry.client.get_model_version(SMALL, str(second))
+    foreign = registry.client.get_model_version(release_name("large"), str(other))
     unpinned = {key: value for key, value in genuine.items() if key != "manifest_sha256"}
     unjudged = {key: value for key, value in genuine.items() if not key.startswith("verdict")}
     of_first = {

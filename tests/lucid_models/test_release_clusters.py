@@ -58,7 +58,7 @@ def test_clusters_are_published_and_rolled_back_apart(shop: Any, caplog: pytest.
 def test_a_version_that_holds_another_clusters_release_is_not_shown_as_this_ones(shop: Any) -> None:
     registry, version = Registry(shop.uri), shop.approved(1)
     shop.approved(1, cluster="large")
-    found = registry._client.get_model_version(release_name("small"), str(version))
+    found = registry.client.get_model_version(release_name("small"), str(version))
     tags = registry.version(found.name, version).tags
     foreign = registry.create_version(
         release_name("large"), found.source, found.run_id, tags, description="copied by hand"

@@ -79,7 +79,7 @@ def old_registry(shop: Any, tmp_path: Path) -> Any:
     versions.append(old_release(shop, folder, "large", 2, approved=None))
     registry = Registry(shop.uri)
     for cluster in ("small", "large"):
-        registry._client.delete_registered_model(release_name(cluster))
+        registry.client.delete_registered_model(release_name(cluster))
     for alias, version in (("previous", 1), ("champion", 2), ("challenger", 4)):
         registry.set_alias(OLD_RELEASE_NAME, alias, version)
     return shop

@@ -109,7 +109,7 @@ def test_a_pairwise_packing_model_is_registered_with_its_tree(
 
 def test_a_run_says_everything(trained: dict[str, TrainReport], own_mlflow_server: Any) -> None:
     registry = Registry(own_mlflow_server.uri)
-    client = registry._client
+    client = registry.client
     for kind, report in trained.items():
         run = client.get_run(report.run_id)
         assert run.info.status == "FINISHED"

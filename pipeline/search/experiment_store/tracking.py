@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from foundation.leftovers import scratch_folder
 from foundation.storage import read_bytes
-from lucid_models.registry import OpenRun
+from lucid_models.tracking_run import OpenRun
 
 
 def log_stored(run: OpenRun, uris: Iterable[str]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from foundation.csv_files import write_rows
 from foundation.errors import NotFoundError
 from foundation.storage import write_bytes
-from lucid_models.registry import OpenRun, Registry
+from lucid_models.registry import Registry
+from lucid_models.tracking_run import OpenRun
 from pipeline.search.experiment_store.tracking import log_stored
 from pipeline.search.pareto.page import front_page, progress_page
 from pipeline.search.pareto.presented import FRONT_FILE, Front

@@ -1,0 +1,89 @@
+"""A client of one MLflow server, or of an SQLite file, whose failures are the product's own errors."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from foundation.bounded_http import refuse_readable_secret, without_proxies
+from foundation.errors import NotFoundError, ServiceUnavailableError
+from foundation.private_files import private_database
+
+Result = TypeVar("Result")
+
+_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+SQLITE = "sqlite:///"
+_QUIET = {
+    # No telemetry leaves the machine; standard output belongs to the commands' own results.
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    # The default of 7 retries with growing pauses keeps a command waiting for minutes when the server is
+    # down.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+}
+
+
+class MlflowServer:
+    """MLflow behind one address. Raises ServiceUnavailableError when it does not answer."""
+
+    def __init__(self, tracking_uri: str) -> None:
+        """Raises BadInputError for an address to which a password or token would go readable."""
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        os.environ.update(without_proxies(os.environ))
+        secret = any(os.environ.get(name) for name in _SECRETS)
+        if tracking_uri.startswith("http"):
+            refuse_readable_secret(tracking_uri, "LUCID_TRACKING_URI", secret=secret)
+        if tracking_uri.startswith(SQLITE) and Path(tracking_uri.removeprefix(SQLITE)).parent.is_dir():
+            private_database(Path(tracking_uri.removeprefix(SQLITE)))
+        from mlflow import MlflowClient
+
+        self.tracking_uri = tracking_uri
+        self.client: Any = MlflowClient(tracking_uri, registry_uri=tracking_uri)
+
+    @contextmanager
+    def as_current(self) -> Iterator[None]:
+        """Make this server MLflow's current one, where any client looks `models:/` addresses up."""
+        import mlflow
+
+        before = mlflow.get_tracking_uri()
+        mlflow.set_tracking_uri(self.tracking_uri)
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(before)
+
+    def found(self, ask: Callable[[], Result]) -> Result | None:
+        """Return the answer, None when MLflow does not have it."""
+        try:
+            return self.call(ask)
+        except NotFoundError:
+            return None
+
+    def call(self, ask: Callable[[], Result]) -> Result:
+        """Return the answer; raises NotFoundError, ServiceUnavailableError."""
+        from mlflow.exceptions import MlflowException
+        from requests.exceptions import RequestException
+
+        try:
+            return ask()
+        except MlflowException as error:
+            # A failed download says so only inside its text.
+            if "RESOURCE_DOES_NOT_EXIST" in (error.error_code, *error.message.split('"')):
+                raise NotFoundError(
+                    f"MLflow on {self.tracking_uri} does not have it: {error.message}"
+                ) from error
+            raise ServiceUnavailableError(
+                f"MLflow on {self.tracking_uri} failed: {error.message}",
+                remedy="Check that it runs (`make up`) and LUCID_TRACKING_URI.",
+            ) from error
+        except FileNotFoundError as error:
+            raise NotFoundError(f"MLflow on {self.tracking_uri} does not have it: {error}") from error
+        except (RequestException, OSError) as error:
+            raise ServiceUnavailableError(
+                f"MLflow on {self.tracking_uri} did not answer: {error}",
+                remedy="Check that it runs (`make up`) and LUCID_TRACKING_URI.",
+            ) from error
