@@ -1,6 +1,6 @@
 """What the gate said of a release, and what else stands against publishing it, on one screen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 POLICY_COLUMNS = (
@@ -47,12 +47,17 @@ def read_verdict(
 
 
 def summarise_verdict(verdict: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the policies' rows and the constraints of `Verdict.to_dict()`, with a screen's columns only."""
+    """Return the policies' rows and the constraints of `Verdict.to_dict()`, with a screen's columns only.
+
+    A figure that no policy has (prediction errors, where none predicts) is no column.
+    """
+    rows = verdict["policies"]
+    measured = [name for name in POLICY_COLUMNS if any(row.get(name) is not None for row in rows)]
     return {
-        "policies": [_select(row, POLICY_COLUMNS) for row in verdict["policies"]],
+        "policies": [_select(row, measured) for row in rows],
         "constraints": [_select(row, CONSTRAINT_COLUMNS) for row in verdict["constraints"]],
     }
 
 
-def _select(row: Mapping[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
+def _select(row: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
     return {name: row[name] for name in columns if name in row}
