@@ -451,7 +451,7 @@ def test_a_check_that_cannot_be_made_is_one_line(machine: Machine) -> None:
 # Real workers on the host's processor under the fake driver's eyes, which lists those of them that live.
 RUN_A_PAIR = """
 import threading
-from profiler_jobs.devices.device import DeviceKind, Window
+from profiler_jobs.devices.device import DeviceKind, DeviceWindow
 from profiler_jobs.devices.processes import ProcessDevice
 from profiler_jobs.workloads import all_job_types
 
@@ -480,7 +480,7 @@ threading.Thread(target=list_the_living, daemon=True).start()
 pair = [next(each for each in all_job_types() if each.name.startswith(model)) for model in ("NeuMF", "VGG")]
 telemetry = OnTheHost(0)
 with ProcessDevice(telemetry, catalogue="tiny_workloads", settle_s=0.05) as device:
-    outcome = device.run(pair, [Window((0,), 0.6), Window((0, 1), 0.6)], warmup_s=0.0)
+    outcome = device.run(pair, [DeviceWindow((0,), 0.6), DeviceWindow((0, 1), 0.6)], warmup_s=0.0)
     found = {
         "outcome": outcome if isinstance(outcome, tuple) else str(outcome),
         "mode": device.description.sharing_mode,

@@ -213,12 +213,12 @@ def test_out_of_memory_is_a_finding(device, models, said):
 COORDINATOR = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what shells start behind them
-from profiler_jobs.devices.device import Window
+from profiler_jobs.devices.device import DeviceWindow
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.processes import ProcessDevice
 from profiler_jobs.workloads import find_job_type
 device = ProcessDevice(HostCpu(), catalogue="tiny_workloads")
-device.run([find_job_type(name) for name in sys.argv[1:]], [Window((0, 1), 3_600.0)], warmup_s=0.0)
+device.run([find_job_type(name) for name in sys.argv[1:]], [DeviceWindow((0, 1), 3_600.0)], warmup_s=0.0)
 """
 
 
