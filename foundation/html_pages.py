@@ -48,10 +48,10 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["dashed"] = _dashed
+    environment.filters["dashed"] = dashed
     return environment
 
 
-def _dashed(value: float | None, digits: int = 3) -> str:
-    """Write a number; a dash where there is none."""
+def dashed(value: float | None, digits: int = 3) -> str:
+    """Return a number with `digits` decimals; a dash where there is none."""
     return "–" if value is None else f"{value:,.{digits}f}"

@@ -4,6 +4,7 @@ A process that is killed (memory ran out, a library crashed) costs its piece onl
 process whose pipe closes ends: when this process is killed, none stays behind.
 """
 
+import copy
 import multiprocessing
 import pickle
 import signal
@@ -185,7 +186,8 @@ def _serve(pipe: Connection, work: Callable[[Any, Progress], Any]) -> None:
 def _sendable(error: Exception) -> Exception:
     """The error, or its text when it would not survive the way through a pipe."""
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+        pickle.dumps(error)
+        copy.deepcopy(error)  # made anew as the other end will: by its class and arguments
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error

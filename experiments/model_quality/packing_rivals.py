@@ -12,6 +12,7 @@ import pandas as pd
 
 from experiments.model_quality.black_boxes import available
 from lucid_models.evaluation import packing_contenders
+from lucid_models.evaluation.baselines import scaled
 from lucid_models.evaluation.packing_contenders import (
     ByScores,
     BySpeed,
@@ -22,7 +23,6 @@ from lucid_models.evaluation.packing_contenders import (
     Scores,
     classifier,
     configuration_features,
-    scaled,
 )
 from lucid_models.packing.model import PackingSettings, feature_matrix, mean_partner_speeds
 from lucid_models.packing.pairwise import pair_features

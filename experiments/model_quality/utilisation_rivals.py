@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.model_quality.black_boxes import available
+from lucid_models.evaluation.baselines import scaled
 from lucid_models.evaluation.utilisation import (
     Predict,
     Target,
@@ -87,10 +88,8 @@ def all_features(rows: ProfiledGraphs) -> Floats:
 
 def _nearest() -> Any:
     from sklearn.neighbors import KNeighborsRegressor
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), KNeighborsRegressor(5))
+    return scaled(KNeighborsRegressor(5))
 
 
 def _forest() -> Any:

@@ -4,6 +4,7 @@ Run time estimates by simple methods are in rival_estimates.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,14 @@ def utilisation_sum_rule(utilisation_pct: Mapping[str, float], pairs: pd.DataFra
     """Whether each pair's summed solo GPU utilisation stays under UTILISATION_SUM_PCT."""
     total = pairs["job_type_1"].map(utilisation_pct) + pairs["job_type_2"].map(utilisation_pct)
     return np.asarray(total.to_numpy(dtype=np.float64) <= UTILISATION_SUM_PCT, dtype=np.bool_)
+
+
+def scaled(model: Any) -> Any:
+    """Return a model of standardised features."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), model)
 
 
 def _shifted(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:

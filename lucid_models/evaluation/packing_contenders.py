@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lucid_models.evaluation import baselines
+from lucid_models.evaluation.baselines import scaled
 from lucid_models.packing.model import (
     PackingAnalyzeModel,
     PackingSettings,
@@ -144,14 +145,6 @@ def _nearest(features: Floats, scores: Scores) -> Any:
     from sklearn.neighbors import KNeighborsClassifier
 
     return scaled(KNeighborsClassifier(1)).fit(features, scores)
-
-
-def scaled(model: Any) -> Any:
-    """Return a model of standardised features."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), model)
 
 
 CONTENDERS: Mapping[str, PackingContender] = {

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import UnknownNameError
 from foundation.progress import Progress, silent
+from lucid_models.evaluation.baselines import scaled
 from lucid_models.evaluation.measures import Row, cpu_timed, predict_timed
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.margins import Margins, level_of_cost
@@ -225,10 +226,8 @@ def regression(
 def ridge() -> Any:
     """Return a ridge regression of standardised features."""
     from sklearn.linear_model import Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), Ridge(1.0))
+    return scaled(Ridge(1.0))
 
 
 def learned(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from foundation.html_pages import render_page
+from foundation.html_pages import dashed, render_page
 from live_scheduler.hindsight.replayed_window import Regret
 from pipeline.monitoring import charts
 from pipeline.monitoring.drift import largest_move
@@ -43,7 +43,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
         packing=_packing(report.packing),
         live=None if report.live is None else _live(report.live),
         history=[
-            (*(str(row[name]) for name in ("as_of", "release", "decision")), _number(row.get("mae_log10")))
+            (*(str(row[name]) for name in ("as_of", "release", "decision")), dashed(row.get("mae_log10")))
             for row in history
         ],
         thresholds={name.replace("_", " "): f"{value:g}" for name, value in vars(report.settings).items()},
@@ -71,7 +71,7 @@ def _about(report: MonitorReport) -> dict[str, str]:
 
 def _data(report: MonitorReport) -> dict[str, str]:
     health = report.data
-    silence, usual = _number(health.longest_silence_h, 1), _number(health.usual_silence_h, 1)
+    silence, usual = dashed(health.longest_silence_h, 1), dashed(health.usual_silence_h, 1)
     return {
         "days without a job": ", ".join(health.missing_days) or "none",
         "longest silence": f"{silence} h (training: {usual} h)",
@@ -108,16 +108,16 @@ def _duration(health: DurationHealth) -> dict[str, Any] | None:
         (
             group.name,
             f"{group.jobs:,}",
-            _number(group.mae_log10),
-            _number(group.naive_mae_log10),
-            _number(group.kendall_tau),
-            _number(group.coverage_p50),
-            _number(group.coverage_p90),
+            dashed(group.mae_log10),
+            dashed(group.naive_mae_log10),
+            dashed(group.kendall_tau),
+            dashed(group.coverage_p50),
+            dashed(group.coverage_p90),
         )
         for group in health.virtual_clusters
     ]
     return {
-        "rows": [(name, *map(_number, values)) for name, *values in rows],
+        "rows": [(name, *map(dashed, values)) for name, *values in rows],
         "chart": chart,
         "virtual_clusters": virtual_clusters,
     }
@@ -128,10 +128,10 @@ def _throughput(series: Sequence[SeriesHealth]) -> dict[str, Any]:
         (
             health.series,
             f"{health.bins:,}",
-            _number(health.mae, 2),
-            _number(health.naive_mae, 2),
-            _number(health.validation_mae, 2),
-            _number(health.validation_naive_mae, 2),
+            dashed(health.mae, 2),
+            dashed(health.naive_mae, 2),
+            dashed(health.validation_mae, 2),
+            dashed(health.validation_naive_mae, 2),
             health.note,
         )
         for health in series
@@ -160,7 +160,7 @@ def _packing(health: PackingHealth) -> dict[str, str] | None:
     return {
         "configurations": f"{health.configurations}",
         "labelled rightly": f"{health.accuracy:.0%}",
-        "at validation, leave-one-out": _number(health.validation_accuracy, 2),
+        "at validation, leave-one-out": dashed(health.validation_accuracy, 2),
         "Tiny called Jumbo or the reverse": f"{health.severe_errors or 0.0:.0%}",
     }
 
@@ -170,10 +170,10 @@ def _live(health: LiveHealth) -> dict[str, Any]:
         (
             group.name,
             f"{group.jobs:,}",
-            _number(group.mae_log10),
-            _number(group.naive_mae_log10),
-            _number(group.kendall_tau),
-            _number(group.coverage_p50),
+            dashed(group.mae_log10),
+            dashed(group.naive_mae_log10),
+            dashed(group.kendall_tau),
+            dashed(group.coverage_p50),
         )
         for group in ((health.errors, *health.virtual_clusters) if health.errors is not None else ())
     ]
@@ -191,7 +191,7 @@ def _live(health: LiveHealth) -> dict[str, Any]:
     return {
         "estimates": estimates,
         "replays": [
-            (name, _number(figures.mean_jct_s, 0), _number(figures.mean_queuing_delay_s, 0))
+            (name, dashed(figures.mean_jct_s, 0), dashed(figures.mean_queuing_delay_s, 0))
             for name, figures in replays
         ],
         "replayed_window": "" if past is None else window_of(past),
@@ -209,11 +209,11 @@ def _predictions(health: PredictionHealth | None) -> dict[str, Any]:
     rows = [
         (
             group.policy,
-            _number(group.release_version, 0),
+            dashed(group.release_version, 0),
             group.virtual_cluster or "all",
             f"{group.errors.jobs:,}",
-            _number(group.errors.mean_pct, 1),
-            _number(group.errors.p99_pct, 1),
+            dashed(group.errors.mean_pct, 1),
+            dashed(group.errors.p99_pct, 1),
             f"{group.errors.by_promise:.0%}",
             f"{group.errors.by_p90:.0%}",
             f"{group.errors.late:,}",
@@ -246,7 +246,3 @@ def _regret(other: str, regret: Regret) -> str:
 
 def _span(start: datetime, end: datetime) -> str:
     return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
