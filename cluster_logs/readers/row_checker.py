@@ -100,10 +100,6 @@ class RowChecker:
         self.reject(numbers.unreadable, q.UNREADABLE_NUMBER, column)
         return numbers.values
 
-    def optional_number(self, column: str) -> FloatArray | None:
-        """The same, or None when the source lacks the column."""
-        return self.number(column) if column in self else None
-
     def instant(self, column: str) -> IntArray:
         """A column as UTC microseconds, NOT_A_TIME where it is empty; rows with something else are
         refused.

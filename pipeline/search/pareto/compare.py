@@ -45,11 +45,6 @@ class FrontComparison:
         """Points of the other front that ours covers."""
         return sum(bool(row["covered"]) for row in self.theirs)
 
-    @property
-    def their_front(self) -> int:
-        """Points of the other front that are on a front at all on these samples."""
-        return sum(bool(row["on_own_front"]) for row in self.theirs)
-
     def to_data(self) -> dict[str, Any]:
         """Return the comparison as JSON."""
         return {
