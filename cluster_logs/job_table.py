@@ -22,11 +22,13 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 WHOLE_CLUSTER = "default"
 
 
-def _required(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
+def required_field(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
+    """Return a column that no row lacks, which says what it means and in which unit."""
     return pa.field(name, kind, nullable=False, metadata={"description": meaning, "unit": unit})
 
 
-def _optional(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
+def optional_field(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
+    """Return a column that may be null, which says what it means and in which unit."""
     return pa.field(name, kind, nullable=True, metadata={"description": meaning, "unit": unit})
 
 
@@ -40,7 +42,9 @@ _TYPES = {
 
 JOB_SCHEMA = pa.schema(
     [
-        (_required if fact.required else _optional)(fact.name, _TYPES[fact.kind], fact.meaning, fact.unit)
+        (required_field if fact.required else optional_field)(
+            fact.name, _TYPES[fact.kind], fact.meaning, fact.unit
+        )
         for fact in JOB_FACTS
     ]
 )
@@ -50,48 +54,50 @@ LATER_FACTS = ("account", "group", "queue", "qos")
 
 THROUGHPUT_SCHEMA = pa.schema(
     [
-        _required("cluster", pa.string(), "The cluster that is counted."),
-        _required(
+        required_field("cluster", pa.string(), "The cluster that is counted."),
+        required_field(
             "bin_start", TIMESTAMP, "First instant of the bin; the bin is [bin_start, bin_start + bin_s)."
         ),
-        _required("bin_s", pa.int64(), "Length of the bin.", "s"),
-        _required("submitted_jobs", pa.int64(), "Jobs submitted in the bin.", "jobs"),
-        _optional("started_jobs", pa.int64(), "Jobs that first started in the bin.", "jobs"),
-        _optional("ended_jobs", pa.int64(), "Jobs that ended in the bin.", "jobs"),
-        _required(
+        required_field("bin_s", pa.int64(), "Length of the bin.", "s"),
+        required_field("submitted_jobs", pa.int64(), "Jobs submitted in the bin.", "jobs"),
+        optional_field("started_jobs", pa.int64(), "Jobs that first started in the bin.", "jobs"),
+        optional_field("ended_jobs", pa.int64(), "Jobs that ended in the bin.", "jobs"),
+        required_field(
             "submitted_gpu_jobs", pa.int64(), "Jobs with at least one GPU submitted in the bin.", "jobs"
         ),
-        _optional("started_gpu_jobs", pa.int64(), "Jobs with at least one GPU started in the bin.", "jobs"),
-        _optional("ended_gpu_jobs", pa.int64(), "Jobs with at least one GPU ended in the bin.", "jobs"),
-        _required("submitted_gpus", pa.int64(), "GPUs of the jobs submitted in the bin.", "GPUs"),
-        _optional("started_gpus", pa.int64(), "GPUs of the jobs started in the bin.", "GPUs"),
-        _optional("ended_gpus", pa.int64(), "GPUs of the jobs ended in the bin.", "GPUs"),
-        _required("origin", pa.string(), "`published` by the source, or `derived` from the job table."),
+        optional_field(
+            "started_gpu_jobs", pa.int64(), "Jobs with at least one GPU started in the bin.", "jobs"
+        ),
+        optional_field("ended_gpu_jobs", pa.int64(), "Jobs with at least one GPU ended in the bin.", "jobs"),
+        required_field("submitted_gpus", pa.int64(), "GPUs of the jobs submitted in the bin.", "GPUs"),
+        optional_field("started_gpus", pa.int64(), "GPUs of the jobs started in the bin.", "GPUs"),
+        optional_field("ended_gpus", pa.int64(), "GPUs of the jobs ended in the bin.", "GPUs"),
+        required_field("origin", pa.string(), "`published` by the source, or `derived` from the job table."),
     ]
 )
 
 NODES_SCHEMA = pa.schema(
     [
-        _required("cluster", pa.string(), "The cluster that the nodes belong to."),
-        _required("virtual_cluster", pa.string(), "The virtual cluster that owns the nodes."),
-        _optional("date", pa.date32(), "The day the count holds from; null: always."),
-        _required("nodes", pa.int32(), "Whole nodes.", "nodes"),
-        _required("gpus_per_node", pa.int32(), "GPUs in each node.", "GPUs"),
+        required_field("cluster", pa.string(), "The cluster that the nodes belong to."),
+        required_field("virtual_cluster", pa.string(), "The virtual cluster that owns the nodes."),
+        optional_field("date", pa.date32(), "The day the count holds from; null: always."),
+        required_field("nodes", pa.int32(), "Whole nodes.", "nodes"),
+        required_field("gpus_per_node", pa.int32(), "GPUs in each node.", "GPUs"),
     ]
 )
 
 QUARANTINE_SCHEMA = pa.schema(
     [
-        _required("cluster", pa.string(), "The cluster that the row was read for."),
-        _required(
+        required_field("cluster", pa.string(), "The cluster that the row was read for."),
+        required_field(
             "reason", pa.string(), "Name of the reason; `cluster_logs.quarantine.REASONS` says what it means."
         ),
-        _optional("column", pa.string(), "The source's column that the reason is about."),
-        _optional("value", pa.string(), "What stood in that column."),
-        _required("source_format", pa.string(), "The reader (or check) that refused the row."),
-        _required("source_file", pa.string(), "Base name of the input file."),
-        _required("source_row", pa.int64(), "1-based data row (or array index + 1) in the input file."),
-        _required(
+        optional_field("column", pa.string(), "The source's column that the reason is about."),
+        optional_field("value", pa.string(), "What stood in that column."),
+        required_field("source_format", pa.string(), "The reader (or check) that refused the row."),
+        required_field("source_file", pa.string(), "Base name of the input file."),
+        required_field("source_row", pa.int64(), "1-based data row (or array index + 1) in the input file."),
+        required_field(
             "raw_row", pa.string(), "The row as it stood in the input; undecodable bytes are written \\xNN."
         ),
     ]

@@ -41,6 +41,8 @@ END_BEFORE_START = "end_before_start"
 END_BEFORE_SUBMIT = "end_before_submit"
 DUPLICATE_CONFLICT = "duplicate_conflict"
 PARTIAL_NODE = "partial_node"
+MISSING_TIME = "missing_time"
+MORE_NODES_THAN_TOTAL = "more_nodes_than_total"
 UNREADABLE_LINE = "unreadable_line"
 MISSING_GPU_UUID = "missing_gpu_uuid"
 UNREADABLE_GPU_UUID = "unreadable_gpu_uuid"
@@ -77,6 +79,8 @@ REASONS: Mapping[str, str] = {
     END_BEFORE_SUBMIT: "The job ended before it was submitted.",
     DUPLICATE_CONFLICT: "An earlier row has the same job id and submission time and says something else.",
     PARTIAL_NODE: "The virtual cluster's GPUs do not fill whole nodes.",
+    MISSING_TIME: "The source does not say when this was counted.",
+    MORE_NODES_THAN_TOTAL: "More nodes are in some state than there are in all.",
     UNREADABLE_LINE: "The line is no sample of the text format: NAME{labels} VALUE [TIME].",
     MISSING_GPU_UUID: "The sample does not say which GPU it is of.",
     UNREADABLE_GPU_UUID: "The GPU's UUID is not one that the driver gives (GPU-...).",

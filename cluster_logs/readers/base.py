@@ -20,7 +20,7 @@ from cluster_logs.readers.values import IntArray
 from cluster_logs.slurm_mark import MarkKey
 from foundation.progress import Progress, silent
 
-TableName = Literal["jobs", "throughput", "nodes"]
+TableName = Literal["jobs", "throughput", "nodes", "node_states"]
 
 
 @dataclass(frozen=True)
