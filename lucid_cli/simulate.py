@@ -163,8 +163,8 @@ def simulate(
     from pipeline.replay.log_scenario import LogToReplay
     from pipeline.replay.recordings import Watching
     from pipeline.replay.simulation import simulate_log
-    from simulator.artifact_rules.rule_sets import load_rules
     from simulator.recorders.waiting_text import in_words_by_cause
+    from simulator.rule_sets import load_rules
 
     if [nodes, gpus, cluster].count(None) != 2:
         raise BadInputError(

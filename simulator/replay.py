@@ -41,7 +41,7 @@ def simulate(
     name: str | None = None
     if isinstance(policy, str):
         name = policy
-        policy = load_policy(name, {**rules.policy_settings.get(name, {}), **(settings or {})})
+        policy = load_policy(name, settings, rules)
     elif settings:
         raise BadInputError("Settings were given for a policy that is already made.")
     if rules.fractional:

@@ -1,17 +1,23 @@
 """A rule set: what differs from one simulator to another beside the policies.
 
-The defaults are our own rules, and every hook of `Rules` does nothing there. The authors' simulators are
-subclasses in `simulator.artifact_rules`, so that the engine knows none of them.
+The defaults are our own rules, and every hook of `Rules` does nothing there. Other simulators are subclasses
+elsewhere (`simulator.rule_sets`), so that the engine knows none of them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from simulator.colocation import ColocationModel
+from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.job_view import JobView
 from simulator.placement import Remainder
 from simulator.workload import Workload, refuse_negative_estimates
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from simulator.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,7 @@ class Rules:
     - `labelled_scores`: sharing scores are the labels of the published table, not a model's predictions.
     - `fractional`: elastic policies share the GPUs of a virtual cluster in fractions, as one pool without
       nodes (`simulator.elastic`); others cannot run.
+    - `policies`: policies by name that stand in for those that are registered.
     - `policy_settings`: settings by policy.
     - `faults`: the names of the mistakes of another simulator that are in it.
     """
@@ -30,12 +37,24 @@ class Rules:
     remainder: Remainder = "fullest"
     labelled_scores: bool = False
     fractional: bool = False
+    policies: Mapping[str, "type[Policy]"] = field(default_factory=dict)
     policy_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
     def check_estimates(self, workload: Workload, policy: str) -> None:
         """Raise BadInputError for estimates that no policy may order by."""
         refuse_negative_estimates(workload, policy)
+
+    def labelled_tables(self, singles: Path, pairs: Path) -> "tuple[pd.DataFrame, pd.DataFrame] | None":
+        """Return measured tables whose labels count as they are; None: the packing model scores job types.
+
+        The first has the fields of `JobProfile` but `believed`, the second `colocation.PAIR_COLUMNS`.
+        """
+        return None
+
+    def labelled_pairs(self, pairs: "pd.DataFrame") -> ColocationModel:
+        """Return the speeds of the pairs of `labelled_tables`."""
+        return MeasuredPairs(pairs)
 
     def pair_speeds(self, model: ColocationModel) -> ColocationModel:
         """Return the speeds of pairs as this rule set has them."""

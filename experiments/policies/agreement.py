@@ -12,21 +12,17 @@ import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.readers.nodes_file import read_nodes_file
+from experiments.artifact_rules.pair_speed_rules import PairsInOrder
+from experiments.artifact_rules.published_packing import read_labelled_profiles, read_published_pairs
 from foundation.csv_files import as_text
 from foundation.errors import BadInputError, NotFoundError
-from simulator.artifact_rules.pair_speed_rules import PairsInOrder
-from simulator.artifact_rules.published_packing import (
-    PAIRS_FILE,
-    SINGLES_FILE,
-    read_labelled_profiles,
-    read_published_pairs,
-)
-from simulator.artifact_rules.rule_sets import load_rules
+from pipeline.replay.log_scenario import PAIRS_FILE, SINGLES_FILE
 from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
 from simulator.colocation import ColocationModel
 from simulator.job import JobProfile
 from simulator.replay import simulate
 from simulator.result import SimulationResult
+from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
 from simulator.workload import Workload
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.artifact_rules.published_packing import read_published_pairs
 from experiments.pages import run_study
 from experiments.policies.philly_slices import PhillySlices, SliceSpec
 from foundation.markdown import markdown_table
-from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
+from pipeline.replay.log_scenario import PAIRS_FILE
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.policies.clarity import Clarity, ClaritySettings
 from simulator.replay import simulate

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from experiments.artifact_rules.artifact import ALL
+from experiments.artifact_rules.rule_sets import ARTIFACTS, LUCID_SIMULATOR
 from experiments.pages import publish, study_parser
 from experiments.policies.agreement import (
     TOLERANCE_S,
@@ -25,8 +27,7 @@ from experiments.policies.agreement import (
 from foundation.csv_files import write_csv
 from foundation.errors import LucidError
 from foundation.markdown import markdown_table
-from simulator.artifact_rules.artifact import ALL, WITHOUT
-from simulator.artifact_rules.rule_sets import ARTIFACTS, LUCID_SIMULATOR
+from simulator.rule_sets import WITHOUT
 from simulator.scenario import Scenario
 
 LISTED_DIFFERENCES = 20

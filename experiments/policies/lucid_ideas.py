@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.artifact_rules.published_packing import read_published_pairs
 from experiments.pages import run_study
 from experiments.policies.agreement import load_slice
 from experiments.policies.policy_comparison import SLICES
 from foundation.markdown import markdown_table
-from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
+from pipeline.replay.log_scenario import PAIRS_FILE
 from simulator.colocation import MeasuredPairs
 from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate

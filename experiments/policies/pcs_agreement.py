@@ -19,10 +19,10 @@ from cluster_logs.ingest import read_jobs_file
 from experiments.pages import publish, study_parser
 from foundation.errors import BadInputError, LucidError, NotFoundError
 from foundation.markdown import markdown_table
-from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.elastic.metrics import prediction_error_pct, unfairness
 from simulator.replay import simulate
+from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import read_speed_ups
 from simulator.workload import Workload

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
+from experiments.artifact_rules.published_packing import read_labelled_profiles
 from experiments.policies.agreement import load_slice
-from simulator.artifact_rules.published_packing import SINGLES_FILE, read_labelled_profiles
+from pipeline.replay.log_scenario import SINGLES_FILE
 from simulator.cluster import ClusterSpec
 from simulator.scenario import Scenario
 from simulator.workload import Workload

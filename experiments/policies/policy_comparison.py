@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from cluster_logs.synthetic.generator import synthesize
+from experiments.artifact_rules.published_packing import read_published_pairs
 from experiments.pages import run_study
 from experiments.policies.agreement import load_slice
 from foundation.markdown import markdown_table
-from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
+from pipeline.replay.log_scenario import PAIRS_FILE
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.policies.registry import BUILT_IN, rigid_policy_names

@@ -52,6 +52,14 @@ _FIELDS = (
     *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
     *("training", "provenance"),
 )
+# Settings that policies no longer have, and what older releases pinned of them: it changed nothing.
+_RETIRED_SETTINGS: Mapping[str, Any] = {
+    "packs_before_idle": False,
+    "first_partner": False,
+    "free_profiling": False,
+    "fresh_queue": "service",
+    "forgetful": False,
+}
 _POLICY = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
@@ -267,7 +275,11 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         created=_time(top["created"], source, "created"),
         cluster=cluster,
         models=pins,
-        settings=top["settings"],
+        settings={
+            setting: value
+            for setting, value in top["settings"].items()
+            if setting not in _RETIRED_SETTINGS or value != _RETIRED_SETTINGS[setting]
+        },
         training=Training(
             until=None if training["until"] is None else _time(training["until"], source, "training.until"),
             datasets=datasets,

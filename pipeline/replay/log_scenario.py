@@ -1,6 +1,7 @@
 """Makes a scenario of a log file: its jobs, the cluster that replays them, and what is measured of both."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,14 +16,6 @@ from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile
 from pipeline.validation.replay_inputs import profiles_by_type
-from simulator.artifact_rules.pair_speed_rules import PairsInOrder
-from simulator.artifact_rules.published_packing import (
-    PAIRS_FILE,
-    SINGLES_FILE,
-    has_labels,
-    read_labelled_profiles,
-    read_published_pairs,
-)
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.elastic.elastic_jobs import as_elastic
 from simulator.job import JobProfile
@@ -34,6 +27,9 @@ from simulator.speed_up_table import measured_speed_ups, read_speed_ups
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
+# The measurements of job types in the reference data, alone and in pairs.
+SINGLES_FILE = "single_jobs_rtx3090.csv"
+PAIRS_FILE = "colocated_pairs_rtx3090.csv"
 # Where the job table puts the beginning of a log that counts its own seconds.
 SECOND_0 = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -191,15 +187,22 @@ def measured_colocation(
     """
     if singles_path is None or pairs_path is None:
         return None, None
-    if rules.labelled_scores and has_labels(singles_path):
-        return read_labelled_profiles(singles_path), PairsInOrder(read_published_pairs(pairs_path))
-    from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
-    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+    labelled = rules.labelled_tables(singles_path, pairs_path)
+    colocation: ColocationModel
+    scores: Iterable[Any]
+    if labelled is not None:
+        solo, pairs = labelled
+        scores, colocation = solo["sharing_score"], rules.labelled_pairs(pairs)
+    else:
+        from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
+        from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
-    solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
-    model = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs)
-    scores = dict(zip(solo["job_type"], map(int, model.predict_table(solo)), strict=True))
+        solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
+        model = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs)
+        scores, colocation = model.predict_table(solo), MeasuredPairs(pairs)
+    by_type = dict(zip(solo["job_type"], map(int, scores), strict=True))
     scored = {
-        name: replace(profile, sharing_score=scores[name]) for name, profile in profiles_by_type(solo).items()
+        name: replace(profile, sharing_score=by_type[name])
+        for name, profile in profiles_by_type(solo).items()
     }
-    return scored, MeasuredPairs(pairs)
+    return scored, colocation

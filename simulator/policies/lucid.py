@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.actions import Action
-from simulator.artifact_rules.lucid_ways import PROFILING_TAKES_TIME, ArtifactPacking, ArtifactSettings
 from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
 from simulator.policy import Policy, RankByColumns, RunCosts
-from simulator.profiling_prepass import ProfilingPrepass
-from simulator.rules import Rules
 from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.indolent_packing import IndolentPacking
 from simulator.stages.indolent_settings import IndolentSettings
@@ -22,25 +19,16 @@ from simulator.stages.orchestrator import OrchestratorSettings, ResourceOrchestr
 from simulator.stages.pool_memory import PoolMemory
 from simulator.stages.profiler import PROFILER, ProfilerSettings, SpaceAwareProfiler
 from simulator.stages.strategy import SharingStrategy, StrategySettings
-from simulator.workload import Workload
 
 
 @dataclass(frozen=True)
-class LucidSettings(
-    ArtifactSettings, StrategySettings, IndolentSettings, OrchestratorSettings, ProfilerSettings
-):
+class LucidSettings(StrategySettings, IndolentSettings, OrchestratorSettings, ProfilerSettings):
     """All settings of Lucid: those of its profiler, orchestrator, binder and sharing strategy.
 
-    Off by default, and there to compare with the authors' simulator: what ArtifactSettings holds.
     `completion_s`: jobs hold their GPUs for so long after the end of their work.
     """
 
     completion_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse rules for pairs that the artifact's packing does not know."""
-        super().__post_init__()
-        self.check_packing(self.packing_rule)
 
 
 class Lucid(Policy):
@@ -54,9 +42,6 @@ class Lucid(Policy):
         self.profiler = SpaceAwareProfiler(self.settings)
         self.costs = RunCosts(completion_s=self.settings.completion_s)
         self.orchestrator = ResourceOrchestrator(self.settings)
-        self.artifact_packing: ArtifactPacking | None = None
-        if self.settings.packs_by_artifact:
-            self.artifact_packing = ArtifactPacking(self.settings, self.settings, self.orchestrator)
         self.packing = IndolentPacking(
             self.settings,
             self.profiler.measured_after_s,
@@ -66,29 +51,17 @@ class Lucid(Policy):
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Set the profiler's nodes aside."""
-        if self.settings.profiles_beforehand:
-            return cluster
         return self.profiler.prepare(cluster, largest_job)
 
     @classmethod
     def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
         """Set no nodes aside, which administrators do, and pack only where jobs may share GPUs."""
-        settings: dict[str, Any] = {"profiling_nodes": 0, "borrowed_nodes_max": 0, **PROFILING_TAKES_TIME}
+        settings: dict[str, Any] = {"profiling_nodes": 0, "borrowed_nodes_max": 0}
         if shares_gpus:
             settings["packs_unmeasured"] = True  # a job's profile is there only if it was measured before
         else:
             settings["sharing"] = "none"
         return settings
-
-    def profiling_prepass(
-        self, workload: Workload, cluster: ClusterSpec, rules: Rules
-    ) -> ProfilingPrepass | None:
-        """Play the profiler first, if its time is not to count."""
-        if not self.settings.profiles_beforehand:
-            return None
-        from simulator.artifact_rules.free_profiling import FreeProfiling  # it is a simulation of its own
-
-        return FreeProfiling(workload, cluster, self.settings, rules)
 
     def history(self) -> Mapping[str, PoolMemory]:
         """Return which partners were refused, and when it will look again."""
@@ -122,7 +95,7 @@ class Lucid(Policy):
             capacity = self.strategy.capacity(snapshot)
         for pool in snapshot.changed:
             if pool is not profiler:
-                now = self._serve(pool, capacity, snapshot)
+                now = self.serve(pool, capacity, snapshot)
                 if now:
                     actions += now
                     served[pool.name] = len(now)
@@ -138,15 +111,14 @@ class Lucid(Policy):
         """Note that a job's partner runs alone again."""
         self.packing.ended(job)
 
-    def _serve(self, pool: NodePool, capacity: int | None, snapshot: Snapshot) -> Sequence[Action]:
-        """Algorithm 2, with one change: idle GPUs before packing.
+    def serve(self, pool: NodePool, capacity: int | None, snapshot: Snapshot) -> Sequence[Action]:
+        """Start and pack jobs of a virtual cluster by Algorithm 2, with one change: idle GPUs before packing.
 
         A packed job is slower than one that has its GPUs for itself, so packing on an idle cluster gains
-        nothing. A job that finds neither GPUs nor a partner does not hold up later ones.
+        nothing. A job that finds neither GPUs nor a partner does not hold up later ones. `capacity` bounds
+        the sum of two sharing scores; None: no packing.
         """
         now_s = snapshot.now_s
-        if self.artifact_packing is not None:
-            return self.artifact_packing.serve(pool, capacity, now_s)
         evictions = self.packing.evictions(pool, now_s)
         if evictions:
             return evictions  # evicted jobs queue again, and this is asked once more

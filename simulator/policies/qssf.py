@@ -1,9 +1,8 @@
 """Quasi-shortest service first (Helios, SC '21, section 4.2, Algorithm 1)."""
 
 from simulator.actions import Start
-from simulator.artifact_rules.fresh_queue import QssfSettings
 from simulator.job_view import JobView
-from simulator.policy import Policy
+from simulator.policy import Policy, start_in_order
 from simulator.snapshot import Snapshot
 
 
@@ -12,11 +11,6 @@ class Qssf(Policy):
 
     in_order = True
     needs_estimates = True
-    Settings = QssfSettings
-
-    def __init__(self, settings: QssfSettings | None = None) -> None:
-        self.settings = settings or QssfSettings()
-        self._start = self.settings.starting_rule()
 
     def priority(self, job: JobView) -> tuple[float, int]:
         """Order by expected service (GPU seconds), then by GPUs."""
@@ -24,4 +18,4 @@ class Qssf(Policy):
 
     def decide(self, snapshot: Snapshot) -> list[Start]:
         """Start from the front of each changed queue."""
-        return self._start(snapshot)
+        return start_in_order(snapshot)

@@ -15,6 +15,7 @@ from typing import Any
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.policy import Policy
+from simulator.rules import DEFAULT, Rules
 
 ENTRY_POINT_GROUP = "lucid.policies"
 
@@ -61,8 +62,10 @@ def rigid_policy_names() -> list[str]:
     return [name for name in policy_names() if name not in elastic]
 
 
-def policy_class(name: str) -> type[Policy]:
-    """Return the class of a policy; raises UnknownNameError with the alternatives."""
+def policy_class(name: str, rules: Rules = DEFAULT) -> type[Policy]:
+    """Return the class of a policy under a rule set; raises UnknownNameError with the alternatives."""
+    if name in rules.policies:
+        return rules.policies[name]
     if name in BUILT_IN:
         policy = getattr(import_module(f"simulator.policies.{name}"), BUILT_IN[name])
     elif name in _offered():
@@ -76,19 +79,20 @@ def policy_class(name: str) -> type[Policy]:
     return policy
 
 
-def load_policy(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
-    """Make a policy from its name and settings by field name.
+def load_policy(name: str, settings: Mapping[str, Any] | None = None, rules: Rules = DEFAULT) -> Policy:
+    """Make a policy from its name and settings by field name, which change those of the rule set.
 
     Raises UnknownNameError for a name or a setting that does not exist, BadInputError for a bad value.
     """
-    policy: Callable[..., Policy] = policy_class(name)
+    policy: Callable[..., Policy] = policy_class(name, rules)
+    settings = {**rules.policy_settings.get(name, {}), **(settings or {})}
     settings_class = getattr(policy, "Settings", None)
     if settings_class is None:
         if settings:
             raise BadInputError(f"Policy {name!r} has no settings, but got {', '.join(sorted(settings))}.")
         return policy()
     known = [field.name for field in fields(settings_class)]
-    for key in settings or {}:
+    for key in settings:
         if key not in known:
             raise UnknownNameError(f"setting of policy {name!r}:", key, known)
-    return policy(settings_class(**(settings or {})))
+    return policy(settings_class(**settings))

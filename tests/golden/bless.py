@@ -7,13 +7,13 @@ first start, end and number of preemptions are kept, so a change of any decision
 import json
 from pathlib import Path
 
-from simulator.artifact_rules.rule_sets import RULES
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
 from simulator.elastic.elastic_jobs import as_elastic
 from simulator.policies.registry import BUILT_IN, elastic_policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
+from simulator.rule_sets import load_rules, rule_set_names
 from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups
 
@@ -25,7 +25,7 @@ def cases() -> list[tuple[str, str]]:
     """Every policy under our own rules, and under each rule set that gives it other settings."""
     return [
         (policy, rules.name)
-        for rules in RULES.values()
+        for rules in map(load_rules, rule_set_names())
         for policy in BUILT_IN
         if rules.name == "default"
         or policy in rules.policy_settings
@@ -47,7 +47,7 @@ def replay(policy: str, rules: str) -> SimulationResult:
         workload = as_elastic(workload, 1, models=drawn, speed_ups=measured_speed_ups())
     settings = {"profiling_nodes": 2} if policy == "lucid" else None
     return simulate(
-        Scenario(workload, cluster, rules=RULES[rules], colocation=SummedUtilisation()),
+        Scenario(workload, cluster, rules=load_rules(rules), colocation=SummedUtilisation()),
         policy,
         settings=settings,
     )

@@ -84,6 +84,13 @@ def test_no_registered_model_is_named_after_what_names_no_cluster(name: str) -> 
     assert cluster_of("lucid-release") is None
 
 
+def test_settings_that_policies_had_once_are_left_out_where_they_changed_nothing() -> None:
+    older = replace(MANIFEST, settings={"gss": 2, "free_profiling": False, "fresh_queue": "service"})
+    assert parse_manifest(older.to_bytes()).settings == {"gss": 2}
+    changing = replace(MANIFEST, settings={"fresh_queue": "gpus"})
+    assert parse_manifest(changing.to_bytes()).settings == {"fresh_queue": "gpus"}
+
+
 def test_a_policy_and_how_it_was_chosen_survive_the_round_trip() -> None:
     choice = {"search": "0" * 32, "point": "12", "preference": [["jct", "avg"], ["pred_err", "p99"]]}
     manifest = replace(

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from experiments.artifact_rules.published_packing import (
+    has_labels,
+    read_labelled_profiles,
+    read_published_pairs,
+)
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.replay.cluster_events import ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
-from simulator.artifact_rules.published_packing import (
-    has_labels,
-    read_labelled_profiles,
-    read_published_pairs,
-)
-from simulator.artifact_rules.rule_sets import load_rules
+from simulator.rule_sets import load_rules
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.artifact_rules.artifact import ArtifactRules
-from simulator.artifact_rules.lucid_ways import ArtifactSettings
+from experiments.artifact_rules.artifact import ArtifactRules
+from experiments.artifact_rules.lucid_ways import ArtifactSettings
 from simulator.policies.registry import policy_names
 from simulator.rules import Rules
 
@@ -19,13 +19,8 @@ ARTIFACT_WORDS = frozenset(
 )
 
 
-def _modules(*packages, without=()):
-    return [
-        path
-        for package in packages
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if not any(path.is_relative_to(ROOT / part) for part in without)
-    ]
+def _modules(*packages):
+    return [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
 
 
 def _words(tree):
@@ -64,7 +59,7 @@ def _where(path, line):
 def test_no_core_module_names_what_only_other_simulators_do():
     found = [
         _where(path, node.lineno)
-        for path in _modules("simulator", without=("simulator/artifact_rules",))
+        for path in _modules("simulator")
         for node, word in _words(ast.parse(path.read_text(encoding="utf-8")))
         if word in ARTIFACT_WORDS
     ]

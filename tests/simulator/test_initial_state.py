@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import SHAPES, AuditedSimulation, sample_changes, sample_workload
@@ -17,6 +16,7 @@ from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.replay import simulate
+from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
 from simulator.stages.profiler import PROFILER
 from simulator.workload import Workload

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.artifact_rules.rule_sets import load_rules
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation
@@ -15,6 +14,7 @@ from simulator.elastic.engine import ElasticSimulation
 from simulator.job import Job
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.replay import simulate
+from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
 from simulator.speed_up import Elasticity, SpeedUp

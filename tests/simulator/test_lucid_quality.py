@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from cluster_logs.synthetic.generator import synthesize
+from experiments.artifact_rules.published_packing import read_published_pairs
 from experiments.policies.agreement import load_slice
 from experiments.policies.lucid_ideas import IDEAS, ideas_table
 from experiments.policies.policy_comparison import SLICES
-from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
+from pipeline.replay.log_scenario import PAIRS_FILE
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.naive_forecast import naive_forecast

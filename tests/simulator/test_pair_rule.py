@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.artifact_rules.lucid_ways import ArtifactSettings
 from foundation.errors import BadInputError
 from simulator.actions import Colocate
 from simulator.cluster import ClusterSpec
@@ -91,7 +92,7 @@ def test_without_predictions_the_rule_is_refused() -> None:
     with pytest.raises(BadInputError, match="packing_rule is 'guess'"):
         LucidSettings(packing_rule="guess")  # type: ignore[arg-type]
     with pytest.raises(BadInputError, match="scores only"):
-        LucidSettings(packing_rule="pairs", first_partner=True)
+        ArtifactSettings(packing_rule="pairs", first_partner=True)
 
 
 class Watched(Lucid):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.artifact_rules.forgetful_themis import ForgetfulThemis
 from experiments.policies.pcs_agreement import (
     CONTENDERS,
     GPUS,
@@ -19,7 +20,6 @@ from experiments.policies.pcs_agreement import (
     trace,
 )
 from foundation.errors import BadInputError
-from simulator.artifact_rules.forgetful_themis import ForgetfulThemis
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.artifact_rules.published_packing import read_published_pairs
 from experiments.policies.philly_slices import PhillySlices, SliceSpec
 from foundation.errors import BadInputError
-from simulator.artifact_rules.published_packing import PAIRS_FILE, read_published_pairs
+from pipeline.replay.log_scenario import PAIRS_FILE
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
 from simulator.conformance import audited, check_policy, sample_workload

@@ -2,9 +2,9 @@
 
 import pytest
 
+from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Preempt, Start
-from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.conformance import ConformanceError, check_policy, sample_workload
 from simulator.engine import PolicyError
 from simulator.policies.fifo import Fifo
@@ -22,8 +22,7 @@ def test_policy_conforms(name):
 
 @pytest.mark.parametrize("name", sorted(LUCID_ARTIFACT.policy_settings))
 def test_policy_conforms_under_the_artifacts_rules(name):
-    settings = LUCID_ARTIFACT.policy_settings[name]
-    assert list(check_policy(lambda: load_policy(name, settings), name, rules=LUCID_ARTIFACT))
+    assert list(check_policy(lambda: load_policy(name, rules=LUCID_ARTIFACT), name, rules=LUCID_ARTIFACT))
 
 
 @pytest.mark.parametrize("sharing", ["apathetic", "none"])
@@ -106,7 +105,7 @@ def test_unknown_names_list_the_alternatives():
         ("tiresias", {"round_s": -60}, "round_s"),
         ("srtf", {"selection": "best"}, "quota"),
         ("srtf", {"preemption_s": float("nan")}, "preemption_s"),
-        ("qssf", {"fresh_queue": "lifo"}, "service"),
+        ("themis", {"lease_s": 0}, "lease_s"),
     ],
 )
 def test_bad_settings_name_the_value_and_the_alternatives(name, settings, named):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from foundation.errors import BadInputError
 from simulator.actions import Colocate, Preempt
-from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
 from simulator.conformance import AuditedSimulation, check_policy

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.actions import Preempt, Start
-from simulator.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.cluster import ClusterSpec
 from simulator.conformance import sample_changes, sample_workload
 from simulator.job import Job

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from experiments.artifact_rules.rule_sets import LUCID_SIMULATOR
 from experiments.pages import written
 from experiments.policies.agreement import compare_schedules, load_slice, read_schedule, replayed
 from experiments.policies.fidelity import (
@@ -18,7 +19,6 @@ from experiments.policies.fidelity import (
     main,
     reference_slice,
 )
-from simulator.artifact_rules.rule_sets import LUCID_SIMULATOR
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 

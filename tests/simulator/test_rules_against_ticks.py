@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.artifact_rules.pair_speed_rules import PairsInOrder
-from simulator.artifact_rules.rule_sets import load_rules
+from experiments.artifact_rules.pair_speed_rules import PairsInOrder
 from simulator.cluster import ClusterSpec
 from simulator.job import Job, JobProfile
 from simulator.replay import simulate
+from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
 from simulator.workload import Workload
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from cluster_logs.ingest import read_jobs_file
+from experiments.artifact_rules.rule_sets import PCS_ARTIFACT
 from experiments.reproduction.pcs import published
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from simulator.artifact_rules.rule_sets import PCS_ARTIFACT
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import Pool
 from simulator.elastic.configurations import configuration_to_json
@@ -84,7 +84,7 @@ class PcsVariant:
                     efficiency_step=self.config.efficiency_step,
                 )
             )
-        made = load_policy(self.policy, self.settings())
+        made = load_policy(self.policy, rules=PCS_ARTIFACT)
         if not isinstance(made, ElasticPolicy):
             raise BadInputError(f"Policy {self.policy!r} does not resize jobs.")
         return made

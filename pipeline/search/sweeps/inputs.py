@@ -9,7 +9,7 @@ or the lake in between.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -33,13 +33,8 @@ from pipeline.replay.log_file import LogFile
 from pipeline.training.windows import submission_span
 from pipeline.validation.replay_inputs import JobTypes
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
-from simulator.artifact_rules.published_packing import (
-    has_labels,
-    read_labelled_profiles,
-    read_published_pairs,
-)
-from simulator.artifact_rules.rule_sets import load_rules
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
+from simulator.rule_sets import load_rules
 
 INPUTS_FILE = "inputs.json"
 # What a replay may depend on; columns that a source lacks are null.
@@ -184,11 +179,9 @@ def _measurements(
         return None, None
     singles_uri, pairs_uri = measured
     published = Path(admitted(singles_uri)), Path(admitted(pairs_uri))
-    if load_rules(rules).labelled_scores and has_labels(published[0]):
-        labelled = read_labelled_profiles(published[0])
-        # What is measured, and the label; beliefs are nobody's yet.
-        solo = pd.DataFrame([asdict(profile) for profile in labelled.values()]).drop(columns="believed")
-        return solo, read_published_pairs(published[1])
+    labelled = load_rules(rules).labelled_tables(*published)
+    if labelled is not None:
+        return labelled
     return read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri)
 
 

@@ -22,12 +22,11 @@ from pipeline.search.sweeps.inputs import SweepInputs, load_inputs
 from pipeline.search.sweeps.runs import SweepRun, run_id
 from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
-from simulator.artifact_rules.pair_speed_rules import PairsInOrder
-from simulator.artifact_rules.rule_sets import load_rules
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.job import JobProfile
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
+from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
@@ -163,7 +162,7 @@ def colocation_of(inputs: SweepInputs) -> ColocationModel | None:
     if inputs.pairs is None or inputs.solo is None:
         return None
     if "sharing_score" in inputs.solo.columns:
-        return PairsInOrder(inputs.pairs)
+        return load_rules(inputs.rules).labelled_pairs(inputs.pairs)
     return MeasuredPairs(inputs.pairs)
 
 

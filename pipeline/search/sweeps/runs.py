@@ -17,6 +17,7 @@ import pandas as pd
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.search.experiment_store.experiment import OK
 from simulator.policies.registry import policy_class
+from simulator.rules import DEFAULT, Rules
 
 # Part of every run's identity. Raise it when the same run gives other figures than before (a change of the
 # engine, of a policy or of a metric): stored results are then computed again.
@@ -96,6 +97,7 @@ def expand(  # noqa: C901
     seeds: Sequence[int] = (0,),
     node_scales: Sequence[float] = (1.0,),
     estimate_noises: Sequence[float | None] = (None,),
+    rules: Rules = DEFAULT,
 ) -> tuple[SweepRun, ...]:
     """Return every combination, each once, in the order in which they are given.
 
@@ -131,7 +133,7 @@ def expand(  # noqa: C901
             )
     runs: dict[str, SweepRun] = {}
     for policy in policies:
-        known = _setting_names(policy)
+        known = _setting_names(policy, rules)
         axes = given.get(policy, {})
         for key in axes:
             if key not in known:
@@ -144,8 +146,8 @@ def expand(  # noqa: C901
     return tuple(runs.values())
 
 
-def _setting_names(policy: str) -> list[str]:
-    settings_class = getattr(policy_class(policy), "Settings", None)
+def _setting_names(policy: str, rules: Rules) -> list[str]:
+    settings_class = getattr(policy_class(policy, rules), "Settings", None)
     return [] if settings_class is None else [found.name for found in fields(settings_class)]
 
 

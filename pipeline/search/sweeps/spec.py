@@ -33,8 +33,8 @@ from pipeline.search.sweeps.inputs import SweepInputs, read_lake, read_log
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
 from pipeline.validation.replay_inputs import JobTypes
-from simulator.artifact_rules.rule_sets import load_rules
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
+from simulator.rule_sets import load_rules
 
 _PATHS = ("jobs", "nodes", "singles", "pairs")
 
@@ -110,6 +110,7 @@ class SweepSpec:
                 seeds=self.seeds,
                 node_scales=self.node_scales,
                 estimate_noises=self.estimate_noises or (None,),
+                rules=load_rules(self.rules),
             )
         )
 

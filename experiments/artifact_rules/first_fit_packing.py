@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import inf
 
+from experiments.artifact_rules.binder import AffineJobpairBinder
 from simulator.actions import Action, Colocate, Start
-from simulator.artifact_rules.binder import AffineJobpairBinder
 from simulator.job_view import JobView
 from simulator.snapshot import NodePool
 from simulator.stages.indolent_settings import IndolentSettings

@@ -12,8 +12,6 @@ from foundation.errors import BadInputError, NotFoundError
 from simulator.job import JobProfile
 
 TYPE_COLUMNS = ("model", "dataset", "batchsize", "amp")
-SINGLES_FILE = "single_jobs_rtx3090.csv"
-PAIRS_FILE = "colocated_pairs_rtx3090.csv"
 
 
 def read_labelled_profiles(path: Path) -> dict[str, JobProfile]:

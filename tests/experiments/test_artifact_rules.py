@@ -1,27 +1,29 @@
 """Rule sets by name, and what each fault of the authors' simulators does, worked out by hand."""
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from experiments.pages import written
-from experiments.policies.fidelity import faults_described
-from foundation.errors import BadInputError, LucidError, UnknownNameError
-from simulator.artifact_rules.artifact import ALL
-from simulator.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds
-from simulator.artifact_rules.rule_sets import (
+from experiments.artifact_rules.artifact import ALL
+from experiments.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds
+from experiments.artifact_rules.rule_sets import (
     ARTIFACTS,
     HELIOS_SIMULATOR,
     LUCID_ARTIFACT,
     LUCID_SIMULATOR,
-    load_rules,
 )
+from experiments.pages import written
+from experiments.policies.fidelity import faults_described
+from foundation.errors import BadInputError, LucidError, NotFoundError, UnknownNameError
+from simulator import rule_sets
 from simulator.cluster import ClusterSpec
 from simulator.conformance import check_policy
 from simulator.job import Job, JobProfile
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
+from simulator.rule_sets import load_rules
 from simulator.rules import DEFAULT
 from simulator.scenario import Scenario
 from simulator.workload import Workload
@@ -99,6 +101,37 @@ class TestNames:
             less = artifact.rules([fault.name])
             assert (less.policy_settings, vars(less)) != (whole.policy_settings, vars(whole))
         assert artifact.rules([ALL]).faults == ()
+
+
+class TestOffers:
+    def test_without_the_experiments_their_rules_say_what_to_install(self, monkeypatch):
+        monkeypatch.setattr(rule_sets, "entry_points", lambda group: [])
+        rule_sets._offered.cache_clear()
+        try:
+            with pytest.raises(NotFoundError, match=r"pip install \./experiments"):
+                load_rules("lucid-artifact-without:lost_partner")
+            with pytest.raises(UnknownNameError, match="Choose one of: default"):
+                load_rules("lucid")
+            assert load_rules("default") is DEFAULT
+        finally:
+            rule_sets._offered.cache_clear()
+
+    def test_what_is_no_rule_set_is_refused(self, monkeypatch):
+        offered = [EntryPoint("mine", "builtins:list", rule_sets.ENTRY_POINT_GROUP)]
+        monkeypatch.setattr(rule_sets, "entry_points", lambda group: offered)
+        rule_sets._offered.cache_clear()
+        try:
+            with pytest.raises(BadInputError, match=r"must name a function"):
+                load_rules("mine")
+        finally:
+            rule_sets._offered.cache_clear()
+
+    def test_settings_of_an_artifact_are_settings_under_its_rules_only(self):
+        with pytest.raises(UnknownNameError, match="free_profiling"):
+            load_policy("lucid", {"free_profiling": True})
+        assert load_policy("lucid", {"free_profiling": False}, LUCID_ARTIFACT).settings.first_partner
+        with pytest.raises(BadInputError, match="service"):
+            load_policy("qssf", {"fresh_queue": "lifo"}, LUCID_ARTIFACT)
 
 
 class TestPacking:
@@ -308,8 +341,7 @@ class TestHelios:
     @pytest.mark.parametrize("policy", ["qssf", "srtf"])
     def test_its_policies_pass_the_suite_that_every_policy_passes(self, policy):
         rules = HELIOS_SIMULATOR.rules()
-        settings = rules.policy_settings[policy]
-        assert list(check_policy(lambda: load_policy(policy, settings), policy, rules=rules))
+        assert list(check_policy(lambda: load_policy(policy, rules=rules), policy, rules=rules))
 
     def test_it_has_no_rule_for_policies_that_it_does_not_run(self):
         assert set(HELIOS_SIMULATOR.rules().policy_settings) == {"srtf", "qssf"}

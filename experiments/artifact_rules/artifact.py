@@ -1,18 +1,26 @@
 """What the authors' simulators share: rules that are data, and faults that can be left out one by one."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from experiments.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds
+from experiments.artifact_rules.published_packing import (
+    has_labels,
+    read_labelled_profiles,
+    read_published_pairs,
+)
 from foundation.errors import UnknownNameError
-from simulator.artifact_rules.pair_speed_rules import RuledSpeeds
 from simulator.colocation import ColocationModel
 from simulator.job_view import JobView
+from simulator.rule_sets import WITHOUT
 from simulator.rules import Rules
 from simulator.workload import Workload
 
-WITHOUT = "-without:"  # between an artifact's name and the faults to leave out, separated by commas
 ALL = "all"
 STEP_TOLERANCE = 1e-6  # of a step: what rounding leaves over is not work
 
@@ -39,6 +47,18 @@ class ArtifactRules(Rules):
         """Take estimates below 0 as they are, if the artifact does."""
         if not self.negative_estimates:
             super().check_estimates(workload, policy)
+
+    def labelled_tables(self, singles: Path, pairs: Path) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+        """Return the published tables, if labels count and the first has them."""
+        if not self.labelled_scores or not has_labels(singles):
+            return None
+        # What is measured, and the label; beliefs are nobody's yet.
+        profiles = [asdict(profile) for profile in read_labelled_profiles(singles).values()]
+        return pd.DataFrame(profiles).drop(columns="believed"), read_published_pairs(pairs)
+
+    def labelled_pairs(self, pairs: pd.DataFrame) -> ColocationModel:
+        """Return the speeds of published pairs, whose order counts."""
+        return PairsInOrder(pairs)
 
     def pair_speeds(self, model: ColocationModel) -> ColocationModel:
         """Cap the speeds of pairs, and run some models at full speed."""

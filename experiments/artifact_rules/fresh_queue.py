@@ -1,20 +1,20 @@
 """QSSF's order of a queue in which every job has just arrived, as the authors' simulators have it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from foundation.errors import BadInputError
 from simulator.actions import Start
-from simulator.policy import start_from_front, start_in_order
+from simulator.policies.qssf import Qssf
+from simulator.policy import start_from_front
 from simulator.snapshot import NodePool, Snapshot
 
 FRESH_QUEUE_ORDERS = ("service", "gpus")
 
 
 @dataclass(frozen=True)
-class QssfSettings:
-    """Settings of QSSF.
+class FreshQueueSettings:
+    """Settings of QSSF under the authors' rules.
 
     `fresh_queue` is the order of a queue in which every job arrived at this very moment: "service" as always,
     or "gpus", fewest first, as the authors' simulators have it.
@@ -29,13 +29,20 @@ class QssfSettings:
                 remedy=f"Choose one of: {', '.join(FRESH_QUEUE_ORDERS)}.",
             )
 
-    def starting_rule(self) -> Callable[[Snapshot], list[Start]]:
-        """Return what starts the jobs of each queue that changed."""
-        return start_in_order if self.fresh_queue == "service" else _start_fresh_queues_by_gpus
 
+class FreshQueueQssf(Qssf):
+    """QSSF that may order a queue anew in which every job has just arrived."""
 
-def _start_fresh_queues_by_gpus(snapshot: Snapshot) -> list[Start]:
-    return [start for pool in snapshot.changed for start in _start_from(pool, snapshot.now_s)]
+    Settings = FreshQueueSettings
+
+    def __init__(self, settings: FreshQueueSettings | None = None) -> None:
+        self.settings = settings or FreshQueueSettings()
+
+    def decide(self, snapshot: Snapshot) -> list[Start]:
+        """Start from the front of each changed queue."""
+        if self.settings.fresh_queue == "service":
+            return super().decide(snapshot)
+        return [start for pool in snapshot.changed for start in _start_from(pool, snapshot.now_s)]
 
 
 def _start_from(pool: NodePool, now_s: float) -> list[Start]:

@@ -1,4 +1,4 @@
-"""The rule sets by name: our own, and those of the authors' simulators to compare with job by job.
+"""The rule sets of the authors' simulators, to compare with job by job.
 
 What the authors' simulators do by mistake is a `Fault` with a name, so that each can be switched off by
 itself: `lucid-artifact-without:lost_partner`. `docs/simulator_fidelity.md` says what each is worth.
@@ -6,9 +6,10 @@ itself: `lucid-artifact-without:lost_partner`. `docs/simulator_fidelity.md` says
 
 from collections.abc import Mapping
 
-from foundation.errors import UnknownNameError
-from simulator.artifact_rules.artifact import WITHOUT, Artifact, ArtifactRules, Fault
-from simulator.rules import DEFAULT, Rules
+from experiments.artifact_rules.artifact import Artifact, ArtifactRules, Fault
+from experiments.artifact_rules.forgetful_themis import PcsThemis
+from experiments.artifact_rules.fresh_queue import FreshQueueQssf
+from experiments.artifact_rules.lucid_ways import ArtifactLucid
 
 # What a preemption costs in the Lucid artifact, up to a node and above.
 _LUCID_PREEMPTION = {"preemption_s": 40.0, "preemption_multi_node_s": 60.0}
@@ -56,6 +57,7 @@ LUCID_SIMULATOR = Artifact(
         step_s=1.0,
         pair_speed_max=1.0,
         labelled_scores=True,
+        policies={"lucid": ArtifactLucid, "qssf": FreshQueueQssf},
         policy_settings={
             "srtf": _LUCID_PREEMPTION,
             "tiresias": _LUCID_PREEMPTION,
@@ -124,7 +126,12 @@ LUCID_SIMULATOR = Artifact(
 
 # The Helios artifact's simulator (its QSSF service), with its consolidated placement.
 HELIOS_SIMULATOR = Artifact(
-    ArtifactRules("helios-artifact", step_s=1.0, policy_settings={"srtf": _HELIOS_PREEMPTION}),
+    ArtifactRules(
+        "helios-artifact",
+        step_s=1.0,
+        policies={"qssf": FreshQueueQssf},
+        policy_settings={"srtf": _HELIOS_PREEMPTION},
+    ),
     (
         FRESH_QUEUE_BY_GPUS,
         _quota_walk("srtf"),
@@ -140,12 +147,11 @@ HELIOS_SIMULATOR = Artifact(
 )
 
 LUCID_ARTIFACT = LUCID_SIMULATOR.rules()
-HELIOS_ARTIFACT = HELIOS_SIMULATOR.rules()
 
 # The PCS artifact's simulator: a pool of GPUs, no nodes, and nothing costs a running job time. What it does
 # otherwise than the paper says is in docs/predictability.md.
 PCS_SIMULATOR = Artifact(
-    ArtifactRules("pcs-artifact", fractional=True),
+    ArtifactRules("pcs-artifact", fractional=True, policies={"themis": PcsThemis}),
     (
         Fault(
             "forgetful_predictions",
@@ -160,21 +166,3 @@ PCS_ARTIFACT = PCS_SIMULATOR.rules()
 ARTIFACTS: Mapping[str, Artifact] = {
     artifact.name: artifact for artifact in (LUCID_SIMULATOR, HELIOS_SIMULATOR, PCS_SIMULATOR)
 }
-RULES: Mapping[str, Rules] = {
-    rules.name: rules for rules in (DEFAULT, LUCID_ARTIFACT, HELIOS_ARTIFACT, PCS_ARTIFACT)
-}
-
-
-def load_rules(name: str) -> Rules:
-    """Return a rule set by name; raises UnknownNameError with the alternatives.
-
-    `lucid-artifact-without:lost_partner,free_profiling` is an artifact without some of its faults,
-    `lucid-artifact-without:all` without any.
-    """
-    if name in RULES:
-        return RULES[name]
-    artifact, without, faults = name.partition(WITHOUT)
-    if not without or artifact not in ARTIFACTS:
-        partial = (f"{known}{WITHOUT}FAULT,..." for known in ARTIFACTS)
-        raise UnknownNameError("rule set", name, (*RULES, *partial))
-    return ARTIFACTS[artifact].rules(faults.split(","))

@@ -3,32 +3,32 @@
 from dataclasses import dataclass
 from math import inf
 
-from foundation.errors import BadInputError
-from simulator.elastic.allocation import Allocator, Pool
-from simulator.elastic.elastic_policy import ElasticSettings
-from simulator.elastic.rules.themis import LEASE_S, ThemisRule
+from simulator.elastic.allocation import AllocationRule, Allocator, Pool
+from simulator.elastic.rules.themis import ThemisRule
 from simulator.elastic.rules.themis_leases import Leases
 from simulator.elastic.rules.themis_table import RATE, REMAINING, SERVICE, SINCE, LeaseTable
+from simulator.policies.themis import Themis, ThemisSettings
 
 
 @dataclass(frozen=True)
-class ThemisSettings(ElasticSettings):
-    """Settings of Themis: GPUs are handed out anew after `lease_s`, and whenever a job comes or ends.
+class PcsThemisSettings(ThemisSettings):
+    """Settings of Themis under the rules of PCS' simulator.
 
-    `forgetful` predicts ends in a pool without nodes as PCS' simulator does (`ForgetfulLeases`).
+    `forgetful` predicts ends in a pool without nodes as that simulator does (`ForgetfulLeases`).
     """
 
-    lease_s: float = LEASE_S
     forgetful: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.lease_s < float("inf"):
-            raise BadInputError(f"lease_s is {self.lease_s!r}.", remedy="Use a positive number of s.")
 
-    def rule(self) -> ThemisRule:
-        """Return the rule of allocation."""
-        return ForgetfulThemis(self.lease_s) if self.forgetful else ThemisRule(self.lease_s)
+class PcsThemis(Themis):
+    """Themis whose predictions may forget."""
+
+    Settings = PcsThemisSettings
+
+    @property
+    def rule(self) -> AllocationRule:
+        """Most unfairly treated first."""
+        return ForgetfulThemis(self.settings.lease_s) if self.settings.forgetful else super().rule
 
 
 class ForgetfulThemis(ThemisRule):

@@ -1,0 +1,1 @@
+"""The rules of the authors' simulators: `--rules lucid-artifact` and the like, found by entry point."""

@@ -1,1 +1,0 @@
-"""What the rule sets of the authors' simulators need besides settings."""
