@@ -54,8 +54,8 @@ class NodeSeries:
     def bins(self, bin_s: float = BIN_S) -> "NodeSeries":
         """Return bins of `bin_s` from whole multiples of it on: the highest of the steps that were counted.
 
-        A bin without any is held. The first and the last may be of fewer steps. Raises BadInputError where
-        a bin is not a whole number of steps.
+        A bin without any is held: it is as the last bin with one. The first and the last may be of fewer
+        steps. Raises BadInputError where a bin is not a whole number of steps.
         """
         steps = round(bin_s / self.step_s)
         if steps < 1 or steps * self.step_s != bin_s:
@@ -66,10 +66,11 @@ class NodeSeries:
         numbers = (self.times_s // bin_s).astype(np.int64)
         first = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
         held = np.logical_and.reduceat(self.held, first)
+        last = np.maximum.accumulate(np.where(held, 0, np.arange(len(first))))
 
         def highest(values: _Floats) -> _Floats:
             counted = np.maximum.reduceat(np.where(self.held, -np.inf, values), first)
-            return np.where(held, values[first], counted)
+            return np.where(np.isfinite(counted), counted, values[first])[last]
 
         return NodeSeries(
             float(numbers[0] * bin_s), float(bin_s), highest(self.running), highest(self.total), held
@@ -88,7 +89,8 @@ def read_node_series(
 
     `step_s`: default: the most frequent distance of two rows; of several counts in a step the highest
     stands. Without a `virtual_cluster` it is the whole cluster: its own rows, or else the sum over virtual
-    clusters. `gaps`: steps that were not counted are held, or (`zero`) run nothing, as artifacts read them.
+    clusters. `gaps`: steps that were not counted are held, or (`zero`) count as running nothing, as artifacts
+    read them.
     `time_zone` is the clock of a file's times. Raises BadInputError for a row that cannot be used, and for
     a source that has none of these nodes.
     """
@@ -104,7 +106,9 @@ def read_node_series(
         raise BadInputError(f"{place} counts no {which}.", remedy="Name another, or ingest node states.")
     series = _on_grid(counts, step_s, place)
     if gaps == "zero":
-        return replace(series, running=np.where(series.held, 0.0, series.running))
+        return replace(
+            series, running=np.where(series.held, 0.0, series.running), held=np.zeros_like(series.held)
+        )
     return series
 
 

@@ -18,7 +18,8 @@ from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray
 
-_BUSY, _TOTAL, _OWNER = "busy|active|running", "total|nodes", "virtual_cluster|vc"
+# Where a file has both, `running` run jobs and `active` are awake (results of Helios' control).
+_BUSY, _TOTAL, _OWNER = "busy|running|active", "total|nodes", "virtual_cluster|vc"
 
 
 def _counts(checker: RowChecker, columns: Sequence[str]) -> list[FloatArray]:

@@ -58,11 +58,11 @@ def test_a_cluster_without_any_node_was_not_counted(tmp_path: Path) -> None:
 
 
 def test_a_bin_is_its_highest_counted_minute_and_held_without_any(tmp_path: Path) -> None:
-    running = [11, 19, *[None] * 9, 12, *[None] * 8, *[0] * 10, 17]
+    running = [11, 19, *[None] * 9, 14, 12, *[None] * 7, *[0] * 10, 17]
     bins = read_node_series(write_sequence(tmp_path, running)).bins(600)
 
-    # The second bin's held minutes are 19, its counted one is 12.
-    assert bins.running.tolist() == [19, 12, 12, 17]
+    # The second bin's held minutes are 19, its counted ones are 14 and 12; the third holds its highest.
+    assert bins.running.tolist() == [19, 14, 14, 17]
     assert bins.held.tolist() == [False, False, True, False]
     assert (bins.start_s, bins.step_s) == (START_S, 600)
 
@@ -176,7 +176,8 @@ def binned(series: NodeSeries, bin_s: int) -> None:
         inside = (series.times_s >= start_s) & (series.times_s < start_s + bin_s)
         counted = inside & ~series.held
         assert bins.held[index] == (not counted.any())
-        assert bins.running[index] == series.running[counted if counted.any() else inside].max()
+        highest = series.running[counted].max() if counted.any() else bins.running[max(0, index - 1)]
+        assert bins.running[index] == highest
 
 
 def test_what_is_held_depends_on_the_past_alone() -> None:
