@@ -6,12 +6,10 @@ process stops in between, readers refuse them until the same ingest has complete
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from hashlib import sha256
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -25,18 +23,21 @@ from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.duplicates import KEPT, judge_duplicates
+from cluster_logs.ingest_account import IngestReport as IngestReport
+from cluster_logs.ingest_account import count_duplicates, count_rows, file_name, report_of, write_quarantine
+from cluster_logs.ingest_tables import ingest_table, read_rows
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.merging import JOB_ORDER
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, refused_spool
-from cluster_logs.readers.base import ReadChunk, Reader, ReadOptions, read_chunks, read_raw_rows
+from cluster_logs.readers.base import Reader, ReadOptions, read_chunks, read_raw_rows
 from cluster_logs.readers.guessing import naming_likely_formats
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.spool import DaySpool, PartSpool
+from cluster_logs.spool import DaySpool
 from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
 from foundation.errors import BadInputError
 from foundation.leftovers import scratch_folder
@@ -51,25 +52,6 @@ _CONFLICT_COLUMNS = ["job_id", "submit_time", "source_file", "source_row"]
 JOB_TABLES = ("jobs", "throughput", "quarantine", "nodes")
 
 Window = tuple[datetime | None, datetime | None]  # submitted in [start, end); None: open
-
-
-@dataclass(frozen=True)
-class IngestReport:
-    """What became of the rows of one file. `reasons` counts by reason of quarantine and by rule of
-    skipping, `notes` what else was noticed (`quarantine.NOTES`).
-    """
-
-    cluster: str
-    source_format: str
-    rows_in: int
-    rows_kept: int
-    rows_quarantined: int
-    rows_skipped: int
-    reasons: dict[str, int]
-    tables: tuple[str, ...]
-    first_submit: datetime | None
-    last_submit: datetime | None
-    notes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,7 +119,7 @@ def ingest_log(
     with naming_likely_formats(input_uri, source_format):
         if reader.table == "jobs":
             return _ingest_jobs(reader, input_uri, options, lake, report, limit, settings, nodes)
-        return _ingest_table(reader, input_uri, options, lake, report, limit)
+        return ingest_table(reader, input_uri, options, lake, report, limit)
 
 
 def read_jobs_file(
@@ -163,16 +145,16 @@ def read_jobs_file(
     tables = [JOB_ROWS_SCHEMA.empty_table()]
     with naming_likely_formats(input_uri, source_format):
         for chunk in read_chunks(reader, input_uri, options, progress=progress or silent):
-            _count(account, chunk, limit)
+            count_rows(account, chunk, limit)
             tables.append(chunk.rows)
         jobs = pa.concat_tables(tables)
         verdicts = judge_duplicates(jobs)
-        _count_duplicates(account, Counter(verdicts.tolist()))
+        count_duplicates(account, Counter(verdicts.tolist()))
         account.check(input_uri)
         limit.check(account)
         limit.check_some(account)
     jobs = _as_jobs_of(cluster, jobs.filter(pa.array(verdicts == KEPT))).sort_by(JOB_ORDER)
-    return to_frame(jobs), _report(reader, options, account, (), _submit_range([jobs]))
+    return to_frame(jobs), report_of(reader, options, account, (), _submit_range([jobs]))
 
 
 def read_throughput_file(
@@ -194,7 +176,7 @@ def read_throughput_file(
     limit = BadRowLimit(input_uri, source_format, 1.0)
     with scratch_folder("read") as scratch:
         refused = refused_spool(scratch)
-        rows, _ = _read_all(reader, input_uri, ReadOptions(cluster, time_zone), silent, limit, refused)
+        rows, _ = read_rows(reader, input_uri, ReadOptions(cluster, time_zone), silent, limit, refused)
         first = [refused.read(part).slice(0, 1).to_pylist()[0] for part in refused.parts()[:1]]
     for bad in first:
         raise BadInputError(
@@ -250,7 +232,7 @@ def _ingest_jobs(
         for chunk in read_chunks(reader, uri, options, progress=progress):
             rows = _inside(chunk.rows, window)
             account.skipped[q.OUTSIDE_WINDOW] += chunk.rows.num_rows - rows.num_rows
-            _count(account, chunk, limit)
+            count_rows(account, chunk, limit)
             refused.append(chunk.refused)
             sources.update(rows.column("source_file").unique().to_pylist())
             spool.append(rows)
@@ -260,7 +242,7 @@ def _ingest_jobs(
         limit.check(account)
         for rows in _conflict_rows(reader, uri, options, conflicts):
             refused.append(rows)
-        task = f"ingest of {_file_name(uri)} ({reader.name}{_in_words(window)})"
+        task = f"ingest of {file_name(uri)} ({reader.name}{_in_words(window)})"
         with lake.writing(options.cluster, task, JOB_TABLES, inputs=(uri,), progress=progress):
             lake.admit(options.cluster, logs_of_rows(sources), uri)
             for done, day in enumerate(days):
@@ -270,7 +252,7 @@ def _ingest_jobs(
                     jobs = jobs.filter(pa.array(kept[day]))
                 lake.write_jobs_of_day(options.cluster, day, _as_jobs_of(options.cluster, jobs))
             submits = _submit_range([spool.read(day) for day in (*days[:1], *days[-1:])])
-            tables = _write_quarantine(reader, uri, options, lake, refused)
+            tables = write_quarantine(reader, uri, options, lake, refused)
             if days:
                 progress(len(days), len(days), "counting throughput")
                 bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS), settings.bin_s)
@@ -279,7 +261,7 @@ def _ingest_jobs(
                 tables = (*written, *tables)
             if nodes is not None:
                 lake.write_nodes(options.cluster, nodes)
-    return _report(reader, options, account, tables, submits)
+    return report_of(reader, options, account, tables, submits)
 
 
 def _resolve_duplicates(
@@ -291,7 +273,7 @@ def _resolve_duplicates(
     for day in days:
         jobs = spool.read(day)
         verdicts = judge_duplicates(jobs)
-        _count_duplicates(account, Counter(verdicts.tolist()))
+        count_duplicates(account, Counter(verdicts.tolist()))
         if (verdicts != KEPT).any():
             kept[day] = verdicts == KEPT
             in_conflict = pa.array(verdicts == q.DUPLICATE_CONFLICT)
@@ -337,10 +319,6 @@ def _as_jobs_of(cluster: str, rows: pa.Table) -> pa.Table:
     return named.select(JOB_SCHEMA.names).cast(JOB_SCHEMA)
 
 
-def _file_name(uri: str) -> str:
-    return uri.rstrip("/").rpartition("/")[2]
-
-
 def _in_words(window: Window) -> str:
     """`, submitted from A to B` for the name of a task, nothing for all of a log."""
     said = [f" {word} {at.isoformat()}" for word, at in zip(("from", "to"), window, strict=True) if at]
@@ -352,140 +330,3 @@ def _submit_range(tables: Sequence[pa.Table]) -> tuple[datetime | None, datetime
     if not limits:
         return None, None
     return min(limit["min"] for limit in limits), max(limit["max"] for limit in limits)
-
-
-# Throughput and nodes ----------------------------------------------------------------------------------
-
-
-def _ingest_table(
-    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress, limit: BadRowLimit
-) -> IngestReport:
-    with scratch_folder("ingest") as scratch:
-        refused = refused_spool(scratch)
-        rows, account = _read_all(reader, uri, options, progress, limit, refused)
-        tables, times = _write_table(reader, uri, options, lake, progress, rows, refused)
-    return _report(reader, options, account, tables, times)
-
-
-def _write_table(
-    reader: Reader,
-    uri: str,
-    options: ReadOptions,
-    lake: Lake,
-    progress: Progress,
-    rows: pa.Table,
-    refused: PartSpool,
-) -> tuple[tuple[str, ...], tuple[datetime | None, datetime | None]]:
-    """Write a small table as one change; returns what was written and the first and last time in it."""
-    times: tuple[datetime | None, datetime | None] = (None, None)
-    task = f"ingest of {_file_name(uri)} ({reader.name})"
-    with lake.writing(options.cluster, task, (reader.table, "quarantine"), inputs=(uri,), progress=progress):
-        if reader.table == "throughput":
-            lake.write_throughput(options.cluster, rows)
-            if rows.num_rows:
-                limits = pc.min_max(rows.column("bin_start")).as_py()
-                times = (limits["min"], limits["max"])
-        elif rows.num_rows:
-            lake.write_nodes(options.cluster, rows)
-        tables = _write_quarantine(reader, uri, options, lake, refused)
-    if rows.num_rows:
-        tables = (lake.table_uri(reader.table, options.cluster), *tables)
-    return tables, times
-
-
-def _read_all(
-    reader: Reader,
-    uri: str,
-    options: ReadOptions,
-    progress: Progress,
-    limit: BadRowLimit,
-    refused: PartSpool,
-) -> tuple[pa.Table, Accounting]:
-    """All rows of a small table, and the account; refused rows go to the spool.
-
-    A row that comes twice is a clear error.
-    """
-    account = Accounting()
-    tables: list[pa.Table] = []
-    for chunk in read_chunks(reader, uri, options, progress=progress):
-        _count(account, chunk, limit)
-        tables.append(chunk.rows)
-        refused.append(chunk.refused)
-    rows = pa.concat_tables(tables) if tables else None
-    if rows is None:
-        raise BadInputError(f"{uri} holds a header and no rows.", remedy="Check how it was exported.")
-    account.kept = _distinct_rows(reader, uri, rows)
-    account.check(uri)
-    limit.check(account)
-    return rows, account
-
-
-def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
-    """The number of input rows behind the table's rows; BadInputError when one of them came twice."""
-    if reader.table == "throughput":
-        keys, row_key = ["bin_start"], "bin_start"
-    else:
-        keys = ["virtual_cluster", "date"]
-        row_key = "virtual_cluster" if rows.column("date").null_count else "date"
-    counts = rows.group_by(keys).aggregate([([], "count_all")])
-    twice = counts.filter(pc.greater(counts.column("count_all"), 1)).sort_by(keys[0])
-    if twice.num_rows:
-        what = ", ".join(str(twice.column(key)[0].as_py()) for key in keys if twice.column(key)[0].is_valid)
-        raise BadInputError(f"{uri} has two rows for {what}.", remedy="Keep one of them.")
-    return int(pc.count_distinct(rows.column(row_key)).as_py())
-
-
-# The account -------------------------------------------------------------------------------------------
-
-
-def _count(account: Accounting, chunk: ReadChunk, limit: BadRowLimit) -> None:
-    account.rows_in += chunk.rows_in
-    account.skipped.update(chunk.skipped)
-    account.noted.update(chunk.noted)
-    for counted in pc.value_counts(chunk.refused.column("reason")).to_pylist():
-        account.quarantined[counted["values"]] += counted["counts"]
-    limit.watch(account, chunk.refused)
-
-
-def _count_duplicates(account: Accounting, verdicts: Counter[str]) -> None:
-    account.kept += verdicts.pop(KEPT, 0)
-    account.quarantined[q.DUPLICATE_CONFLICT] += verdicts.pop(q.DUPLICATE_CONFLICT, 0)
-    account.skipped.update(verdicts)
-
-
-def _write_quarantine(
-    reader: Reader, uri: str, options: ReadOptions, lake: Lake, refused: PartSpool
-) -> tuple[str, ...]:
-    """Add the refused rows under a name made of the format and the file; the table's URI if there were
-    any.
-    """
-    parts = refused.parts()
-    if not parts:
-        return ()
-    name = _file_name(uri)
-    readable = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:40]
-    origin = f"{reader.name}-{readable}-{sha256(name.encode()).hexdigest()[:8]}"
-    lake.add_quarantine_parts(options.cluster, origin, map(refused.read, parts))
-    return (lake.table_uri("quarantine", options.cluster),)
-
-
-def _report(
-    reader: Reader,
-    options: ReadOptions,
-    account: Accounting,
-    tables: tuple[str, ...],
-    times: tuple[datetime | None, datetime | None],
-) -> IngestReport:
-    return IngestReport(
-        cluster=options.cluster,
-        source_format=reader.name,
-        rows_in=account.rows_in,
-        rows_kept=account.kept,
-        rows_quarantined=account.quarantined.total(),
-        rows_skipped=account.skipped.total(),
-        reasons=account.reasons(),
-        tables=tables,
-        first_submit=times[0],
-        last_submit=times[1],
-        notes=dict(account.noted),
-    )

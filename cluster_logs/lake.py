@@ -4,6 +4,7 @@
     ROOT/throughput/cluster=C/date=YYYY-MM-DD/part-0.parquet   date: UTC day of the bin
     ROOT/quarantine/cluster=C/ORIGIN.parquet                   refused rows (`quarantine_table`)
     ROOT/nodes/cluster=C/part-0.parquet
+    ROOT/node_states/cluster=C/date=YYYY-MM-DD/part-0.parquet  date: UTC day of the count
     ROOT/metrics/cluster=C/date=YYYY-MM-DD/part-0.parquet      date: UTC day of what was measured
     ROOT/clusters/cluster=C/record.json                        where the rows come from, what is being written
 
@@ -13,10 +14,9 @@ began to change and did not end (`cluster_logs.cluster_writes`). Rows of a real 
 never mix in a cluster.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -27,18 +27,13 @@ from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.cluster_writes import WRITER_WAITS_S, WriteSession
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
-from cluster_logs.lake_files import PART, SCHEMAS, LakeFiles, by_day
+from cluster_logs.lake_days import LakeDays, as_instant
+from cluster_logs.lake_files import PART, LakeFiles, by_day
 from cluster_logs.merging import group_by_key, merge_jobs, merge_throughput
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, merge_metrics
+from cluster_logs.node_states import DERIVED, hold_gaps, merge_node_states
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable
-from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
-from foundation.storage import list_files
-
-
-def _instant(when: datetime) -> datetime:
-    """The instant, where a time without a zone is UTC."""
-    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 
 class Lake:
@@ -50,6 +45,7 @@ class Lake:
     def __init__(self, uri: str, *, wait_s: float | None = None) -> None:
         self._files = LakeFiles(uri)
         self._writes = self._files.writes
+        self._days = LakeDays(self._files)
         self._quarantine = QuarantineTable(self._files)
         self._wait_s = WRITER_WAITS_S if wait_s is None else wait_s
         self.uri = self._files.uri
@@ -60,9 +56,7 @@ class Lake:
 
     def clusters(self, table: str = "jobs") -> list[str]:
         """The clusters that have rows in a table, by name."""
-        paths = (info.path for info in list_files(self._files.fs, f"{self._files.root}/{table}"))
-        matches = (re.search(r"/cluster=([^/]+)/", path) for path in paths)
-        return sorted({match.group(1) for match in matches if match})
+        return self._days.clusters(table)
 
     def dates(self, cluster: str, table: str = "jobs") -> list[date]:
         """The days of a table that hold rows, in order."""
@@ -177,7 +171,7 @@ class Lake:
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
         """The jobs submitted in [start, end), one table a day, in order; for tables larger than memory."""
-        return self._iter_table("jobs", cluster, "submit_time", start, end, columns)
+        return self._days.iterate("jobs", cluster, "submit_time", start, end, columns)
 
     def read_jobs(
         self,
@@ -190,7 +184,7 @@ class Lake:
 
         A time without a zone is UTC. Raises NotFoundError when the lake has no jobs of the cluster at all.
         """
-        return self._read("jobs", cluster, "submit_time", start, end, columns)
+        return self._days.read("jobs", cluster, "submit_time", start, end, columns)
 
     # Throughput ----------------------------------------------------------------------------------------
 
@@ -198,16 +192,11 @@ class Lake:
         """Merge bins into the lake; published bins stand above derived ones; the number of files that
         changed.
         """
-        changed = 0
         table = self._files.own(bins, cluster, "throughput")
         with self._alone(cluster, "throughput"):
             if pc.any(pc.equal(table.column("origin"), "published")).as_py():
                 self._writes.admit(cluster, LogOrigin.REAL, "published throughput")
-            for day, newer in by_day(table, "bin_start"):
-                older = self._files.read_day("throughput", cluster, day)
-                merged = merge_throughput(THROUGHPUT_SCHEMA.empty_table() if older is None else older, newer)
-                changed += self._files.replace_day("throughput", cluster, day, older, merged)
-        return changed
+            return self._days.merge("throughput", cluster, by_day(table, "bin_start"), merge_throughput)
 
     def replace_derived_throughput(self, cluster: str, bins: pa.Table) -> int:
         """Write a whole derived series: like `write_throughput`, and derived days outside of it disappear."""
@@ -241,7 +230,7 @@ class Lake:
         """The bins that start in [start, end), by time. Raises NotFoundError when there are none of the
         cluster.
         """
-        return self._read("throughput", cluster, "bin_start", start, end, None)
+        return self._days.read("throughput", cluster, "bin_start", start, end, None)
 
     # Metrics of jobs -----------------------------------------------------------------------------------
 
@@ -251,13 +240,9 @@ class Lake:
         """
         table = self._files.own(metrics, cluster, "metrics")
         check_origins(table)
-        changed = 0
         with self._alone(cluster, "metrics"):
-            for day, newer in by_day(table, "known_time", before=True):
-                older = self._files.read_day("metrics", cluster, day)
-                merged = merge_metrics(JOB_METRICS_SCHEMA.empty_table() if older is None else older, newer)
-                changed += self._files.replace_day("metrics", cluster, day, older, merged)
-        return changed
+            days = by_day(table, "known_time", before=True)
+            return self._days.merge("metrics", cluster, days, merge_metrics)
 
     def read_job_metrics(self, cluster: str, known_until: datetime | None = None) -> pd.DataFrame:
         """The metrics of jobs that were known at a moment (default: all), day by day; empty without any."""
@@ -267,9 +252,34 @@ class Lake:
         self._writes.check_unchanged(cluster, "metrics", writes)
         table = pa.concat_tables([JOB_METRICS_SCHEMA.empty_table(), *(t for t in tables if t is not None)])
         if known_until is not None:
-            moment = pa.scalar(_instant(known_until), table.schema.field("known_time").type)
+            moment = pa.scalar(as_instant(known_until), table.schema.field("known_time").type)
             table = table.filter(pc.less_equal(table.column("known_time"), moment))
         return to_frame(table)
+
+    # States of nodes -----------------------------------------------------------------------------------
+
+    def write_node_states(self, cluster: str, counts: pa.Table | pd.DataFrame) -> int:
+        """Merge counts of nodes into the lake (`merge_node_states`), gaps held (`hold_gaps`) as the lake's
+        last count before them says; the number of files that changed.
+        """
+        table = self._files.own(counts, cluster, "node_states")
+        with self._alone(cluster, "node_states"):
+            if pc.any(pc.not_equal(table.column("origin"), DERIVED)).as_py():
+                self._writes.admit(cluster, LogOrigin.REAL, "counts of nodes")
+            older = self._files.partitions("node_states", cluster)
+            first = pc.min(table.column("time")).as_py()
+            before = [day for day in older if first is not None and day <= first.date()]
+            known = self._files.read_day("node_states", cluster, max(before)) if before else None
+            days = by_day(hold_gaps(table, before=known), "time")
+            return self._days.merge("node_states", cluster, days, merge_node_states)
+
+    def read_node_states(
+        self, cluster: str, start: datetime | None = None, end: datetime | None = None
+    ) -> pd.DataFrame:
+        """The counts of nodes in [start, end), by time. Raises NotFoundError when there are none of the
+        cluster.
+        """
+        return self._days.read("node_states", cluster, "time", start, end, None)
 
     # Quarantine ----------------------------------------------------------------------------------------
 
@@ -318,7 +328,7 @@ class Lake:
         """
         table = self._read_nodes_file(cluster)
         if table is None:
-            raise self._not_found("nodes", cluster)
+            raise self._days.not_found("nodes", cluster)
         frame = to_frame(table.drop_columns(["cluster", "date"]))
         frame["date"] = pd.Series(table.column("date").to_pylist(), dtype=object)
         dated = [held for held in frame["date"].dropna().unique() if day is None or held <= day]
@@ -335,65 +345,3 @@ class Lake:
     def _read_nodes_file(self, cluster: str) -> pa.Table | None:
         self._writes.check_readable(cluster, "nodes")
         return self._files.read_file("nodes", cluster, f"{self._files.folder('nodes', cluster)}/{PART}")
-
-    # Reading days --------------------------------------------------------------------------------------
-
-    def _iter_table(
-        self,
-        table: str,
-        cluster: str,
-        time: str,
-        start: datetime | None,
-        end: datetime | None,
-        columns: Sequence[str] | None,
-    ) -> Iterator[pa.Table]:
-        schema = SCHEMAS[table]
-        unknown = [name for name in columns or () if name not in schema.names]
-        if unknown:
-            raise BadInputError(
-                f"The {table} table has no column {unknown[0]!r}.",
-                remedy=f"Choose among: {', '.join(schema.names)}.",
-            )
-        writes = self._writes.check_readable(cluster, table)
-        partitions = self._files.partitions(table, cluster)
-        if not partitions:
-            raise self._not_found(table, cluster)
-        first = None if start is None else _instant(start)
-        last = None if end is None else _instant(end)
-        for day in sorted(partitions):
-            if (first and day < first.date()) or (last and day > last.date()):
-                continue
-            wanted = None if columns is None else [*columns, time]
-            rows = self._files.read_file(table, cluster, partitions[day], wanted)
-            if rows is None:
-                continue
-            if first:
-                rows = rows.filter(
-                    pc.greater_equal(rows.column(time), pa.scalar(first, rows.schema.field(time).type))
-                )
-            if last:
-                rows = rows.filter(pc.less(rows.column(time), pa.scalar(last, rows.schema.field(time).type)))
-            yield rows if columns is None else rows.select(list(columns))
-        self._writes.check_unchanged(cluster, table, writes)
-
-    def _read(
-        self,
-        table: str,
-        cluster: str,
-        time: str,
-        start: datetime | None,
-        end: datetime | None,
-        columns: Sequence[str] | None,
-    ) -> pd.DataFrame:
-        tables = list(self._iter_table(table, cluster, time, start, end, columns))
-        schema = (
-            SCHEMAS[table] if columns is None else pa.schema([SCHEMAS[table].field(name) for name in columns])
-        )
-        return to_frame(pa.concat_tables([schema.empty_table(), *tables]))
-
-    def _not_found(self, table: str, cluster: str) -> NotFoundError:
-        cluster_names = ", ".join(self.clusters(table)) or "none"
-        return NotFoundError(
-            f"The lake {self.uri} has no {table} of cluster {cluster!r}.",
-            remedy=f"Clusters that have: {cluster_names}. `lucid ingest` or `lucid synthesize` fills it.",
-        )

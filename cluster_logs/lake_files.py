@@ -21,6 +21,7 @@ from cluster_logs.job_table import (
     conform,
 )
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA
+from cluster_logs.node_states import NODE_STATES_SCHEMA
 from foundation.storage import list_files, locate, write_atomically
 
 SCHEMAS = {
@@ -29,6 +30,7 @@ SCHEMAS = {
     "quarantine": QUARANTINE_SCHEMA,
     "nodes": NODES_SCHEMA,
     "metrics": JOB_METRICS_SCHEMA,
+    "node_states": NODE_STATES_SCHEMA,
 }
 PART = "part-0.parquet"
 

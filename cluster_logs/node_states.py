@@ -58,36 +58,65 @@ _Ints = npt.NDArray[np.int32]
 _Mask = npt.NDArray[np.bool_]
 
 
-def hold_gaps(rows: pa.Table) -> pa.Table:
-    """Return counts (NODE_STATE_ROWS_SCHEMA) by time, with the zeros of telemetry gaps held and flagged.
+def hold_gaps(rows: pa.Table, *, before: pa.Table | None = None) -> pa.Table:
+    """Return counts by time, with the zeros of telemetry gaps held and flagged.
 
     Telemetry that fails is published as zero nodes, or as none busy (Philly: 1,081 minutes of 26 October
     2017). No nodes at all is a gap; none busy is one after a count of LEAST_BUSY_BEFORE_GAP busy nodes and
     half of all, until the next count above zero. Such rows take on what was counted last before, whole
-    cluster and virtual clusters apart; what is held depends on earlier rows alone.
+    cluster and virtual clusters apart; what is held depends on earlier rows alone, of this table and of
+    `before`. What Slurm was asked for, and what is derived of jobs, has no gaps of that kind.
     """
-    names = pc.dictionary_encode(pc.fill_null(rows.column("virtual_cluster"), "\0").combine_chunks())
-    codes = names.indices.to_numpy(zero_copy_only=False)
-    order = np.lexsort((codes, microseconds(rows.column("time"))))
-    rows, codes = rows.take(pa.array(order)), codes[order]
-    total, busy, held = (rows.column(name).to_numpy().copy() for name in ("total", "busy", "held"))
-    for code in range(len(names.dictionary)):
+    earlier = rows.slice(0, 0) if before is None else before.select(rows.column_names)
+    first = pc.min(rows.column("time"))
+    earlier = earlier.filter(pc.less(earlier.column("time"), first))
+    both = pa.concat_tables([earlier, rows])
+    codes = _codes(both)
+    order = np.lexsort((codes, microseconds(both.column("time"))))
+    codes, trusted = codes[order], np.isin(both.column("origin").to_numpy()[order], (SLURM, DERIVED))
+    both = both.take(pa.array(order))
+    total, busy, held = (both.column(name).to_numpy().copy() for name in ("total", "busy", "held"))
+    for code in np.unique(codes):
         own = np.flatnonzero(codes == code)
-        total[own], busy[own], held[own] = _hold(total[own], busy[own], held[own])
+        total[own], busy[own], held[own] = _hold(total[own], busy[own], held[own], trusted[own])
     columns = {"total": pa.array(total), "busy": pa.array(busy), "held": pa.array(held)}
     for name in OTHER_STATES:
-        columns[name] = pc.if_else(columns["held"], pa.scalar(None, pa.int32()), rows.column(name))
-    return pa.Table.from_arrays(
-        [columns.get(name, rows.column(name)) for name in rows.column_names], schema=rows.schema
+        columns[name] = pc.if_else(columns["held"], pa.scalar(None, pa.int32()), both.column(name))
+    whole = pa.Table.from_arrays(
+        [columns.get(name, both.column(name)) for name in both.column_names], schema=both.schema
     )
+    return whole.filter(pa.array(order >= earlier.num_rows))
 
 
-def _hold(total: _Ints, busy: _Ints, held: _Mask) -> tuple[_Ints, _Ints, _Mask]:
+def merge_node_states(older: pa.Table, newer: pa.Table) -> pa.Table:
+    """Return the counts of one day by time, the whole cluster before its virtual clusters.
+
+    Counts stand above derived ones: a day with any holds no others. Derived counts replace the day's as a
+    whole; of two counts of one time and virtual cluster the newer wins, unless it is held and the older not.
+    """
+    counted = [table.filter(pc.not_equal(table.column("origin"), DERIVED)) for table in (older, newer)]
+    both = pa.concat_tables(counted if any(table.num_rows for table in counted) else [newer])
+    keys = (_codes(both), microseconds(both.column("time")))
+    known = ~both.column("held").to_numpy()
+    order = np.lexsort((np.arange(both.num_rows), known, *keys))
+    last = np.append(np.any([np.diff(key[order]) != 0 for key in keys], axis=0), True)
+    return both.take(pa.array(order[last[: both.num_rows]]))
+
+
+def _codes(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the number of each row's virtual cluster, in the order of names; the whole cluster is -1."""
+    owners = rows.column("virtual_cluster")
+    names = pc.unique(owners).drop_null().to_pylist()
+    places = pc.index_in(owners, value_set=pa.array(sorted(names), pa.string()))
+    return pc.fill_null(places, -1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+
+def _hold(total: _Ints, busy: _Ints, held: _Mask, trusted: _Mask) -> tuple[_Ints, _Ints, _Mask]:
     """Return one series, by time, with its gaps held, and where it is held."""
-    missing = held | (total == 0)
+    missing = held | ((total == 0) & ~trusted)
     last = np.maximum.accumulate(np.where(~missing & (busy > 0), np.arange(len(busy)), -1))
     before = np.where(last >= 0, busy[last], 0)
-    fell = (busy == 0) & (before >= LEAST_BUSY_BEFORE_GAP) & (2 * before >= total)
+    fell = (busy == 0) & ~trusted & (before >= LEAST_BUSY_BEFORE_GAP) & (2 * before >= total)
     gap = missing | fell
     last = np.maximum.accumulate(np.where(gap, -1, np.arange(len(busy))))
     hold = gap & (last >= 0)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster_logs.job_facts import JOB_FACTS
+from cluster_logs.job_table import describe
+from cluster_logs.node_states import NODE_STATES_SCHEMA
 from experiments.pages import written
 from foundation.markdown import markdown_table
 
@@ -69,6 +71,20 @@ def job_table() -> str:
     return markdown_table(("column", "kind", "", "meaning"), rows, align_numbers=False)
 
 
+def node_states_table() -> str:
+    """Return the columns of the table of node states."""
+    rows = [
+        (
+            f"`{column['name']}`",
+            column["type"] + (f", {column['unit']}" if column["unit"] else ""),
+            "may be null" if column["nullable"] else "always",
+            column["description"],
+        )
+        for column in describe(NODE_STATES_SCHEMA).to_dict("records")
+    ]
+    return markdown_table(("column", "type", "", "meaning"), rows, align_numbers=False)
+
+
 def decision_list() -> str:
     """Return the decision records, by number."""
     records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
@@ -81,7 +97,7 @@ def pages() -> dict[Path, str]:
     docs = ROOT / "docs"
     tables = {
         docs / "modules.md": {"modules": module_list()},
-        docs / "formats.md": {"job table": job_table()},
+        docs / "formats.md": {"job table": job_table(), "node states": node_states_table()},
         docs / "decisions" / "README.md": {"decisions": decision_list()},
     }
     return {page: written(page.read_text(encoding="utf-8"), lists) for page, lists in tables.items()}

@@ -31,6 +31,7 @@ OTHER_FORMATS: Mapping[str, str] = {  # our own files, those that simulators are
     "helios-throughput": "helios:THROUGHPUT_READER",
     "helios-nodes": "helios:NODES_READER",
     "nodes-csv": "nodes_file:READER",
+    "node-sequence": "node_sequence:READER",
 }
 FORMATS: Mapping[str, str] = {**CLUSTER_LOGS, **OTHER_FORMATS}
 

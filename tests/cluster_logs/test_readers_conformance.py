@@ -17,6 +17,7 @@ from cluster_logs.job_table import (
     describe,
 )
 from cluster_logs.lake import Lake
+from cluster_logs.node_states import NODE_STATES_SCHEMA
 from cluster_logs.quarantine import REASONS, SKIP_RULES
 from cluster_logs.readers.registry import FORMATS, load_reader
 from cluster_logs.readers.text_source import TextSource
@@ -98,6 +99,17 @@ EXPECTED = {
         },
     ),
     "nodes-csv": (3, 2, {"negative_count": 1}),
+    "node-sequence": (
+        9,
+        4,
+        {
+            "missing_count": 1,
+            "missing_time": 1,
+            "more_nodes_than_total": 1,
+            "negative_count": 1,
+            "unreadable_number": 1,
+        },
+    ),
     "lake": (4, 3, {"missing_submit_time": 1}),
 }
 # A first line tells nothing about these.
@@ -279,6 +291,6 @@ def test_unknown_time_zone_is_named(tmp_path: Path) -> None:
 
 
 def test_schema_documents_itself() -> None:
-    for schema in (JOB_SCHEMA, THROUGHPUT_SCHEMA, QUARANTINE_SCHEMA, NODES_SCHEMA):
+    for schema in (JOB_SCHEMA, THROUGHPUT_SCHEMA, QUARANTINE_SCHEMA, NODES_SCHEMA, NODE_STATES_SCHEMA):
         assert (describe(schema)["description"].str.len() > 10).all()
     assert JOB_SCHEMA.field("submit_time").type == pa.timestamp("us", tz="UTC")
