@@ -7,10 +7,9 @@ from typing import Any
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress
-from simulator.elastic.elastic_policy import ElasticPolicy, Sizes
-from simulator.elastic.replay import replay_in_pools
+from simulator.elastic.elastic_policy import Sizes
 from simulator.engine import Simulation
-from simulator.policies.registry import elastic_policy_names, load_policy
+from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.prediction import PredictingSimulation
 from simulator.recorder import Recorder
@@ -44,20 +43,11 @@ def simulate(
         policy = load_policy(name, settings, rules)
     elif settings:
         raise BadInputError("Settings were given for a policy that is already made.")
-    if rules.fractional:
-        if not isinstance(policy, ElasticPolicy):
-            raise BadInputError(
-                f"Policy {name or type(policy).__name__!r} does not resize jobs, and under the rules "
-                f"{rules.name} a pool is shared in fractions.",
-                remedy=f"Choose {', '.join(elastic_policy_names())}, or other rules.",
-            )
-        if scenario.changes or scenario.initial is not None or recorder is not None:
-            raise BadInputError(
-                f"Under the rules {rules.name} there are no nodes: none can come, go or be watched.",
-                remedy="Use the default rules.",
-            )
-        name = name or type(policy).__name__.lower()
-        return replay_in_pools(scenario, policy, name=name, predict=bool(predict), progress=progress)
+    replayed = rules.replay(
+        scenario, policy, name=name, predict=bool(predict), watched=recorder is not None, progress=progress
+    )
+    if replayed is not None:
+        return replayed
     prepass = policy.profiling_prepass(scenario.workload, scenario.cluster, rules)
     if prepass:
         scenario = replace(scenario, workload=prepass.workload, cluster=prepass.cluster)

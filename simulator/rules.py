@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foundation.progress import Progress
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.job_view import JobView
 from simulator.placement import Remainder
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from simulator.policy import Policy
+    from simulator.result import SimulationResult
+    from simulator.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Rules:
     - `remainder`: the node that takes the remainder of a job larger than a node.
     - `labelled_scores`: sharing scores are the labels of the published table, not a model's predictions.
     - `fractional`: elastic policies share the GPUs of a virtual cluster in fractions, as one pool without
-      nodes (`simulator.elastic`); others cannot run.
+      nodes (`replay`); others cannot run.
     - `policies`: policies by name that stand in for those that are registered.
     - `policy_settings`: settings by policy.
     - `faults`: the names of the mistakes of another simulator that are in it.
@@ -44,6 +47,22 @@ class Rules:
     def check_estimates(self, workload: Workload, policy: str) -> None:
         """Raise BadInputError for estimates that no policy may order by."""
         refuse_negative_estimates(workload, policy)
+
+    def replay(
+        self,
+        scenario: "Scenario",
+        policy: "Policy",
+        *,
+        name: str | None,
+        predict: bool,
+        watched: bool,
+        progress: Progress | None,
+    ) -> "SimulationResult | None":
+        """Replay a scenario in an engine of the rule set's own; None: in ours.
+
+        `watched` says whether there is a recorder; raises BadInputError for what that engine cannot do.
+        """
+        return None
 
     def labelled_tables(self, singles: Path, pairs: Path) -> "tuple[pd.DataFrame, pd.DataFrame] | None":
         """Return measured tables whose labels count as they are; None: the packing model scores job types.

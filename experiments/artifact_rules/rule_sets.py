@@ -7,9 +7,10 @@ itself: `lucid-artifact-without:lost_partner`. `docs/simulator_fidelity.md` says
 from collections.abc import Mapping
 
 from experiments.artifact_rules.artifact import Artifact, ArtifactRules, Fault
-from experiments.artifact_rules.forgetful_themis import PcsThemis
 from experiments.artifact_rules.fresh_queue import FreshQueueQssf
 from experiments.artifact_rules.lucid_ways import ArtifactLucid
+from experiments.pools.pool_policies import POOL_POLICIES
+from experiments.pools.pool_rules import PoolRules
 
 # What a preemption costs in the Lucid artifact, up to a node and above.
 _LUCID_PREEMPTION = {"preemption_s": 40.0, "preemption_multi_node_s": 60.0}
@@ -151,7 +152,7 @@ LUCID_ARTIFACT = LUCID_SIMULATOR.rules()
 # The PCS artifact's simulator: a pool of GPUs, no nodes, and nothing costs a running job time. What it does
 # otherwise than the paper says is in docs/predictability.md.
 PCS_SIMULATOR = Artifact(
-    ArtifactRules("pcs-artifact", fractional=True, policies={"themis": PcsThemis}),
+    PoolRules("pcs-artifact", fractional=True, policies=POOL_POLICIES),
     (
         Fault(
             "forgetful_predictions",

@@ -20,16 +20,13 @@ from bench_simulator import commit, machine
 
 from experiments.pages import publish
 from experiments.policies.pcs_agreement import trace
+from experiments.pools.quick_rules import QuickAfsL, QuickElasticFifo, QuickSrsf, QuickThemis
 from simulator.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
 from simulator.elastic.configurations import PUBLISHED
 from simulator.elastic.engine import ElasticSimulation, play_forward
 from simulator.elastic.pareto.evaluate import evaluate
 from simulator.elastic.pareto.samples import SampleSpec, draw_sample
 from simulator.elastic.pareto.size_classes import InfeasibleError, SearchBounds, WfqParameters
-from simulator.elastic.rules.afs import AfsL
-from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
-from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
-from simulator.elastic.rules.themis import ThemisRule
 from simulator.elastic.rules.wfq import WeightedFairQueuing
 from simulator.workload import Workload
 
@@ -37,10 +34,10 @@ POOL = Pool(64)
 RULES: dict[str, Callable[[], AllocationRule]] = {
     "PCS-JCT": lambda: WeightedFairQueuing(PUBLISHED["fig7-jct"]),
     "PCS-bal": lambda: WeightedFairQueuing(PUBLISHED["fig7-bal"]),
-    "FIFO": ElasticFifoRule,
-    "SRSF": ShortestRemainingServiceFirst,
-    "AFS-L": AfsL,
-    "ThemisRule": ThemisRule,
+    "FIFO": QuickElasticFifo,
+    "SRSF": QuickSrsf,
+    "AFS-L": QuickAfsL,
+    "ThemisRule": QuickThemis,
 }
 AUTHORS = {"PCS-JCT": 100, "PCS-bal": 80, "FIFO": 8, "SRSF": 400, "AFS-L": 39}  # jobs a CPU second, PyPy
 PLAIN_JOBS = 200  # the plain simulation is shown what fits into seconds

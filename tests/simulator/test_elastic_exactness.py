@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.pools.quick_rules import QuickElasticFifo
 from foundation.errors import BadInputError
 from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
@@ -195,9 +195,9 @@ def test_relaxed_caps_take_gpus_from_a_job_without_work() -> None:
 @given(case=cases())
 def test_elastic_fifo_knows_the_true_end(whole: bool, case: Case) -> None:
     pool = replace(case.pool, whole=whole)
-    quick = ElasticSimulation(case.workload, pool, ElasticFifoRule(), predict=True)
+    quick = ElasticSimulation(case.workload, pool, QuickElasticFifo(), predict=True)
     quick.run()
-    plain = PlainPool(case.workload, pool, ElasticFifoRule())
+    plain = PlainPool(case.workload, pool, QuickElasticFifo())
     plain.run()
     assert_same(quick, plain)
     assert all(job.predicted_end_time_s == job.end_time_s for job in quick.ended)
@@ -303,7 +303,7 @@ def test_progress_is_reported_to_its_end() -> None:
     simulation = ElasticSimulation(
         Workload(jobs, {}),
         Pool(7),
-        ElasticFifoRule(),
+        QuickElasticFifo(),
         progress=lambda done, total, what: seen.append((done, total)),
     )
     simulation.run()
@@ -315,15 +315,15 @@ def test_what_can_never_end_is_refused() -> None:
     curve = SpeedUp.linear(4)
     rigid = Job("rigid", "all", None, 9, 0.0, 10.0)
     with pytest.raises(BadInputError, match="'rigid' asks for 9 GPUs, 9 at least, of a pool of 8"):
-        ElasticSimulation(Workload((rigid,), {}), Pool(8, whole=True), ElasticFifoRule())
-    simulation = ElasticSimulation(Workload((rigid,), {}), Pool(8), ElasticFifoRule())  # fractions will do
+        ElasticSimulation(Workload((rigid,), {}), Pool(8, whole=True), QuickElasticFifo())
+    simulation = ElasticSimulation(Workload((rigid,), {}), Pool(8), QuickElasticFifo())  # fractions will do
     simulation.run()
     assert simulation.now_s == 11.25
     with pytest.raises(BadInputError, match="0 GPUs"):
-        ElasticSimulation(Workload((), {}), Pool(0), ElasticFifoRule())
+        ElasticSimulation(Workload((), {}), Pool(0), QuickElasticFifo())
     active_count = ActiveJobCount()
     jobs = [ActiveJob(elastic_job(at, 0.0, 5.0, 1, curve), at, active_count) for at in (1, 0)]
     with pytest.raises(BadInputError, match="out of order"):
-        ElasticSimulation(Workload((), {}), Pool(8), ElasticFifoRule(), active=jobs)
+        ElasticSimulation(Workload((), {}), Pool(8), QuickElasticFifo(), active=jobs)
     with pytest.raises(BadInputError, match="efficiency_step"):
         WfqConfig((inf,), (1.0,), 0.5, 1e-9)

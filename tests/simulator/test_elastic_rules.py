@@ -6,20 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.pools.quick_rules import QuickAfsL, QuickElasticFifo, QuickSrsf, QuickThemis
 from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import PlainAllocator, Pool
 from simulator.elastic.engine import ElasticSimulation, play_forward
-from simulator.elastic.rules.afs import AfsL
-from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
-from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
-from simulator.elastic.rules.themis import ThemisRule
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Workload
 
 PCS = WeightedFairQueuing(WfqConfig((60.0, 400.0, inf), (0.6, 0.3, 0.1), 0.8, 0.3))
-RIVALS = (AfsL(), ShortestRemainingServiceFirst(), ThemisRule(lease_s=25.0), ElasticFifoRule())
+RIVALS = (QuickAfsL(), QuickSrsf(), QuickThemis(lease_s=25.0), QuickElasticFifo())
 RULES = (*RIVALS, PCS)
 CURVES = (
     SpeedUp.linear(8),
@@ -164,14 +161,14 @@ def active_jobs(sizes):
 )
 def test_the_tournaments_of_afs_come_out_as_if_all_were_held(sizes, gpus):
     jobs = active_jobs(sizes)
-    assert AfsL().allocate(jobs, Pool(gpus), 0.0) == plain_tournament(jobs, gpus, 0.0)
+    assert QuickAfsL().allocate(jobs, Pool(gpus), 0.0) == plain_tournament(jobs, gpus, 0.0)
 
 
 def test_srsf_serves_by_gpu_time_and_lets_the_next_have_what_is_left():
     linear = CURVES[0]
     jobs = active_jobs([(400.0, 4, linear), (90.0, 2, linear), (300.0, 4, linear)])
     # 400, 90 and 300 GPU seconds.
-    assert ShortestRemainingServiceFirst().allocate(jobs, Pool(7), 0.0) == [1.0, 2.0, 4.0]
+    assert QuickSrsf().allocate(jobs, Pool(7), 0.0) == [1.0, 2.0, 4.0]
 
 
 def test_a_gang_gets_all_or_nothing_and_others_use_what_it_cannot():
@@ -180,7 +177,7 @@ def test_a_gang_gets_all_or_nothing_and_others_use_what_it_cannot():
     jobs = active_jobs([(20.0, 3, linear), (10.0, 4, linear), (500.0, 2, linear)])
     jobs[0].remaining_s = 1.0
     jobs[1].min_gpus = gang.min_gpus
-    for rule in (ShortestRemainingServiceFirst(), AfsL(), ThemisRule()):
+    for rule in (QuickSrsf(), QuickAfsL(), QuickThemis()):
         given_gpus = rule.allocate(jobs, Pool(5, whole=True), 1.0)
         assert given_gpus[1] in (0.0, 4.0)
         assert sum(given_gpus) == 5.0
@@ -194,7 +191,7 @@ def test_themis_leases_end_and_go_to_whoever_is_worst_off():
         ),
         {},
     )
-    simulation = ElasticSimulation(workload, Pool(1), ThemisRule(lease_s=100.0))
+    simulation = ElasticSimulation(workload, Pool(1), QuickThemis(lease_s=100.0))
     simulation.run()
     first, second = by_submission(simulation)
     # They take turns; the first was alone at first, which makes its fair time a little shorter.
@@ -206,5 +203,5 @@ def test_themis_leases_end_and_go_to_whoever_is_worst_off():
 def test_afs_shares_a_gpu_each_before_anybody_has_two():
     linear = CURVES[0]
     jobs = active_jobs([(1000.0, 4, linear), (10.0, 4, linear), (100.0, 4, linear)])
-    assert AfsL().allocate(jobs, Pool(3), 0.0) == [1.0, 1.0, 1.0]
-    assert AfsL().allocate(jobs, Pool(2), 0.0) == [0.0, 1.0, 1.0]
+    assert QuickAfsL().allocate(jobs, Pool(3), 0.0) == [1.0, 1.0, 1.0]
+    assert QuickAfsL().allocate(jobs, Pool(2), 0.0) == [0.0, 1.0, 1.0]

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.artifact_rules.forgetful_themis import ForgetfulThemis
 from experiments.policies.pcs_agreement import (
     CONTENDERS,
     GPUS,
@@ -19,6 +18,7 @@ from experiments.policies.pcs_agreement import (
     replay,
     trace,
 )
+from experiments.pools.forgetful_themis import ForgetfulThemis
 from foundation.errors import BadInputError
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation

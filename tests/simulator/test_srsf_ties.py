@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.pools.quick_rules import QuickSrsf
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
 from simulator.job import Job
 from simulator.speed_up import Elasticity
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
@@ -83,7 +83,7 @@ def plain_starts_s(workload: Workload) -> list[float]:
 @pytest.mark.parametrize(("seed", "grid_s"), [(0, 60.0), (1, 7.5), (2, 60.0)])
 def test_equal_jobs_start_in_the_order_of_the_reference(seed: int, grid_s: float) -> None:
     workload = tied_trace(seed, grid_s)
-    simulation = ElasticSimulation(workload, Pool(GPUS), ShortestRemainingServiceFirst())
+    simulation = ElasticSimulation(workload, Pool(GPUS), QuickSrsf())
     simulation.run()
     ours_s = {job.index: job.first_start_time_s for job in simulation.ended}
     assert ours_s == pytest.approx(dict(enumerate(plain_starts_s(workload))), abs=2e-6)

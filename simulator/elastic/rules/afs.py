@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.allocation import AllocationRule, Allocator, Pool
-from simulator.elastic.rules.afs_shares import AfsShares
+from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.rules.afs_tournament import Player, play
 
 
@@ -27,7 +26,3 @@ class AfsL(AllocationRule):
         ]
         play(players, pool.gpus)
         return [float(player.gpus) for player in players]
-
-    def allocator(self, pool: Pool) -> Allocator:
-        """Keep waiting jobs in their order."""
-        return AfsShares(self, pool)

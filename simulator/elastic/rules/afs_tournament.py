@@ -107,13 +107,6 @@ def contest(players: list[Player], gpus: int) -> None:
             del players[since]
 
 
-def start_and_contest(players: list[Player], gpus: int) -> None:
-    """Give each player (all can use more) a first GPU, and let them contest so many others."""
-    for player in players:
-        player.take()
-    contest(players.copy(), gpus)
-
-
 def play_plainly(players: Sequence[Player], gpus: int) -> None:
     """Hand out GPUs by a whole tournament for each."""
     playing = list(players)

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.allocation import AllocationRule, Allocator, Pool
+from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.rules.elastic_fifo import serve
-from simulator.elastic.rules.srsf_ranks import Ranks, remaining_gpu_s
 
 
 class ShortestRemainingServiceFirst(AllocationRule):
@@ -21,6 +20,7 @@ class ShortestRemainingServiceFirst(AllocationRule):
             given[at] = gpus
         return given
 
-    def allocator(self, pool: Pool) -> Allocator:
-        """Keep the jobs in their order."""
-        return Ranks(pool)
+
+def remaining_gpu_s(job: ActiveJob, now_s: float) -> float:
+    """Remaining run time on all GPUs that a job makes use of, times their number."""
+    return job.demand * max(0.0, job.remaining_at(now_s)) / job.speed_up.at(job.demand)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from math import inf
 
 from simulator.elastic.active_job import ActiveJob, to_microsecond
-from simulator.elastic.allocation import AllocationRule, Allocator, Pool
-from simulator.elastic.rules.themis_leases import Leases
+from simulator.elastic.allocation import AllocationRule, Pool
 
 LEASE_S = 600.0
 
@@ -55,7 +54,3 @@ class ThemisRule(AllocationRule):
     def next_change_s(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> float | None:
         """Tell when the leases end."""
         return to_microsecond(now_s + self.lease_s) if jobs else None
-
-    def allocator(self, pool: Pool) -> Allocator:
-        """Keep the jobs in a table."""
-        return Leases(self, pool, self.lease_s)

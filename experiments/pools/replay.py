@@ -26,7 +26,6 @@ def replay_in_pools(
     policy: ElasticPolicy,
     *,
     name: str,
-    whole: bool = False,
     predict: bool = False,
     progress: Progress | None = None,
 ) -> SimulationResult:
@@ -34,7 +33,7 @@ def replay_in_pools(
 
     Jobs that could never start are left out and counted, as in the main engine; an elastic job that asks for
     more than its pool has is served as if the rest of it had to wait, as the reference does.
-    `whole` hands out whole GPUs instead of fractions. `predict` predicts each job's end at its submission
+    `predict` predicts each job's end at its submission
     (PCS, section 3.4). Columns and summary are those of the main engine.
     """
     cluster = scenario.cluster
@@ -54,7 +53,7 @@ def replay_in_pools(
 
         simulation = ElasticSimulation(
             replace(workload, jobs=tuple(workload.jobs[i] for i in rows), rows=None),
-            Pool(gpus, whole=whole),
+            Pool(gpus),
             policy.rule,
             predict=predict,
             progress=reported,

@@ -7,10 +7,10 @@ one. With fewer jobs than GPUs each has one, and only those that can use more co
 
 from bisect import bisect_left, insort
 
+from experiments.pools.afs_drain import AfsDrain, start_and_contest
 from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
-from simulator.elastic.rules.afs_drain import AfsDrain
-from simulator.elastic.rules.afs_tournament import Player, start_and_contest, start_speed
+from simulator.elastic.rules.afs_tournament import Player, start_speed
 
 Changes = list[tuple[ActiveJob, float]]
 Ranked = tuple[float, int, ActiveJob]  # the fastest first, then the last submitted: no two are equal

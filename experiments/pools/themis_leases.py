@@ -2,9 +2,9 @@
 
 from bisect import bisect_left
 
+from experiments.pools.themis_table import LeaseTable
 from simulator.elastic.active_job import ActiveJob, to_microsecond
 from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
-from simulator.elastic.rules.themis_table import LeaseTable
 
 
 class Leases(PlainAllocator):

@@ -1,34 +1,11 @@
 """Themis' predictions as PCS' simulator makes them: they forget what jobs have done."""
 
-from dataclasses import dataclass
 from math import inf
 
-from simulator.elastic.allocation import AllocationRule, Allocator, Pool
+from experiments.pools.themis_leases import Leases
+from experiments.pools.themis_table import RATE, REMAINING, SERVICE, SINCE, LeaseTable
+from simulator.elastic.allocation import Allocator, Pool
 from simulator.elastic.rules.themis import ThemisRule
-from simulator.elastic.rules.themis_leases import Leases
-from simulator.elastic.rules.themis_table import RATE, REMAINING, SERVICE, SINCE, LeaseTable
-from simulator.policies.themis import Themis, ThemisSettings
-
-
-@dataclass(frozen=True)
-class PcsThemisSettings(ThemisSettings):
-    """Settings of Themis under the rules of PCS' simulator.
-
-    `forgetful` predicts ends in a pool without nodes as that simulator does (`ForgetfulLeases`).
-    """
-
-    forgetful: bool = False
-
-
-class PcsThemis(Themis):
-    """Themis whose predictions may forget."""
-
-    Settings = PcsThemisSettings
-
-    @property
-    def rule(self) -> AllocationRule:
-        """Most unfairly treated first."""
-        return ForgetfulThemis(self.settings.lease_s) if self.settings.forgetful else super().rule
 
 
 class ForgetfulThemis(ThemisRule):

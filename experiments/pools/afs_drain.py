@@ -9,8 +9,15 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from simulator.elastic.active_job import ActiveJob, to_microsecond
-from simulator.elastic.rules.afs_tournament import Player, start_and_contest
+from simulator.elastic.rules.afs_tournament import Player, contest
 from simulator.speed_up import SpeedUp
+
+
+def start_and_contest(players: list[Player], gpus: int) -> None:
+    """Give each player (all can use more) a first GPU, and let them contest so many others."""
+    for player in players:
+        player.take()
+    contest(players.copy(), gpus)
 
 
 class AfsDrain:

@@ -12,14 +12,10 @@ from math import inf
 
 from simulator.elastic.active_job import ActiveJob, to_microsecond
 from simulator.elastic.allocation import Allocator, Pool
+from simulator.elastic.rules.srsf import remaining_gpu_s
 
 MARGIN_S = 1e-3  # between ends that differ by more than noise
 Ranked = tuple[float, int, ActiveJob]  # remaining GPU time, index: no two are equal
-
-
-def remaining_gpu_s(job: ActiveJob, now_s: float) -> float:
-    """Remaining run time on all GPUs that a job makes use of, times their number."""
-    return job.demand * max(0.0, job.remaining_at(now_s)) / job.speed_up.at(job.demand)
 
 
 class Ranks(Allocator):
