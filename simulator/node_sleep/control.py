@@ -1,9 +1,10 @@
 """The decision which nodes sleep at one moment, for a replayed series, the engine and a live cluster.
 
 A cluster keeps a list of its finished bins of `BIN_S` seconds (the highest number of busy nodes of each, gaps
-held) and asks a control: `wake` whenever demand changes, `sleep` every `BIN_S` seconds. A control sees the
-past and the present alone. Rules: Helios (SC '21), section 4.3. What the artifact does otherwise is not done
-here: it acts on a bin at its start, reads a forecast made of later bins, and its nodes wake at once.
+held) and asks a control: `wake` when jobs are short of nodes and at every check, `sleep` at every check, each
+`BIN_S` seconds. A control sees the past and the present alone. Rules: Helios (SC '21), section 4.3. What the
+artifact does otherwise is done in `bin_rules.py` alone: it acts on a bin at its start, reads a forecast made
+of later bins, and its nodes wake at once.
 """
 
 from collections.abc import Mapping
@@ -70,7 +71,10 @@ class SleepControl(Protocol):
     """Which nodes sleep: numbers alone; whoever runs the cluster chooses the nodes."""
 
     def wake(self, seen: SleepObservation) -> int:
-        """Return how many sleeping nodes to wake now, at most those asleep; asked whenever demand changes."""
+        """Return how many sleeping nodes to wake now, at most those asleep.
+
+        Asked before `sleep` at every check, and whenever jobs are short of nodes.
+        """
         ...
 
     def sleep(self, seen: SleepObservation, busy: NDArray[np.float64]) -> int:
@@ -94,7 +98,7 @@ class AlwaysAwake:
 
 
 class BufferControl:
-    """Control "buffer": nodes sleep down to a fixed buffer beyond what was busy.
+    """Control "buffer": nodes sleep down to a fixed buffer beyond the highest of the newest `peak_bins` bins.
 
     Nodes are woken when jobs are short of more than boots already: what is short and the buffer, at once. For
     `keep_bins` bins from then on none is put to sleep. `quiet_until_s` is the end of that time: hand it to
@@ -116,7 +120,7 @@ class BufferControl:
         return max(0, min(nodes, seen.asleep))
 
     def sleep(self, seen: SleepObservation, busy: NDArray[np.float64]) -> int:
-        """Sleep down to the buffer beyond the newest bin and the present, if that is worth it."""
+        """Sleep down to the buffer beyond the newest bins and the present, if that is worth it."""
         settings = self._settings
         if (
             not len(busy)
@@ -125,7 +129,8 @@ class BufferControl:
             or not self._may_shrink(seen, busy)
         ):
             return 0
-        stay_awake = max(ceil(max(busy[-1], seen.busy)) + settings.buffer_nodes, settings.min_awake)
+        highest = max(float(busy[-settings.peak_bins :].max()), seen.busy)
+        stay_awake = max(ceil(highest) + settings.buffer_nodes, settings.min_awake)
         nodes = min(seen.awake + seen.booting - stay_awake, seen.awake - seen.busy)
         return nodes if nodes >= settings.least_nodes else 0
 

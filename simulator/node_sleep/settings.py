@@ -21,6 +21,7 @@ class SleepSettings:
 
     control: str = "buffer"
     buffer_nodes: int = 20  # [sigma] idle nodes that are left awake, and woken beyond what is short
+    peak_bins: int = 1  # newest bins whose highest demand the buffer is kept beyond (Helios: 1)
     past_bins: int = 2  # [h] bins before the newest whose mean is compared with it
     near_bins: int = 30  # [f] bins that the forecast looks ahead
     past_threshold: float = 0.1  # [xi_H] nodes by which the newest bin lies below the past ones
@@ -35,6 +36,7 @@ class SleepSettings:
             raise UnknownNameError("control of sleeping nodes", self.control, CONTROLS)
         for name, least in (
             ("buffer_nodes", 0),
+            ("peak_bins", 1),
             ("past_bins", 1),
             ("near_bins", 1),
             ("least_nodes", 1),
