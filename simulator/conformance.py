@@ -27,6 +27,7 @@ from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
+from simulator.snapshot import ASLEEP, BOOTING
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.workload import Workload
 
@@ -154,6 +155,12 @@ class AuditedSimulation(Simulation):
                     raise ConformanceError(
                         f"{self.name}: node {node} of {pool.name!r} has {size} GPUs, {gpus} in use and "
                         f"{pool.free.on_node(node)} free at {self.now_s} s."
+                    )
+            for node, reasons in pool.closed_nodes().items():
+                if used[node] and not reasons.isdisjoint((ASLEEP, BOOTING)):
+                    raise ConformanceError(
+                        f"{self.name}: node {node} of {pool.name!r} sleeps or boots and runs jobs at "
+                        f"{self.now_s} s."
                     )
 
     def _audit_job(self, job: JobView, pool: str) -> None:

@@ -25,6 +25,7 @@ from simulator.initial_state import (
     close_nodes,
     copied,
     handed_over,
+    jobs_begun,
     make_pool,
     nodes_of,
     occupy,
@@ -33,13 +34,15 @@ from simulator.initial_state import (
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
 from simulator.node_inventory import NodeInventory, Repair, cpu_pool, make_pools
-from simulator.policy import Policy
+from simulator.node_sleep.fleet import fleet_of
+from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
+from simulator.policy import Policy, refuse_missing_estimates
 from simulator.recorder import Recorder
+from simulator.recorders.recorder_group import together
 from simulator.result import SimulationResult, schedule_of
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
 from simulator.unplaceable_jobs import UnplaceableJobs
-from simulator.workload import Workload
 
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped
 
@@ -66,7 +69,7 @@ class Simulation:
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
         self.workload = scenario.workload.that_fit(cluster, changes).capped(cluster, changes)
-        begun = _begun(initial, self.workload)
+        begun = jobs_begun(initial, self.workload)
         largest: dict[str, int] = dict.fromkeys(cluster.virtual_clusters, 0)
         for job in self.workload.jobs:
             if job.gpus > largest[job.virtual_cluster]:
@@ -82,13 +85,7 @@ class Simulation:
             first = max(initial.submitted, self.jobs[-1].index + 1 if self.jobs else 0)
         self.jobs += [JobView(job, index) for index, job in enumerate(self.workload.jobs, start=first)]
         if policy.needs_estimates:
-            without = [view.job.job_id for view in self.jobs if view.estimated_duration_s is None]
-            if without:
-                raise BadInputError(
-                    f"{self.name} needs estimated durations, and {len(without)} jobs have none "
-                    f"(the first: {without[0]!r}).",
-                    remedy="Give estimates, for instance simulator.user_history.user_history_estimates.",
-                )
+            refuse_missing_estimates(self.jobs, self.name)
             self.rules.check_estimates(self.workload, self.name)
         self.now_s = 0.0
         if initial is not None:
@@ -103,8 +100,9 @@ class Simulation:
         resized = {change.virtual_cluster for change in changes if isinstance(change, SizeChange)}
         names = [name for base in sorted(resized) for name in (base, cpu_pool(base)) if name in self.pools]
         self._unplaceable = UnplaceableJobs(self.pools[name] for name in names) if names else None
-        self._recorder = recorder
         self._agenda = Agenda()
+        self._fleet = fleet_of(scenario, self.cluster.virtual_clusters, self.pools, self.jobs, self._agenda)
+        self._recorder = together([each for each in (recorder, self._fleet) if each is not None])
         told = progress or silent
         self._lifecycle = JobLifecycle(
             self.name,
@@ -113,7 +111,7 @@ class Simulation:
             policy,
             self._agenda,
             unplaceable=self._unplaceable,
-            recorder=recorder,
+            recorder=self._recorder,
             progress=lambda completed: told(completed, len(self.jobs), self.name),
         )
         self._lifecycle.now_s = self.now_s
@@ -138,6 +136,8 @@ class Simulation:
                     self._agenda.push(at_s, EventKind.CANCEL, view)
         if initial is not None:
             self._go_on_from(initial, begun)
+        if self._fleet is not None:
+            self._fleet.begin()
         self._cpu_s = process_time() - began
 
     def _go_on_from(self, initial: InitialState, begun: Mapping[JobView, JobView]) -> None:
@@ -192,7 +192,7 @@ class Simulation:
             if kind == EventKind.WAKE:
                 if self._wakes.get(subject) == at_s and subject not in self._changed:
                     foreseen.append((at_s, EventKind.WAKE, subject.name))
-            elif isinstance(subject, Repair):
+            elif isinstance(subject, Repair | Boot | SleepCheck):
                 foreseen.append((at_s, EventKind.CLUSTER, subject))
             elif kind < EventKind.CANCEL and subject.version == version:
                 foreseen.append((at_s, EventKind(kind), copies[subject]))
@@ -208,6 +208,7 @@ class Simulation:
             set_aside=dict(self._nodes.set_aside),
             submitted=self.jobs[self._submitted - 1].index + 1 if self._submitted else 0,
             history=handed_over(self.policy.history(), {**copies, **places}),
+            node_sleep=None if self._fleet is None else self._fleet.memory(),
         )
 
     @property
@@ -262,7 +263,11 @@ class Simulation:
                         enqueue(jobs[at - 1])
                 if self._changed:
                     self._decide()
-                if not self._changed and (not events or events[0][0] != now):
+                if (
+                    not self._changed
+                    and (not events or events[0][0] != now)
+                    and (self._fleet is None or not self._fleet.look(now, more_jobs=at < count))
+                ):
                     break
             else:
                 raise PolicyError(
@@ -331,8 +336,12 @@ class Simulation:
             self._wakes[pool] = at_s
             self._agenda.push(at_s, EventKind.WAKE, pool)
 
-    def _change_cluster(self, change: ClusterChange | Repair) -> None:
-        """Nodes come, leave, fail or are repaired; the jobs of a failed node start again from zero."""
+    def _change_cluster(self, change: ClusterChange | Repair | PowerEvent) -> None:
+        """Nodes come, leave, fail, are repaired or boot; the jobs of a failed node start again from zero."""
+        if isinstance(change, Boot | SleepCheck):
+            if self._fleet is not None:
+                self._changed.update(dict.fromkeys(self._fleet.happen(change, self.now_s)))
+            return
         affected = self._nodes.apply(change, self.now_s)
         for pool in affected.pools:
             self._changed[pool] = None
@@ -341,6 +350,8 @@ class Simulation:
                     self._lifecycle.waits_on(view, pool)
         for view in affected.killed:
             self._lifecycle.fail(view)
+        if self._fleet is not None:
+            self._fleet.changed(affected.pools)
         if affected.repair is not None:
             self._agenda.push(affected.repair.at_s, EventKind.CLUSTER, affected.repair)
 
@@ -375,17 +386,7 @@ class Simulation:
             "cpu_s": self._cpu_s,
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
-        return SimulationResult(jobs, summary, self.workload.origin)
-
-
-def _begun(initial: InitialState | None, workload: Workload) -> dict[JobView, JobView]:
-    """Copy the jobs that a simulation begins with; raises BadInputError if time would run back."""
-    if initial is None:
-        return {}
-    if workload.jobs and workload.jobs[0].submit_time_s < initial.at_s:
-        raise BadInputError(
-            f"Job {workload.jobs[0].job_id!r} is submitted at {workload.jobs[0].submit_time_s} s, and the "
-            f"simulation begins at {initial.at_s} s.",
-            remedy="Put it among those that wait or run.",
-        )
-    return initial.begun()
+        if self._fleet is None:
+            return SimulationResult(jobs, summary, self.workload.origin)
+        summary |= self._fleet.summary()
+        return SimulationResult(jobs, summary, self.workload.origin, self._fleet.states())

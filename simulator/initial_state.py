@@ -15,11 +15,13 @@ from foundation.errors import BadInputError, UnknownNameError
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView
 from simulator.node_inventory import Repair
+from simulator.node_sleep.power_events import PowerEvent
 from simulator.placement import FreeGpus, Placement, Remainder
 from simulator.snapshot import NodePool
+from simulator.workload import Workload
 
-# An event to come: when (s), its kind, and its subject (a job, the pool to decide in, a repair).
-Foreseen = tuple[float, EventKind, "JobView | str | Repair"]
+# An event to come: when (s), its kind, and its subject (a job, the pool to decide in, a repair, a boot).
+Foreseen = tuple[float, EventKind, "JobView | str | Repair | PowerEvent"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +54,8 @@ class InitialState:
     at once. `failures` are the node failures so far. `set_aside`: how many nodes of each virtual cluster a
     policy took for itself when the cluster was new (size changes and failures count them). `submitted`: jobs
     so far, whose indices no later job gets. `duration_s`: true run times in the place of the views' own, by
-    job id. `history` is what the policy remembers.
+    job id. `history` is what the policy remembers, and `node_sleep` a fleet of sleeping nodes
+    (`simulator.node_sleep.fleet`), without which nodes that boot take a whole boot more.
     """
 
     at_s: float
@@ -65,6 +68,7 @@ class InitialState:
     submitted: int = 0
     duration_s: Mapping[str, float] = field(default_factory=dict)
     history: Any = None
+    node_sleep: Any = None
 
     def with_durations(self, duration_s: Mapping[str, float]) -> "InitialState":
         """Return the same cluster with other true run times (s), by job id; those not named stay.
@@ -89,6 +93,19 @@ class InitialState:
                     view.remaining_s = max(0.0, view.remaining_s + true_s - job.duration_s)
                     view.job = job.lasting(true_s)
         return copies
+
+
+def jobs_begun(initial: InitialState | None, workload: Workload) -> dict[JobView, JobView]:
+    """Copy the jobs that a simulation begins with; raises BadInputError if time would run back."""
+    if initial is None:
+        return {}
+    if workload.jobs and workload.jobs[0].submit_time_s < initial.at_s:
+        raise BadInputError(
+            f"Job {workload.jobs[0].job_id!r} is submitted at {workload.jobs[0].submit_time_s} s, and the "
+            f"simulation begins at {initial.at_s} s.",
+            remedy="Put it among those that wait or run.",
+        )
+    return initial.begun()
 
 
 def copied(views: Iterable[JobView]) -> dict[JobView, JobView]:

@@ -95,6 +95,8 @@ class NodeInventory:
 
     def _resize(self, pool: NodePool, nodes: int, now_s: float) -> None:
         own = pool.own_nodes()
+        for node in own[nodes:]:
+            pool.power_on(node)
         before = pool.total_gpus
         for node in own[:nodes]:
             pool.reopen(node, GONE)
@@ -122,6 +124,10 @@ class NodeInventory:
         if failure.node >= len(own):
             return Affected()
         node = own[failure.node]
+        pool.power_on(node)
+        cores = self._pools.get(cpu_pool(pool.name))
+        if cores is not None:
+            cores.power_on(cores.own_nodes()[failure.node])
         self.failures += 1
         reason = f"{FAILED} {self.failures}"
         places = self._places(pool, node)

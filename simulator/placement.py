@@ -68,6 +68,11 @@ class FreeGpus:
         """How many nodes there are, withdrawn ones included."""
         return len(self._free)
 
+    @property
+    def idle_count(self) -> int:
+        """How many nodes are present and wholly idle."""
+        return self._buckets[self.gpus_per_node].bit_count()
+
     def idle_nodes(self) -> list[int]:
         """Return the nodes that are present and wholly idle, lowest index first."""
         bucket = self._buckets[self.gpus_per_node]

@@ -153,6 +153,17 @@ class Policy(ABC):
         """Learn from a job that has just completed; its true duration may be known from now on."""
 
 
+def refuse_missing_estimates(jobs: Sequence[JobView], policy: str) -> None:
+    """Raise BadInputError for jobs without the estimates that a policy needs."""
+    without = [view.job.job_id for view in jobs if view.estimated_duration_s is None]
+    if without:
+        raise BadInputError(
+            f"{policy} needs estimated durations, and {len(without)} jobs have none "
+            f"(the first: {without[0]!r}).",
+            remedy="Give estimates, for instance simulator.user_history.user_history_estimates.",
+        )
+
+
 def start_from_front(pool: NodePool) -> list[Start]:
     """Start queued jobs in the queue's order and stop at the first that does not fit.
 

@@ -2,9 +2,9 @@
 
 Right after the decisions of the moment at which jobs were submitted, the cluster as it is then is played
 forward without later submissions, until they have ended. Nothing that is not known then counts: neither nodes
-that will fail or come, nor which jobs will be withdrawn. One play serves all jobs of a moment; of what the
-play needs, only the jobs that run and wait are copied, once. Under a policy that lets no later job delay an
-earlier one the simulation itself is the play.
+that will fail or come, nor which boots will fail, nor which jobs will be withdrawn. One play serves all jobs
+of a moment; of what the play needs, only the jobs that run and wait are copied, once. Under a policy that
+lets no later job delay an earlier one the simulation itself is the play, unless nodes sleep.
 
 How long jobs run is known to the play, as to the paper's, or it is what their estimates say (`by`): an
 estimate that a job has outlived was too short and counts twice, as EASY takes it.
@@ -56,10 +56,18 @@ class PredictingSimulation(Simulation):
         self._only = None if only is None else frozenset(only)
         self._ahead_policy = deepcopy(policy)  # before it has seen anything
         super().__init__(scenario, policy, **more)
-        self._ahead = replace(scenario, workload=NO_JOBS, cluster=self.cluster, changes=())
+        sleep = scenario.node_sleep
+        self._ahead = replace(
+            scenario,
+            workload=NO_JOBS,
+            cluster=self.cluster,
+            changes=(),
+            node_sleep=None if sleep is None else sleep.with_sure_boots(),
+        )
         self._is_the_play = (
             policy.arrivals_never_delay
             and by == "true"
+            and sleep is None
             and not scenario.changes
             and all(view.job.cancel_time_s is None for view in self.jobs)
         )

@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.job_view import JobView
 from simulator.metrics import Floats, mean, schedule_summary
+from simulator.node_sleep.power_history import NodeStates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,7 @@ class SimulationResult:
     jobs: "pd.DataFrame"  # the columns of JOB_COLUMNS
     summary: Mapping[str, Any]
     origin: "pd.Timestamp | None" = None  # the instant of second 0 (UTC)
+    node_states: NodeStates | None = None  # of a cluster whose nodes sleep
 
 
 def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> "pd.DataFrame":

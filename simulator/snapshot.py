@@ -69,6 +69,11 @@ class NodePool:
             self.free.restore(node)
             self.total_gpus += self.free.gpus_per_node
 
+    def power_on(self, node: int) -> None:
+        """Have a node be neither asleep nor booting: it fails or leaves, and comes back awake."""
+        for reason in (ASLEEP, BOOTING):
+            self.reopen(node, reason)
+
     def borrow(self, lender: "NodePool", node: int) -> int:
         """Take over another pool's node and return its index here; raises ValueError if it is not idle."""
         if not lender.free.is_present(node) or lender.free.on_node(node) != lender.free.gpus_per_node:
@@ -101,6 +106,8 @@ LENT = "lent"
 VACANT = "vacant"  # the place of a guest that went home
 FAILED = "failed"
 GONE = "gone"  # the virtual cluster has shrunk
+ASLEEP = "asleep"
+BOOTING = "booting"
 
 
 @dataclass(slots=True)

@@ -119,7 +119,8 @@ class FreeProfiling:
         held_gpu_s += sum(run.gpus * run.attained_s for run in self._runs.values())
         rows = pd.concat([jobs, early], ignore_index=True) if len(early) else jobs
         rows = rows.iloc[np.argsort([*self._later, *ended], kind="stable")].reset_index(drop=True)
-        return SimulationResult(rows, self._summary(rows, later.summary, held_gpu_s), later.origin)
+        summary = self._summary(rows, later.summary, held_gpu_s)
+        return replace(later, jobs=rows, summary=summary)
 
     def _summary(self, rows: pd.DataFrame, later: Mapping[str, Any], held_gpu_s: float) -> dict[str, Any]:
         replayed = rows[rows["end_time_s"].notna() & (rows["gpus"] > 0)]

@@ -34,9 +34,9 @@ class PoolRules(ArtifactRules):
                 f"{self.name} a pool is shared in fractions.",
                 remedy=f"Choose {', '.join(elastic_policy_names())}, or other rules.",
             )
-        if scenario.changes or scenario.initial is not None or watched:
+        if scenario.changes or scenario.initial is not None or scenario.node_sleep is not None or watched:
             raise BadInputError(
-                f"Under the rules {self.name} there are no nodes: none can come, go or be watched.",
+                f"Under the rules {self.name} there are no nodes: none can come, go, sleep or be watched.",
                 remedy="Use the default rules.",
             )
         name = name or type(policy).__name__.lower()

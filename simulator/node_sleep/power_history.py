@@ -1,0 +1,113 @@
+"""What the nodes of a cluster were over time: awake, booting, asleep, busy, and short; and figures of it."""
+
+from array import array
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+DAY_S = 86_400.0
+MINUTE_S = 60.0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NodeStates:
+    """Step functions of time: `busy[i]`, say, holds from `at_s[i]` until `at_s[i + 1]`; equal lengths.
+
+    Nodes of the virtual clusters that are there, neither failed nor set aside. `awake` holds the busy ones;
+    `short` is what waiting jobs need of those that sleep or boot.
+    """
+
+    at_s: Floats
+    awake: Floats
+    booting: Floats
+    asleep: Floats
+    busy: Floats
+    short: Floats
+
+
+@dataclass
+class PowerTotals:
+    """Node-seconds of each state, and boots, from second 0 on."""
+
+    total_node_s: float = 0.0
+    asleep_node_s: float = 0.0
+    booting_node_s: float = 0.0
+    busy_node_s: float = 0.0
+    short_node_s: float = 0.0
+    wake_ups: int = 0  # moments at which nodes were woken
+    woken_nodes: int = 0
+    boots_failed: int = 0
+    waiting_jobs: set[int] = field(default_factory=set)  # indices of jobs that needed nodes not awake
+
+
+class PowerHistory:
+    """Writes down the states of nodes whenever they change, and adds up node-seconds."""
+
+    def __init__(self, began_s: float, totals: PowerTotals) -> None:
+        self.totals = totals
+        self._since_s = began_s
+        self._at_s = array("d")
+        self._now = (0, 0, 0, 0, 0)
+        self._rows = tuple(array("l") for _ in self._now)
+
+    def pass_time(self, now_s: float) -> None:
+        """Add up what has been so until now."""
+        passed_s = now_s - self._since_s
+        if passed_s > 0:
+            awake, booting, asleep, busy, short = self._now
+            totals = self.totals
+            totals.total_node_s += passed_s * (awake + booting + asleep)
+            totals.booting_node_s += passed_s * booting
+            totals.asleep_node_s += passed_s * asleep
+            totals.busy_node_s += passed_s * busy
+            totals.short_node_s += passed_s * short
+            self._since_s = now_s
+
+    def note(self, now_s: float, awake: int, booting: int, asleep: int, busy: int, short: int) -> None:
+        """Write down what is so from now on."""
+        values = (awake, booting, asleep, busy, short)
+        if values == self._now and self._at_s:
+            return
+        self.pass_time(now_s)
+        self._now = values
+        if self._at_s and self._at_s[-1] == now_s:
+            for row, value in zip(self._rows, values, strict=True):
+                row[-1] = value
+        else:
+            self._at_s.append(now_s)
+            for row, value in zip(self._rows, values, strict=True):
+                row.append(value)
+
+    def states(self) -> NodeStates:
+        """Return what has been written down."""
+        at_s = np.array(self._at_s, dtype=np.float64)
+        return NodeStates(at_s, *(np.array(row, dtype=np.float64) for row in self._rows))
+
+
+def power_figures(totals: PowerTotals, until_s: float) -> dict[str, float]:
+    """Return means over time from second 0 until `until_s`, and counts, for a summary.
+
+    Node utilisation is busy over all nodes, and over those that do not sleep (Helios, table 5); here a node
+    that boots is one that does not sleep.
+    """
+    until_s = max(until_s, 1.0)
+    on_node_s = totals.total_node_s - totals.asleep_node_s
+    return {
+        "nodes_asleep_mean": totals.asleep_node_s / until_s,
+        "nodes_booting_mean": totals.booting_node_s / until_s,
+        "wake_ups": totals.wake_ups,
+        "wake_ups_per_day": totals.wake_ups / until_s * DAY_S,
+        "nodes_per_wake_up": totals.woken_nodes / totals.wake_ups if totals.wake_ups else 0.0,
+        "boots_failed": totals.boots_failed,
+        "node_minutes_short": totals.short_node_s / MINUTE_S,
+        "jobs_that_waited_for_boots": len(totals.waiting_jobs),
+        "node_utilisation_pct": _percent(totals.busy_node_s, totals.total_node_s),
+        "node_utilisation_awake_pct": _percent(totals.busy_node_s, on_node_s),
+    }
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 0.0
