@@ -84,7 +84,7 @@ predictability: install  ## Write docs/predictability.md anew: PCS' evaluation o
 quality: install  ## Measure the models beside their rivals and write docs/model_quality.md anew (minutes)
 	$(BIN)/lucid evaluate all --write docs/model_quality.md
 
-protobuf: install  ## Write the decision service's generated modules anew
+protobuf: install  ## Write the decision service's generated module anew
 	$(BIN)/python -m live_scheduler.service.generate
 
 lock:  ## Resolve the dependencies anew

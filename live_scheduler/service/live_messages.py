@@ -65,49 +65,6 @@ def live_ends(ended: Iterable[schema.EndedJob]) -> list[live.EndedJob]:
     ]
 
 
-def pushed_cluster(cluster: live.ClusterState) -> schema.ClusterState:
-    """Return a cluster as a scheduler would push it: what `live_cluster` takes back."""
-    return schema.ClusterState(
-        at_s=cluster.at_s,
-        jobs=tuple(pushed_job(job) for job in cluster.jobs),
-        nodes=tuple(
-            schema.Node(
-                name=node.name,
-                gpus=node.gpus,
-                gpus_used=node.gpus_used,
-                available=node.available,
-                partitions=node.partitions,
-            )
-            for node in cluster.nodes
-        ),
-        closed_partitions=tuple(sorted(cluster.closed_partitions)),
-    )
-
-
-def pushed_job(job: live.LiveJob) -> schema.Job:
-    """Return a job as a scheduler would push it."""
-    return schema.Job(
-        job_id=job.job_id,
-        virtual_cluster=job.virtual_cluster,
-        gpus=job.gpus,
-        submit_time_s=job.submit_time_s,
-        partition=job.partition,
-        user=job.user,
-        name=job.name,
-        cpus=job.cpus,
-        nodes=job.nodes,
-        time_limit_s=job.time_limit_s,
-        job_type=job.job_type,
-        held=job.held,
-        waits_for=job.waits_for,
-        start_time_s=job.start_time_s,
-        gpus_on=tuple(schema.NodeShare(node=node, gpus=gpus) for node, gpus in job.gpus_on),
-        shares_gpus=job.shares_gpus,
-        profiled=job.restarts > 0,
-        facts={name: f"{fact}" for name, fact in job.other_facts.items()},
-    )
-
-
 def decision_message(decision: decided.Decision) -> schema.Decision:
     """Return a decision as a message."""
     return schema.Decision(
@@ -116,25 +73,16 @@ def decision_message(decision: decided.Decision) -> schema.Decision:
         policy=decision.policy,
         latency_s=decision.latency_s,
         release_version=decision.release_version,
-        ranked=tuple(
-            schema.Place(
-                job_id=place.job_id,
-                pool=place.pool,
-                place=place.place,
-                starts_now=place.starts_now,
-                estimated_duration_s=place.estimated_duration_s,
-                rank=rank_numbers(place.rank),
-                overdue=place.overdue,
-                partner=place.partner,
-                limit_s=place.limit_s,
-                gpus_on=tuple(schema.NodeShare(node=node, gpus=gpus) for node, gpus in place.gpus_on),
-            )
-            for place in decision.ranked
-        ),
+        ranked=tuple(_place(place) for place in decision.ranked),
         sends_home=decision.sends_home,
         left_alone=dict(decision.left_alone),
         problem=decision.problem,
     )
+
+
+def _place(place: decided.QueuePlace) -> schema.Place:
+    gpus_on = tuple(schema.NodeShare(node=node, gpus=gpus) for node, gpus in place.gpus_on)
+    return schema.Place(**place._asdict() | {"rank": rank_numbers(place.rank), "gpus_on": gpus_on})
 
 
 def rank_numbers(rank: Any) -> tuple[float, ...]:

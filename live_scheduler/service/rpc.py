@@ -10,10 +10,10 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 
 from foundation.errors import BadInputError
-from live_scheduler.service import scheduler_pb2_grpc, schema
+from live_scheduler.service import scheduler_pb2, schema
 from live_scheduler.service.operations import Operations
 from live_scheduler.service.problems import problem_of
-from live_scheduler.service.protobuf_messages import from_protobuf, to_protobuf
+from live_scheduler.service.protobuf_messages import from_protobuf, protobuf_class, to_protobuf
 from live_scheduler.service.web import MAX_BODY_BYTES
 
 _log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ _CODES = {
     422: grpc.StatusCode.INVALID_ARGUMENT,
     503: grpc.StatusCode.UNAVAILABLE,
 }
+SERVICE = scheduler_pb2.DESCRIPTOR.services_by_name["Scheduler"]
 M = TypeVar("M", bound=schema.Message)
 Operation = Callable[[M], schema.Message]
 
@@ -53,8 +54,7 @@ class RpcServer:
                 ("grpc.max_send_message_length", -1),
             ],
         )
-        register: Any = scheduler_pb2_grpc.add_SchedulerServicer_to_server
-        register(_Servicer(operations), self._server)
+        self._server.add_generic_rpc_handlers((_calls(operations),))
         try:
             self.port: int = self._server.add_insecure_port(f"{_HOST}:{port}")
         except RuntimeError:
@@ -73,36 +73,36 @@ class RpcServer:
         self._server.stop(grace=2.0).wait(timeout=10.0)
 
 
-class _Servicer(scheduler_pb2_grpc.SchedulerServicer):
-    """One method a call of scheduler.proto."""
+def _calls(operations: Operations) -> grpc.GenericRpcHandler:
+    """Serve the calls of scheduler.proto, which its descriptor lists: nothing is generated for them."""
+    operation_of: dict[str, Operation[Any]] = {
+        "Schedule": operations.schedule,
+        "ScheduleStream": operations.schedule,
+        "ReportEnds": operations.report_ends,
+        "Decide": operations.decide,
+        "GetStatus": operations.status,
+        "GetQueue": operations.queue,
+        "Explain": operations.explain,
+        "When": operations.when,
+    }
+    handlers = {call.name: _handler(call, operation_of[call.name]) for call in SERVICE.methods}
+    return grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)
 
-    def __init__(self, operations: Operations) -> None:
-        self._operations = operations
 
-    def Schedule(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return _answer(self._operations.schedule, request, schema.ClusterState, context)
+def _handler(call: Any, operation: Operation[Any]) -> grpc.RpcMethodHandler:
+    kind: type[schema.Message] = getattr(schema, call.input_type.name)
+    read = protobuf_class(call.input_type.name).FromString
+    write = protobuf_class(call.output_type.name).SerializeToString
 
-    def ScheduleStream(self, requests: Any, context: Any) -> Iterator[Any]:  # noqa: N802
-        for request in requests:
-            yield _answer(self._operations.schedule, request, schema.ClusterState, context)
+    def answer(request: Any, context: Any) -> Any:
+        return _answer(operation, request, kind, context)
 
-    def ReportEnds(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return _answer(self._operations.report_ends, request, schema.EndedJobs, context)
+    def answer_each(requests: Any, context: Any) -> Iterator[Any]:
+        return (answer(request, context) for request in requests)
 
-    def Decide(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return _answer(self._operations.decide, request, schema.ClusterState, context)
-
-    def GetStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return _answer(self._operations.status, request, schema.StatusQuery, context)
-
-    def GetQueue(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return _answer(self._operations.queue, request, schema.QueueQuery, context)
-
-    def Explain(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return _answer(self._operations.explain, request, schema.JobQuery, context)
-
-    def When(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return _answer(self._operations.when, request, schema.JobQuery, context)
+    if call.client_streaming:
+        return grpc.stream_stream_rpc_method_handler(answer_each, read, write)
+    return grpc.unary_unary_rpc_method_handler(answer, read, write)
 
 
 def _answer(operation: Operation[M], request: Any, kind: type[M], context: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 from live_scheduler.client import ReleaseClient
 from live_scheduler.live_settings import Mode
 from live_scheduler.service import schema
-from live_scheduler.service.live_messages import pushed_cluster
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live, problem
+from tests.live_scheduler.pushing import pushed_cluster
 
 
 def test_before_the_first_pass_it_says_so(live: Live) -> None:

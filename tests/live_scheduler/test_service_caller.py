@@ -8,9 +8,9 @@ import pytest
 
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from live_scheduler.service.asking import ServiceCaller, open_caller
-from live_scheduler.service.live_messages import pushed_cluster
 from live_scheduler.service.state_files import ENDPOINT_FILE, read_endpoint
 from tests.live_scheduler.live_answers import STATE, Live
+from tests.live_scheduler.pushing import pushed_cluster
 
 
 def test_the_caller_finds_the_daemon_by_its_state_folder(standing: Live, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.memory.journal import JobEvent, JobEventKind
 from live_scheduler.memory.online_state import OnlineState
-from live_scheduler.service import live_messages, scheduler_pb2_grpc, schema
+from live_scheduler.service import live_messages, schema
 from live_scheduler.service import scheduler_pb2 as pb
 from live_scheduler.service.state_files import TOKEN_FILE, read_endpoint
 from simulator.job import Job
@@ -54,7 +54,7 @@ class Served:
     def stub(self) -> Any:
         endpoint = read_endpoint(self.folder)
         assert endpoint.grpc is not None
-        return scheduler_pb2_grpc.SchedulerStub(grpc.insecure_channel(endpoint.grpc))
+        return toy_scheduler.calls_of(grpc.insecure_channel(endpoint.grpc))
 
 
 def serve(home: Path, *options: str) -> Served:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from foundation.errors import BadInputError
 from live_scheduler.service import schema
 from live_scheduler.service.daemon_source import DaemonSource
-from live_scheduler.service.live_messages import pushed_cluster
 from live_scheduler.service.serving import WebServer
 from live_scheduler.service.state_files import ENDPOINT_FILE, TOKEN_FILE, token_of
 from tests.live_scheduler.live_answers import STATE, Live, problem
+from tests.live_scheduler.pushing import pushed_cluster
 
 # Who may ask
 

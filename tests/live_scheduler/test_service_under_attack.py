@@ -11,11 +11,12 @@ import grpc
 import httpx
 import pytest
 
-from live_scheduler.service import connections, rpc, scheduler_pb2, scheduler_pb2_grpc, web
+from live_scheduler.service import connections, rpc, scheduler_pb2, web
 from live_scheduler.service.operations import Operations
 from live_scheduler.service.rpc import RpcServer
 from live_scheduler.service.serving import WebServer
 from tests.live_scheduler.live_answers import Live, problem
+from tests.live_scheduler.toy_scheduler import calls_of
 
 GENEROUS_S = 30.0
 
@@ -135,7 +136,7 @@ def called(standing: Live, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Rp
     server = RpcServer(Operations(standing.source), standing.token, 0)
     server.start()
     with grpc.insecure_channel(server.address) as channel:
-        yield server, channel, scheduler_pb2_grpc.SchedulerStub(channel)
+        yield server, channel, calls_of(channel)
     server.stop()
 
 
@@ -197,7 +198,7 @@ def test_idle_connections_keep_no_new_caller_out(called: tuple[RpcServer, Any, A
     server, _, _ = called
     right = [("authorization", f"Bearer {standing.token}")]
     with opened(server.port, 300), grpc.insecure_channel(server.address) as fresh:
-        status = scheduler_pb2_grpc.SchedulerStub(fresh).GetStatus(
+        status = calls_of(fresh).GetStatus(
             scheduler_pb2.StatusQuery(), metadata=right, timeout=GENEROUS_S, wait_for_ready=True
         )
     assert status.cluster == "small"

@@ -1,4 +1,4 @@
-"""A scheduler that is not Slurm: it knows gRPC, the generated modules and nothing else of the product.
+"""A scheduler that is not Slurm: it knows gRPC, the generated module and nothing else of the product.
 
     python toy_scheduler.py ADDRESS TOKEN_FILE JOBS SEED OUT
 
@@ -10,16 +10,31 @@ import json
 import random
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 from google.protobuf import json_format
 
 from live_scheduler.service import scheduler_pb2 as pb
-from live_scheduler.service.scheduler_pb2_grpc import SchedulerStub
 
+SERVICE = pb.DESCRIPTOR.services_by_name["Scheduler"]
 EPOCH_S = 1_900_000_000.0
 NODES = ("n1", "n2")
 GPUS = 8
+
+
+def calls_of(channel):
+    """One attribute a call of scheduler.proto, as the stubs of protobuf's compiler have them."""
+
+    def call_of(method):
+        make = channel.stream_stream if method.client_streaming else channel.unary_unary
+        return make(
+            f"/{SERVICE.full_name}/{method.name}",
+            request_serializer=getattr(pb, method.input_type.name).SerializeToString,
+            response_deserializer=getattr(pb, method.output_type.name).FromString,
+        )
+
+    return SimpleNamespace(**{method.name: call_of(method) for method in SERVICE.methods})
 
 
 class Toy:
@@ -94,7 +109,7 @@ def main(address, token_file, jobs, seed, out):
     metadata = (("authorization", f"Bearer {Path(token_file).read_text().strip()}"),)
     toy = Toy(int(jobs), int(seed))
     with grpc.insecure_channel(address) as channel, Path(out).open("w") as file:
-        stub = SchedulerStub(channel)
+        stub = calls_of(channel)
         while toy.coming or toy.waiting or toy.running:
             ended = toy.step()
             if ended:
