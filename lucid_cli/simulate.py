@@ -94,6 +94,20 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="POLICY.NAME=VALUE", help="A policy's setting; may be repeated."),
     ] = None,
+    estimates: Annotated[
+        str,
+        typer.Option(
+            help="Where policies have run times from: log (its own, else the user's last), user-history, "
+            "qssf or qssf-artifact (Helios, by its paper's rules or its artifact's)."
+        ),
+    ] = "log",
+    estimate_setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A setting of qssf's estimates, as rolling_weight=1 or refit_days=30; may be repeated.",
+        ),
+    ] = None,
     predict: Annotated[
         bool,
         typer.Option("--predict", help="Predict each job's end at its submission, and say how far it was."),
@@ -162,6 +176,7 @@ def simulate(
     from pipeline.replay.log_file import LogFile
     from pipeline.replay.log_scenario import LogToReplay
     from pipeline.replay.recordings import Watching
+    from pipeline.replay.run_time_estimates import EstimateSource
     from pipeline.replay.simulation import simulate_log
     from simulator.recorders.waiting_text import in_words_by_cause
     from simulator.rule_sets import load_rules
@@ -197,6 +212,7 @@ def simulate(
                 pairs_path=existing_file(pairs, "--pairs") if pairs else None,
                 speed_ups_path=existing_file(speed_ups, "--speed-ups") if speed_ups else None,
                 elastic_min_gpus=elastic,
+                estimates=EstimateSource(estimates, _values(estimate_setting or [])),
                 seed=seed,
             ),
             names_of(policy),
@@ -234,6 +250,20 @@ def simulate(
                 print_lines([f"Under {summary['policy']}:", *row["sentences"]])
 
     show(to_jsonable(report.summaries), as_json=as_json, people=people)
+
+
+def _values(pairs: list[str]) -> dict[str, object]:
+    """Read --estimate-setting's NAME=VALUE; values as in `parse_settings`."""
+    values = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not (sign and name):
+            raise BadInputError(
+                f"--estimate-setting {pair!r} is not NAME=VALUE.",
+                remedy="Write for example rolling_weight=1.",
+            )
+        values[name] = setting_value(value)
+    return values
 
 
 def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:

@@ -11,9 +11,11 @@ from lucid_models.duration import rival_estimates
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import cpu_timed, predict_timed
+from lucid_models.qssf.estimates import mixed_s
+from lucid_models.qssf.rolling import rolling_estimates_s
+from lucid_models.qssf.rules import AS_SHIPPED, PUBLISHED
+from lucid_models.qssf.trees import TreeUpdates, tree_estimates_s
 
-# Helios (section 4.2.2) mixes its rolling estimate and its boosted trees; half and half is its default.
-HELIOS_LAMBDA = 0.5
 _LARGEST_LOG = 20.0  # of seconds: fifteen years
 
 
@@ -23,7 +25,7 @@ def add_duration_rivals(
     """Add black boxes on the model's causal features and on raw ids, Lucid's own recipe, Helios' mixes."""
     _add_causal_boxes(test, model, features, progress)
     _add_raw_boxes(test, progress)
-    _add_helios_mixes(test)
+    _add_helios_mixes(test, progress)
 
 
 def _add_causal_boxes(
@@ -60,16 +62,17 @@ def _add_raw_boxes(test: DurationTest, progress: Progress) -> None:
         test.add(f"{name}_raw_ids", said, said, fit_s=fit_s, predict_ms=took_ms)
 
 
-def _add_helios_mixes(test: DurationTest) -> None:
-    """Helios' mix of its rolling estimate with boosted trees (QSSF): on raw ids, as in the paper, and better.
+def _add_helios_mixes(test: DurationTest, progress: Progress) -> None:
+    """Helios' estimate (QSSF) by its paper's rules and by its artifact's, and with better trees.
 
-    The second one, `helios_mix_causal`, mixes with the trees on the model's features instead.
+    `helios_mix_causal` mixes the paper's rolling estimate with trees on the duration model's features.
     """
-    rolling = test.estimate_of("helios_rolling")
-    for name, trees in (
-        ("helios_mix", ("lightgbm_raw_ids", "rf_raw_ids")),
-        ("helios_mix_causal", ("lightgbm", "rf")),
-    ):
-        chosen = next(tree for tree in trees if test.has(tree))
-        mixed = HELIOS_LAMBDA * rolling + (1.0 - HELIOS_LAMBDA) * test.estimate_of(chosen)
-        test.add(name, mixed, mixed, **test.costs_of(chosen))
+    progress(0, None, "duration: Helios' mixes")
+    updates = TreeUpdates(first_fit_days=test.train_days, refit_days=None)
+    trees, fit_s = cpu_timed(lambda: test.later(tree_estimates_s(test.jobs, updates)))
+    for name, rules in (("helios_mix", PUBLISHED), ("helios_mix_shipped", AS_SHIPPED)):
+        mixed = mixed_s(test.later(rolling_estimates_s(test.jobs, rules)), trees, rules)
+        test.add(name, mixed, mixed, fit_s=fit_s)
+    chosen = next(tree for tree in ("lightgbm", "rf") if test.has(tree))
+    mixed = mixed_s(test.estimate_of("helios_rolling"), test.estimate_of(chosen), PUBLISHED)
+    test.add("helios_mix_causal", mixed, mixed, **test.costs_of(chosen))

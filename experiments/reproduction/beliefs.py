@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from experiments.reproduction.trace import ReproductionTrace
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import MIN_JOBS, WorkloadEstimateModel
-from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s
+from lucid_models.duration.rival_estimates import known_from_s
+from lucid_models.qssf.rolling import rolling_estimates_s
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
@@ -63,7 +64,7 @@ def form_beliefs(trace: ReproductionTrace, *, progress: Progress = silent) -> Be
         fit_s = process_time() - began
         estimates[MODEL] = model.predict_causal(trace.jobs, earlier=trace.earlier, progress=progress)
         history = pd.concat([trace.earlier, trace.jobs], ignore_index=True)
-        estimates[ROLLING] = helios_rolling_s(history)[len(trace.earlier) :]
+        estimates[ROLLING] = rolling_estimates_s(history)[len(trace.earlier) :]
     if trace.has_stated_estimates:
         estimates[STATED] = trace.jobs["estimated_duration_s"].to_numpy(np.float64)
         return Beliefs(estimates, STATED, {}, model, why, fit_s)

@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lucid_models.duration.job_keys import UNNAMED, log_duration, name_family, number_or_nan, size_key
+from lucid_models.duration.job_keys import UNNAMED, log_duration, number_or_nan, size_key
 from lucid_models.duration.model import epoch_seconds
 
 Floats = NDArray[np.float64]
 UNKNOWN_S = 3_600.0  # before any job of the log has ended: an hour, for lack of anything better
 SOFT_WEIGHT = 0.3  # of the newest job in a moving average of log run time
-NAMED_DECAY = 0.7  # weight of what was known when a similarly named job ends (newer jobs count more)
 
 SIZE_LEVELS = (("size",), ())
 NAME_LEVELS = (
@@ -42,43 +41,6 @@ def known_from_s(jobs: pd.DataFrame) -> Floats:
         wait = np.nan_to_num(jobs["queuing_delay_s"].to_numpy(dtype=np.float64, na_value=np.nan), nan=0.0)
     run = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(np.isnan(end), submit + np.maximum(wait, 0.0) + run, end)
-
-
-def helios_rolling_s(jobs: pd.DataFrame) -> Floats:
-    """Helios' rolling estimate P_R of every job (SC '21, section 4.2.2), shape (jobs,), finite and positive.
-
-    `jobs` are a job table's rows in order of submission, history first. A user's similarly named jobs (same
-    name but for digits): their exponentially decayed mean; else the user's mean at that GPU demand; else the
-    mean of all jobs with that demand. Where the log has no users, the virtual cluster stands for the user.
-    """
-    owner, gpus = _owners(jobs), jobs["gpus"].to_numpy(dtype=np.int64)
-    family = [None if name is None else name_family(name) for name in _texts(jobs, "name")]
-    decayed: dict[Hashable, float] = {}
-    sums: dict[Hashable, list[float]] = {}
-
-    def learn(row: int, duration_s: float) -> None:
-        if family[row] is not None:
-            key = (owner[row], family[row])
-            before = decayed.get(key)
-            decayed[key] = (
-                duration_s if before is None else NAMED_DECAY * before + (1 - NAMED_DECAY) * duration_s
-            )
-        for level in ((owner[row], gpus[row]), (gpus[row],), ()):
-            total = sums.setdefault(level, [0.0, 0.0])
-            total[0] += duration_s
-            total[1] += 1.0
-
-    def estimate(row: int) -> float:
-        named = decayed.get((owner[row], family[row]))
-        if named is not None:
-            return named
-        for level in ((owner[row], gpus[row]), (gpus[row],), ()):
-            total = sums.get(level)
-            if total is not None:
-                return total[0] / total[1]
-        return UNKNOWN_S
-
-    return _replay(jobs, learn, estimate)
 
 
 def moving_average_s(jobs: pd.DataFrame, levels: Sequence[Sequence[str]]) -> Floats:
@@ -114,7 +76,7 @@ def moving_average_s(jobs: pd.DataFrame, levels: Sequence[Sequence[str]]) -> Flo
                 return math.exp(average_s)
         return UNKNOWN_S
 
-    return _replay(jobs, learn, estimate)
+    return estimate_causally(jobs, learn, estimate)
 
 
 def size_alone_s(jobs: pd.DataFrame) -> Floats:
@@ -133,7 +95,7 @@ def user_history_s(jobs: pd.DataFrame) -> Floats:
     They fall back on the user's own estimate; few logs hold one, so a user with fewer than two ended jobs
     gets the mean of what there is, and a new one the moving average of jobs of that size.
     """
-    users = _texts(jobs, "user")
+    users = texts_or_none(jobs, "user")
     unknown = size_alone_s(jobs).tolist()
     last: dict[str, tuple[float, ...]] = {}
 
@@ -146,7 +108,7 @@ def user_history_s(jobs: pd.DataFrame) -> Floats:
         last_runs_s = last.get(users[row] or "", ())
         return sum(last_runs_s) / len(last_runs_s) if last_runs_s else float(unknown[row])
 
-    return _replay(jobs, learn, estimate)
+    return estimate_causally(jobs, learn, estimate)
 
 
 def _parts(jobs: pd.DataFrame) -> dict[str, list[str | None]]:
@@ -163,23 +125,26 @@ def _parts(jobs: pd.DataFrame) -> dict[str, list[str | None]]:
             )
         )
     return {
-        "user": list(_texts(jobs, "user")),
-        "name": [UNNAMED if name is None else name for name in _texts(jobs, "name")],
-        "virtual_cluster": list(_texts(jobs, "virtual_cluster")),
+        "user": list(texts_or_none(jobs, "user")),
+        "name": [UNNAMED if name is None else name for name in texts_or_none(jobs, "name")],
+        "virtual_cluster": list(texts_or_none(jobs, "virtual_cluster")),
         "size": sizes,
     }
 
 
-def _owners(jobs: pd.DataFrame) -> list[Hashable]:
+def owners(jobs: pd.DataFrame) -> list[Hashable]:
     """Each job's user, or its virtual cluster where the log does not name one."""
-    pairs = zip(_texts(jobs, "user"), _texts(jobs, "virtual_cluster"), strict=True)
+    pairs = zip(texts_or_none(jobs, "user"), texts_or_none(jobs, "virtual_cluster"), strict=True)
     return [("user", user) if user is not None else ("virtual_cluster", group) for user, group in pairs]
 
 
-def _replay(
+def estimate_causally(
     jobs: pd.DataFrame, learn: Callable[[int, float], None], estimate: Callable[[int], float]
 ) -> Floats:
-    """Submissions in order; before each, learn the run times that were known by then."""
+    """Return each job's estimate (s, at least 1), made when it is submitted, after learning what is known.
+
+    `learn` gets the row and run time of each job whose run time is known by then, in the order of ends.
+    """
     submit = epoch_seconds(jobs, "submit_time")
     known_from = known_from_s(jobs)
     duration = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -195,7 +160,8 @@ def _replay(
     return out
 
 
-def _texts(jobs: pd.DataFrame, column: str) -> Sequence[str | None]:
+def texts_or_none(jobs: pd.DataFrame, column: str) -> Sequence[str | None]:
+    """Return a column of texts; None where one is missing or empty, or the table lacks the column."""
     if column not in jobs.columns:
         return [None] * len(jobs)
     return [None if pd.isna(value) or value == "" else str(value) for value in jobs[column]]

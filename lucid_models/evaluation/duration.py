@@ -27,6 +27,7 @@ from lucid_models.evaluation.measures import (
     predict_timed,
     r_squared,
 )
+from lucid_models.qssf.rolling import rolling_estimates_s
 from lucid_models.throughput.features import DAY_S
 
 LEAST_JOBS = 10
@@ -97,6 +98,7 @@ class DurationTest:
         ran = jobs[pd.to_numeric(jobs["duration_s"], errors="coerce").astype("Float64").fillna(0) > 0]
         submit = epoch_seconds(ran, "submit_time")
         order = np.argsort(submit, kind="stable")
+        self.train_days = train_days
         self.jobs = ran.iloc[order].reset_index(drop=True)
         self.early = submit[order] < (submit.min() if len(ran) else 0.0) + train_days * DAY_S
         self.train = self.jobs[self.early]
@@ -237,7 +239,7 @@ def _add_naive(test: DurationTest) -> None:
     methods = {
         "size_alone": rival_estimates.size_alone_s,
         "ewma": rival_estimates.user_name_s,
-        "helios_rolling": rival_estimates.helios_rolling_s,
+        "helios_rolling": rolling_estimates_s,
     }
     if "user" in test.jobs.columns and test.jobs["user"].notna().any():
         methods["tsafrir"] = rival_estimates.user_history_s

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from cluster_logs.readers.registry import load_reader
@@ -15,6 +14,7 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile
+from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.validation.replay_inputs import profiles_by_type
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.elastic.elastic_jobs import as_elastic
@@ -24,7 +24,6 @@ from simulator.naive_forecast import naive_forecast
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
-from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
 # The measurements of job types in the reference data, alone and in pairs.
@@ -40,7 +39,8 @@ class LogToReplay:
 
     `speed_ups_path` has the speed-up curves of elastic jobs where they are not the measured ones; with
     `elastic_min_gpus` all jobs are elastic. `singles_path` and `pairs_path` are measurements of job types,
-    alone and in pairs. `seed` draws failures and trains models.
+    alone and in pairs. `estimates` says where policies have run times from. `seed` draws failures and trains
+    models.
     """
 
     log: LogFile
@@ -51,6 +51,7 @@ class LogToReplay:
     pairs_path: Path | None = None
     speed_ups_path: Path | None = None
     elastic_min_gpus: int | None = None
+    estimates: EstimateSource = field(default_factory=EstimateSource)
     seed: int = 0
 
 
@@ -70,8 +71,8 @@ def read_scenario(
 ) -> LogScenario:
     """Read the log and what goes with it. Raises BadInputError for an input that cannot be used.
 
-    With `needs_estimates` jobs have the log's own estimates where it has them, else Tsafrir's user-history
-    estimate; with `needs_pairs` a pairwise model predicts how fast pairs run.
+    With `needs_estimates` jobs have the estimates of the source that is asked for; with `needs_pairs` a
+    pairwise model predicts how fast pairs run.
     """
     log, rules, zone = asked.log, asked.rules, asked.log.zone
     speed_ups = read_speed_ups(asked.speed_ups_path) if asked.speed_ups_path is not None else None
@@ -124,11 +125,10 @@ def read_scenario(
             f"{log.path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
-    if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
-        workload = workload.with_estimates(
-            user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
-        )
-        remarks.append("The log states no estimates: policies use each user's last run times (Tsafrir).")
+    if needs_estimates:
+        earlier = frame[frame["submit_time"] < jobs["submit_time"].min()].sort_values("submit_time")
+        workload, of_estimates = asked.estimates.estimated(workload, jobs, earlier, progress)
+        remarks += of_estimates
     scenario = Scenario(
         workload,
         cluster,
@@ -139,22 +139,6 @@ def read_scenario(
         believed_pairs=learned_pairs(singles_path, pairs_path, asked.seed) if needs_pairs else None,
     )
     return LogScenario(scenario, origin, frame["job_id"], len(sizes), tuple(remarks))
-
-
-def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """Return when each job ended in the log, in seconds from the workload's origin.
-
-    A log without start and end times has jobs end when they would without waiting. NaN: it never ran.
-    """
-    ends = pd.to_datetime(jobs["end_time"], utc=True).to_numpy(dtype="datetime64[us]")[workload.rows]
-    origin = (
-        np.datetime64(workload.origin.tz_localize(None), "us") if workload.origin else np.datetime64("NaT")
-    )
-    seconds = (ends - origin) / np.timedelta64(1, "s")
-    unwaited = np.array([job.submit_time_s + job.duration_s for job in workload.jobs])
-    withdrawn = np.array([job.cancel_time_s is not None for job in workload.jobs], dtype=bool)
-    # A job that was withdrawn while it waited never ran: no run time is learnt from it.
-    return np.where(withdrawn, np.nan, np.where(np.isnan(seconds), unwaited, seconds))
 
 
 def reference_measurements() -> tuple[Path | None, Path | None, str]:

@@ -13,8 +13,9 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress
 from live_scheduler.deciding.sharing_beliefs import PairModel, believed_pairs
 from lucid_models.duration.model import WorkloadEstimateModel
-from lucid_models.duration.rival_estimates import helios_rolling_s, known_from_s, user_name_s
+from lucid_models.duration.rival_estimates import known_from_s, user_name_s
 from lucid_models.packing.tree import PackingSettings
+from lucid_models.qssf import rolling
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.forecast_beliefs import ForecastModel
@@ -126,7 +127,7 @@ def learned_until(manifest: ReleaseManifest) -> datetime | None:
 
 def rolling_estimates_s(inputs: ReplayInputs) -> Floats:
     """Helios' rolling estimate of each replayed job."""
-    return helios_rolling_s(_history(inputs))[len(inputs.earlier) :]
+    return rolling.rolling_estimates_s(_history(inputs))[len(inputs.earlier) :]
 
 
 def user_name_estimates_s(inputs: ReplayInputs) -> Floats:

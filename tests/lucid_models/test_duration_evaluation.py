@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.model_quality.duration_rivals import HELIOS_LAMBDA, add_duration_rivals
+from experiments.model_quality.duration_rivals import add_duration_rivals
 from experiments.model_quality.plots import coverage_by_estimate, draw_durations
 from foundation.errors import BadInputError
 from lucid_models.duration.model import DurationSettings
@@ -27,6 +27,7 @@ def test_everybody_takes_part_on_the_same_jobs(comparison: DurationComparison) -
         "tsafrir",
         "helios_rolling",
         "helios_mix",
+        "helios_mix_shipped",
         "helios_mix_causal",
         "rf",
         "neural",
@@ -54,9 +55,11 @@ def test_causal_statistics_beat_raw_ids_and_squared_seconds_go_below_zero(
 
 def test_helios_mixes_its_rolling_estimate_with_trees(comparison: DurationComparison) -> None:
     said = comparison.estimates
-    trees = "lightgbm_raw_ids" if "lightgbm_raw_ids" in said else "rf_raw_ids"
-    expected = HELIOS_LAMBDA * said["helios_rolling"] + (1 - HELIOS_LAMBDA) * said[trees]
-    np.testing.assert_allclose(said["helios_mix"], expected)
+    trees = "lightgbm" if "lightgbm" in said else "rf"
+    expected = 0.1 * said["helios_rolling"] + 0.9 * said[trees]
+    np.testing.assert_allclose(said["helios_mix_causal"], np.maximum(expected, 1.0))
+    assert (said["helios_mix"] != said["helios_mix_shipped"]).any()
+    assert (said[["helios_mix", "helios_mix_shipped"]] >= 1.0).all(axis=None)
 
 
 def test_groups_add_up_to_the_whole(comparison: DurationComparison) -> None:

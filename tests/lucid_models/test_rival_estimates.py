@@ -2,11 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.duration.rival_estimates import UNKNOWN_S, helios_rolling_s, known_from_s
+from lucid_models.duration.rival_estimates import UNKNOWN_S, known_from_s, user_name_s
 
 START = pd.Timestamp("2020-04-01", tz="UTC")
 
@@ -29,39 +28,13 @@ def log(rows: list[tuple[float, str | None, str | None, int, float]]) -> pd.Data
     )
 
 
-def test_from_named_jobs_to_the_users_mean_to_the_size() -> None:
-    jobs = log(
-        [
-            (0, "ann", "bert_lr1", 1, 100.0),
-            (10, "bob", "gan", 1, 900.0),
-            (2_000, "ann", "bert_lr2", 1, 200.0),  # same name but for digits: 100
-            (4_000, "ann", "bert_lr3", 1, 1.0),  # decayed: 0.7 x 100 + 0.3 x 200
-            (6_000, "ann", "vit", 1, 1.0),  # ann at 1 GPU: (100 + 200 + 1) / 3
-            (6_500, "eve", "vit", 1, 1.0),  # everybody at 1 GPU: five have ended
-            (6_600, "eve", "gnn", 8, 1.0),  # nobody at 8: everybody
-        ]
-    )
-    found = helios_rolling_s(jobs)
-    assert found.tolist()[:2] == [UNKNOWN_S, UNKNOWN_S]
-    assert found[2] == 100.0
-    assert found[3] == pytest.approx(130.0)
-    assert found[4] == pytest.approx(301 / 3)
-    assert found[5] == pytest.approx((100 + 900 + 200 + 1 + 1) / 5)
-    assert found[6] == pytest.approx((100 + 900 + 200 + 1 + 1 + 1) / 6)
-
-
-def test_without_users_and_names_the_virtual_cluster_stands_for_the_user() -> None:
-    jobs = log([(0, None, None, 4, 50.0), (10, None, None, 1, 10.0), (100, None, None, 4, 1.0)])
-    assert helios_rolling_s(jobs)[2] == 50.0
-
-
 def test_a_run_time_is_known_at_the_jobs_end_only() -> None:
     jobs = log([(0, "a", "x", 1, 5_000.0), (4_999, "a", "x", 1, 1.0), (5_001, "a", "x", 1, 1.0)])
-    found = helios_rolling_s(jobs)
+    found = user_name_s(jobs)
     assert found[1] == UNKNOWN_S
     assert found[2] != UNKNOWN_S
     waited = jobs.assign(queuing_delay_s=[10.0, 0.0, 0.0])
-    assert helios_rolling_s(waited)[2] == 1.0  # the second job has ended by then, the first has not
+    assert user_name_s(waited)[2] == 1.0  # the second job has ended by then, the first has not
     assert known_from_s(waited)[0] - known_from_s(jobs)[0] == 10.0
     ended = jobs.assign(end_time=START + pd.to_timedelta([7.0, 8.0, 9.0], unit="s"))
     assert known_from_s(ended)[0] == START.timestamp() + 7.0
@@ -81,7 +54,7 @@ def test_the_future_changes_no_estimate(runs: list[float], gaps: list[float], cu
             for i, (t, run) in enumerate(zip(times, runs, strict=True))
         ]
     )
-    found = helios_rolling_s(jobs)
+    found = user_name_s(jobs)
     assert np.isfinite(found).all()
     assert (found > 0).all()
     now = jobs["submit_time"].iloc[-cut]
@@ -89,4 +62,4 @@ def test_the_future_changes_no_estimate(runs: list[float], gaps: list[float], cu
     unknown = known_from_s(jobs) > now.timestamp()
     later.loc[unknown, "duration_s"] = later.loc[unknown, "duration_s"] * 7 + 1
     before = (jobs["submit_time"] <= now).to_numpy()
-    assert helios_rolling_s(later)[before].tolist() == found[before].tolist()
+    assert user_name_s(later)[before].tolist() == found[before].tolist()

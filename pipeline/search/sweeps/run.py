@@ -16,7 +16,7 @@ from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE
-from pipeline.replay.log_scenario import logged_ends_s
+from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK
 from pipeline.search.sweeps.inputs import SweepInputs, load_inputs
 from pipeline.search.sweeps.runs import SweepRun, run_id
@@ -28,7 +28,6 @@ from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
-from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
 
 SHORTEST_ESTIMATE_S = 1.0
@@ -114,11 +113,7 @@ class RunReplayer:
             workload = workload.in_one_virtual_cluster(EVERYONE)
         if noise is not None:
             return workload.with_estimates(noisy_estimates_s(workload, len(jobs), noise, seed))
-        if needs_estimates and any(job.estimated_duration_s is None for job in workload.jobs):
-            workload = workload.with_estimates(
-                user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
-            )
-        return workload
+        return EstimateSource().estimated(workload, jobs, jobs.iloc[:0])[0] if needs_estimates else workload
 
     def _make_profiles(self, seed: int) -> tuple[JobProfile | None, ...] | None:
         """Each row's profile, scored by the packing model; None: the table's own columns, without a score."""

@@ -28,8 +28,8 @@ from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
 from foundation.storage import locate, read_bytes, write_atomically
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
-from lucid_models.duration.rival_estimates import helios_rolling_s
 from lucid_models.known_profiles import with_known_profiles
+from lucid_models.qssf.rolling import rolling_estimates_s
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
@@ -174,7 +174,7 @@ def _estimates_s(
 ) -> tuple[Floats, tuple[str, ...]]:
     """Each job's estimate: the model's from the first block on, Helios' rolling one before (warm-up)."""
     jobs = with_known_profiles(known.jobs, known.metrics)
-    estimates = helios_rolling_s(jobs)
+    estimates = rolling_estimates_s(jobs)
     fresh = (pd.to_datetime(jobs["submit_time"], utc=True) >= windows.start).to_numpy(dtype=bool)
     history = as_known_at(jobs[~fresh], windows.start).iloc[-HISTORY_JOBS:]
     try:
