@@ -1,7 +1,7 @@
 """Times and numbers in words, and amounts that add up as they are printed; standard library only."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 _UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
@@ -51,6 +51,18 @@ def moves(subject: str, plural: bool, steps: int, scale: Scale) -> str:
         return ""
     verb = ("add" if plural else "adds") if steps > 0 else ("take off" if plural else "takes off")
     return f"{subject} {verb} {scale.text(abs(steps))}"
+
+
+def listed_moves(amounts: Mapping[str, int], singular: Collection[str] = ()) -> str:
+    """`the last hours add 3 and the pattern of the last days takes 2`; subjects are plural unless named in
+    `singular`. Empty without any amount that moves something.
+    """
+    said = [
+        f"{subject} {'add' if amount > 0 else 'take'}{'s' if subject in singular else ''} {abs(amount)}"
+        for subject, amount in amounts.items()
+        if amount
+    ]
+    return said[0] if len(said) == 1 else " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
 
 def logarithmic_mean(one: float, other: float) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 
 from foundation.errors import UnknownNameError
 from lucid_models.duration.model import WorkloadEstimateModel
+from lucid_models.node_demand.model import NodeDemandModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.utilisation.model import UtilisationModel
@@ -70,6 +71,13 @@ CATALOGUE: Mapping[str, CatalogueEntry] = {
             UtilisationModel,
             "GPU utilisation, memory utilisation and memory of a job from its computation graph",
             "gpu_util_pct_mae",
+        ),
+        CatalogueEntry(
+            "node_demand",
+            "Node Demand Model",
+            NodeDemandModel,
+            "busy nodes of a cluster over the next hours: two means, and quantiles of the highest",
+            "near_mean_mae",
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""What a live scheduler loads of a release: the three models as scorers that need NumPy and nothing else.
+"""What a live scheduler loads of a release: its models as scorers that need NumPy and nothing else.
 
 scorer = load_scorer("duration.json")            # by the kind that the file names
 scorer.estimate([{"job_id": "7", "gpus": 4, "user": "u17", ...}])
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 from lucid_models.model_format import CorruptModelError, Fields, load_model, make_document
+from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.packing.pairwise import PairwiseScorer, read_pairwise, require_pairwise
 from lucid_models.packing.tree import (
     PackingSettings,
@@ -32,6 +33,7 @@ __all__ = [
     "AdditiveScorer",
     "DurationEstimate",
     "DurationScorer",
+    "NodeDemandScorer",
     "PackingScorer",
     "Scorer",
     "SharingScore",
@@ -102,7 +104,14 @@ class PackingScorer:
         return cls(settings, read_tree(fields), fields.details("training"), read_pairwise(fields, settings))
 
 
-Scorer = PackingScorer | ThroughputForecasts | ThroughputScorer | DurationScorer | UtilisationScorer
+Scorer = (
+    PackingScorer
+    | ThroughputForecasts
+    | ThroughputScorer
+    | DurationScorer
+    | UtilisationScorer
+    | NodeDemandScorer
+)
 
 
 def load_scorer(path: str | os.PathLike[str], *, kind: str | None = None) -> Scorer:
@@ -121,6 +130,7 @@ def scorer_from_document(document: Mapping[str, Any]) -> Scorer:
         "throughput": ThroughputForecasts if holds_forecasts(document) else ThroughputScorer,
         "duration": DurationScorer,
         "utilisation": UtilisationScorer,
+        "node_demand": NodeDemandScorer,
     }
     kind = document.get("kind")
     if kind not in readers:

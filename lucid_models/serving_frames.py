@@ -8,6 +8,7 @@ import pandas as pd
 
 from foundation.errors import BadInputError
 from lucid_models.duration.job_columns import MODEL_FACTS
+from lucid_models.node_demand.scorer import TARGETS, NodeDemandScorer
 from lucid_models.scoring import DurationScorer, PackingScorer, Scorer, UtilisationScorer
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.scorer import SERIES
@@ -31,6 +32,7 @@ INPUT_COLUMNS: Mapping[str, Columns] = {
         },
     },
     "utilisation": dict.fromkeys((*FEATURE_NAMES, "amp"), ("double", True)),
+    "node_demand": {"bin_start_s": ("long", True), "busy": ("double", True)},
 }
 OUTPUT_COLUMNS: Mapping[str, Columns] = {
     "packing": {"sharing_score": ("long", True)},
@@ -42,13 +44,15 @@ OUTPUT_COLUMNS: Mapping[str, Columns] = {
         "reason": ("string", True),
     },
     "utilisation": {**dict.fromkeys(FIGURES, ("double", True)), "reason": ("string", True)},
+    "node_demand": dict.fromkeys(TARGETS, ("double", True)),
 }
 
 
 def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
     """Score a table with the columns of INPUT_COLUMNS; the result has those of OUTPUT_COLUMNS, row for row.
 
-    A throughput table is a history of evenly spaced bins; each row is forecast from the rows before it.
+    A throughput table is a history of evenly spaced bins; each row is forecast from the rows before it. So is
+    a table of busy nodes; what follows each row is forecast from the rows up to it.
     """
     if isinstance(scorer, PackingScorer):
         scores = scorer.predict(
@@ -57,6 +61,11 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"sharing_score": scores.astype(np.int64)}, index=table.index)
     if isinstance(scorer, ThroughputForecasts):
         return _forecast(scorer, table)
+    if isinstance(scorer, NodeDemandScorer):
+        first_bin_s = _first_bin_s(table, scorer.features.bin_s)
+        return pd.DataFrame(
+            scorer.predict_series(table["busy"].to_numpy(dtype=np.float64), first_bin_s), index=table.index
+        )
     if isinstance(scorer, DurationScorer):
         estimates = scorer.estimate(_jobs(table))
         return pd.DataFrame(
@@ -78,18 +87,24 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _forecast(scorer: ThroughputForecasts, table: pd.DataFrame) -> pd.DataFrame:
-    starts = table["bin_start_s"].to_numpy(dtype=np.int64)
     bins = {series: scorer.scorer(series).features.bin_s for series in SERIES}
     result: dict[str, Any] = {}
     for series, bin_s in bins.items():
-        if not len(starts) or (np.diff(starts) != bin_s).any():
-            raise BadInputError(
-                f"The history is empty or its bins do not follow one another every {bin_s} s.",
-                remedy="Give one row a bin, in order, with NaN where nothing was counted.",
-            )
+        first_bin_s = _first_bin_s(table, bin_s)
         counts = table[series].to_numpy(dtype=np.float64)
-        result[f"{series}_forecast"] = scorer.scorer(series).predict_series(counts, int(starts[0]))
+        result[f"{series}_forecast"] = scorer.scorer(series).predict_series(counts, first_bin_s)
     return pd.DataFrame(result, index=table.index)
+
+
+def _first_bin_s(table: pd.DataFrame, bin_s: int) -> int:
+    """When a history begins; raises BadInputError unless its bins follow one another."""
+    starts = table["bin_start_s"].to_numpy(dtype=np.int64)
+    if not len(starts) or (np.diff(starts) != bin_s).any():
+        raise BadInputError(
+            f"The history is empty or its bins do not follow one another every {bin_s} s.",
+            remedy="Give one row a bin, in order, with NaN where nothing was counted.",
+        )
+    return int(starts[0])
 
 
 def _jobs(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -3,15 +3,14 @@
 Run time estimates by simple methods are in rival_estimates.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from lucid_models.throughput.features import DAY_S, WEEK_S
+from lucid_models.series_windows import DAY_S, WEEK_S, rolling, shifted
 
 # Sum of the two jobs' GPU utilisations up to which sharing a GPU pays on the RTX 3090 data.
 UTILISATION_SUM_PCT = 117.7
@@ -24,13 +23,13 @@ def throughput_baselines(
     that).
     """
     forecasts: dict[str, NDArray[np.float64]] = {"zero": np.zeros(counts.size)}
-    forecasts["last_value"] = _shifted(counts, lead_bins)
+    forecasts["last_value"] = shifted(counts, lead_bins)
     for window in (12, 18):
-        forecasts[f"rolling_median_{window}"] = _shifted(_rolling(counts, window, np.median), lead_bins)
-    forecasts["rolling_mean_6"] = _shifted(_rolling(counts, 6, np.mean), lead_bins)
+        forecasts[f"rolling_median_{window}"] = shifted(rolling(counts, window, np.median), lead_bins)
+    forecasts["rolling_mean_6"] = shifted(rolling(counts, 6, np.mean), lead_bins)
     for name, span in (("same_time_yesterday", DAY_S), ("same_time_last_week", WEEK_S)):
         if span // bin_s >= lead_bins:
-            forecasts[name] = _shifted(counts, span // bin_s)
+            forecasts[name] = shifted(counts, span // bin_s)
     return forecasts
 
 
@@ -76,21 +75,6 @@ def scaled(model: Any) -> Any:
     from sklearn.preprocessing import StandardScaler
 
     return make_pipeline(StandardScaler(), model)
-
-
-def _shifted(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
-    result = np.full(values.size, np.nan)
-    result[bins:] = values[: max(0, values.size - bins)]
-    return result
-
-
-def _rolling(
-    values: NDArray[np.float64], window: int, statistic: Callable[..., NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    result = np.full(values.size, np.nan)
-    if values.size >= window:
-        result[window - 1 :] = statistic(sliding_window_view(values, window), axis=1)
-    return result
 
 
 def _first_known(features: pd.DataFrame, columns: tuple[str, ...]) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from lucid_models.evaluation.measures import (
     r_squared,
 )
 from lucid_models.qssf.rolling import rolling_estimates_s
-from lucid_models.throughput.features import DAY_S
+from lucid_models.series_windows import DAY_S
 
 LEAST_JOBS = 10
 

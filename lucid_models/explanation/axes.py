@@ -36,6 +36,7 @@ _FACTS = {
     "amp": "mixed precision",
     "hour": "hour of the day",
     "day_of_week": "day of the week",
+    "holiday": "holiday",
 }
 _SPANS = {feature for feature, (fact, _) in PLAIN_FACTS.items() if _FACT[fact].is_duration}
 _THROUGHPUT = (
@@ -46,6 +47,14 @@ _THROUGHPUT = (
     (r"level_over_days_(\d+)_bins", "last {} bins over those of the last days"),
     (r"(days|weeks)_at_level_(\d+)_bins", "pattern of the {}, at the level of {} bins"),
     (r"level", "level of the last day and week"),
+)
+_DEMAND = (
+    (r"busy_lag_(\d+)", "{} bins before, less now"),
+    (r"busy_(mean|median)_(\d+)_bins", "{} of {} bins, less now"),
+    (r"busy_deviation_(\d+)_bins", "deviation over {} bins"),
+    (r"busy_(highest|lowest)_(\d+)_bins", "{} of {} bins, less now"),
+    (r"busy_after_(\d+)_bins_a_(day|week)_ago", "change over the next {} bins a {} ago"),
+    (r"busy_after_(\d+)_bins_last_days", "change over the next {} bins on the last days"),
 )
 _RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _TIME_TICKS = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 172_800.0, 864_000.0, 8_640_000.0)
@@ -90,7 +99,7 @@ def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
         return FeatureAxis(label, float, float, _number, (0.0, 24.0), tuple(map(float, range(0, 25, 3))))
     if name == "day_of_week":
         return FeatureAxis(label, float, float, _weekday, (-0.5, 6.5), tuple(map(float, range(7))))
-    if name == "amp":
+    if name in ("amp", "holiday"):
         return FeatureAxis(label, float, float, lambda value: "yes" if value > 0.5 else "no", (0.0, 1.0))
     limits = (0.0, 100.0) if name.endswith("_pct") else (None, None)
     return FeatureAxis(label, float, float, _number, limits)
@@ -107,8 +116,8 @@ def _level_words(level: str) -> str:
 
 
 def _plain_words(name: str) -> str:
-    """The name of a throughput feature in words."""
-    for pattern, words in _THROUGHPUT:
+    """The name of a feature of a forecast in words."""
+    for pattern, words in (*_THROUGHPUT, *_DEMAND):
         found = re.fullmatch(pattern, name)
         if found:
             return words.format(*found.groups())

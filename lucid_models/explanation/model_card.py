@@ -35,6 +35,14 @@ _LIMITS: Mapping[str, tuple[str, ...]] = {
         "Figures are careful: most jobs ask for less. The range says between what unseen models lay.",
         "A graph unlike the profiled ones is answered all the same; the prediction says so.",
     ),
+    "node_demand": (
+        (
+            "A surge that neither the last hours nor the pattern of the days announces is not forecast: a "
+            "fixed buffer of idle nodes stays awake beside it, and its curve belongs beside every figure."
+        ),
+        "Quantiles of the highest bin hold on average over days like the training days, not on each day.",
+        "Bins that telemetry did not count are held; the forecast takes what is held for the truth.",
+    ),
 }
 _READING: Mapping[str, tuple[str, ...]] = {
     "packing": (
@@ -62,6 +70,12 @@ _READING: Mapping[str, tuple[str, ...]] = {
         "their ratio. An account begins with what launching kernels alone keeps the GPU busy and adds, in",
         "points, arithmetic, moving activations, mixed precision, and the margin for care; they add up.",
         "Importance is the mean absolute number of points over the training rows.",
+    ),
+    "node_demand": (
+        "A forecast is the nodes that are busy now plus one number of nodes per feature, read off that",
+        "feature's shape function. Importance is the mean absolute number of nodes over the training bins.",
+        "Quantiles of the highest bin add an offset that was calibrated on weeks that were left out.",
+        "`lucid explain --model node_demand` says in words why the next hours are forecast as they are.",
     ),
 }
 

@@ -12,7 +12,10 @@ from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, ReleaseMa
 
 RELEASE_EXPERIMENT = "lucid-release"
 # The utilisation model is registered beside a release, not in it (docs/decisions/0017).
-MODEL_NAMES: Mapping[str, str] = {kind: f"lucid-{kind}" for kind in (*MODEL_KINDS, "utilisation")}
+MODEL_NAMES: Mapping[str, str] = {
+    "node_demand": "lucid-node-demand",
+    **{kind: f"lucid-{kind}" for kind in (*MODEL_KINDS, "utilisation")},
+}
 
 _DESCRIPTION = (
     "Releases for the schedulers of cluster {cluster}: the packing, throughput and duration models and the "

@@ -18,24 +18,27 @@ raised by how far the last hours lie above the same hours of those days.
 A bin without a count (NaN) is taken to be what the same time of the last days brought (`filled`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.model_format import Fields, FormatVersionError
+from lucid_models.series_windows import (
+    DAY_S,
+    HOUR_S,
+    WEEK_S,
+    Floats,
+    hour_and_weekday,
+    mean_of,
+    rolling_mean,
+    values_at,
+)
 
 # Raised whenever a feature is added, dropped or computed in another way.
 FEATURES_VERSION = 2
-
-HOUR_S = 3_600
-DAY_S = 86_400
-WEEK_S = 7 * DAY_S
-# 1970-01-01 was a Thursday; days of the week count from Monday = 0.
-_EPOCH_DAY_OF_WEEK = 3
 
 LEVEL = "log_level"
 LAGS = (0, 1, 2, 3, 4, 5)
@@ -47,8 +50,6 @@ SLOT_DAYS = 7
 SLOT_WEEKS = 4
 # Sums of numbers with so many binary digits after the point are exact, wherever a history begins.
 _LOG_STEPS = 2.0**26
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -145,35 +146,33 @@ class ThroughputFeatures:
         newest_readable = kept - self.lead_bins  # the newest bin that each row may read
         logs = np.rint(np.log1p(values) * _LOG_STEPS) / _LOG_STEPS
         means = {window: rolling_mean(logs, window) for window in {*self.mean_bins, *self.level_bins}}
-        level = _at(
+        level = values_at(
             np.mean([rolling_mean(logs, window, least=1) for window in self._level_spans], axis=0),
             newest_readable,
         )
-        columns = [_at(logs, newest_readable - lag) - level for lag in LAGS]
-        columns += [_at(means[window], newest_readable) - level for window in self.mean_bins]
+        columns = [values_at(logs, newest_readable - lag) - level for lag in LAGS]
+        columns += [values_at(means[window], newest_readable) - level for window in self.mean_bins]
         columns += [
-            np.log1p(_at(_soft_mean(values, span), newest_readable)) - level for span in self.ewma_bins
+            np.log1p(values_at(_soft_mean(values, span), newest_readable)) - level for span in self.ewma_bins
         ]
         for unit, slots in ((self.day_bins, self.slot_days), (7 * self.day_bins, self.slot_weeks)):
             if not slots:
                 continue
-            columns.append(np.log1p(_mean_of(values, (kept - slot * unit for slot in slots))) - level)
+            columns.append(np.log1p(mean_of(values, (kept - slot * unit for slot in slots))) - level)
             # What a slot brought is known an hour later, or at the lead if that is earlier.
             smoothed = rolling_mean(logs, 2 * self._smoothed + 1)
-            usual = _mean_of(
+            usual = mean_of(
                 smoothed, (np.minimum(kept - slot * unit + self._smoothed, newest_readable) for slot in slots)
             )
             above = [
-                _at(means[window], newest_readable)
-                - _mean_of(means[window], (newest_readable - slot * unit for slot in slots))
+                values_at(means[window], newest_readable)
+                - mean_of(means[window], (newest_readable - slot * unit for slot in slots))
                 for window in self.level_bins
             ]
             columns += above if unit == self.day_bins else []
             columns += [usual + rise - level for rise in above]
         columns.append(level)
-        local = first_bin_s + self.utc_offset_s + self.bin_s * kept.astype(np.int64)
-        columns.append((local % DAY_S) / 3_600.0)
-        columns.append(((local // DAY_S + _EPOCH_DAY_OF_WEEK) % 7).astype(np.float64))
+        columns += hour_and_weekday(first_bin_s + self.bin_s * kept.astype(np.int64), self.utc_offset_s)
         return np.stack(columns, axis=1)
 
     def to_data(self) -> dict[str, Any]:
@@ -244,53 +243,12 @@ def filled(counts: Floats, day_bins: int) -> Floats:
         start, end = day * day_bins, min((day + 1) * day_bins, counts.size)
         block = result[start:end]
         slots = np.arange(start, end)
-        usual = _mean_of(result, (slots - back * day_bins for back in range(1, SLOT_DAYS + 1)))
+        usual = mean_of(result, (slots - back * day_bins for back in range(1, SLOT_DAYS + 1)))
         block[:] = np.where(np.isnan(block), usual, block)
         is_counted = ~np.isnan(block)
         last = np.maximum.accumulate(np.where(is_counted, slots, start - 1))
-        block[:] = _at(result, last)
+        block[:] = values_at(result, last)
     return result
-
-
-def rolling_mean(values: Floats, window: int, least: int | None = None) -> Floats:
-    """Mean of those of the last `window` bins that are known, shape (bins,); NaN while they are fewer than
-    `least` (default: half of the window).
-    """
-    is_counted = ~np.isnan(values)
-    total = np.concatenate([[0.0], np.cumsum(np.where(is_counted, values, 0.0))])
-    count = np.concatenate([[0], np.cumsum(is_counted)])
-    start = np.maximum(np.arange(1, values.size + 1) - window, 0)
-    number = count[1:] - count[start]
-    mean: Floats = (total[1:] - total[start]) / np.maximum(number, 1)
-    mean[number < (window / 2 if least is None else least)] = np.nan
-    return mean
-
-
-def _at(values: Floats, bins: NDArray[np.intp]) -> Floats:
-    """The values of the bins of these indices; NaN for those before the first one."""
-    result: Floats = values[np.maximum(bins, 0)]
-    result[bins < 0] = np.nan
-    return result
-
-
-def _mean_of(values: Floats, bins: Iterable[NDArray[np.intp]]) -> Floats:
-    """Mean, element by element, of the values at several indices, of those that are known; NaN: none is."""
-    total: Floats | None = None
-    number: Floats | None = None
-    for index in bins:
-        values_at = _at(values, index)
-        is_counted = values_at == values_at
-        values_at[~is_counted] = 0.0
-        total, number = (
-            (values_at, is_counted.astype(np.float64))
-            if total is None
-            else (total + values_at, number + is_counted)
-        )
-    if total is None or number is None:
-        raise ValueError("no indices")
-    total /= np.maximum(number, 1.0)
-    total[number == 0] = np.nan
-    return total
 
 
 def _soft_mean(values: Floats, span: int) -> Floats:

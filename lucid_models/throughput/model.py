@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
-from lucid_models.throughput.features import DAY_S, LEVEL, WEEK_S, ThroughputFeatures
-from lucid_models.throughput.scorer import SERIES, ThroughputScorer, local_days
+from lucid_models.series_windows import DAY_S, WEEK_S, local_days, time_blocks
+from lucid_models.throughput.features import LEVEL, ThroughputFeatures
+from lucid_models.throughput.scorer import SERIES, ThroughputScorer
 
 DEFAULT_LEAD_BINS = 5
 BOOSTING = BoostingSettings(objective="pseudo_huber:delta=0.1", max_bins=64, learning_rate=0.02)
@@ -168,7 +169,7 @@ class ThroughputPredictModel:
         usual_level = float(np.median(known_levels)) if known_levels.size else 1.0
         level = np.where(np.isnan(level), usual_level, level)
         days = local_days(data.first_bin_s, data.counts.size, data.bin_s, self.settings.utc_offset_s)[rows]
-        blocks = _blocks(days, rows, self.settings.boosting.bags)
+        blocks = time_blocks(days, rows, self.settings.boosting.bags)
         recency = np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / self.settings.half_life_days))
         recency = np.maximum(recency, LEAST_WEIGHT)
         # An error counts by its size in jobs or GPUs, not in levels.
@@ -263,15 +264,3 @@ class ThroughputPredictModel:
                 f"{self.scorer.features.bin_s} s.",
                 remedy="Give bins of the same length.",
             )
-
-
-def _blocks(days: NDArray[np.intp], rows: NDArray[np.intp], bags: int) -> NDArray[np.intp]:
-    """Blocks of time for the bags: whole weeks, or shorter ones when the history has fewer weeks than
-    bags.
-    """
-    weeks = (days - days[0]) // 7
-    if np.unique(weeks).size >= bags:
-        return np.asarray(weeks, dtype=np.intp)
-    if np.unique(days).size >= 2 * bags:
-        return np.asarray(days - days[0], dtype=np.intp)
-    return np.asarray((rows - rows[0]) * (2 * bags) // (rows[-1] - rows[0] + 1), dtype=np.intp)

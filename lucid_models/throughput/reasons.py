@@ -8,10 +8,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lucid_models.amounts import listed_moves
+from lucid_models.series_windows import WEEKDAYS
 from lucid_models.throughput.features import LEVEL
 
 UNITS = {"submitted_gpu_jobs": "jobs", "submitted_gpus": "GPUs"}
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _GROUPS = ("the last hours", "the pattern of the last days and weeks", "the hour and the weekday")
 
 
@@ -57,8 +58,8 @@ class ForecastAccount:
         rest = total - sum(added.values())
         if self.floored or rest < 0:
             return text
-        moves = [f"{name} {_verb(name, value)} {abs(value)}" for name, value in added.items()]
-        return f"{text} At the present level a bin brings {rest}" + (f"; {_listed(moves)}." if moves else ".")
+        moves = listed_moves(added, singular=(_GROUPS[1],))
+        return f"{text} At the present level a bin brings {rest}" + (f"; {moves}." if moves else ".")
 
     def _interval(self) -> str:
         start = round(self.hour * 60)
@@ -119,12 +120,3 @@ def _count_of(row: Mapping[str, float], name: str, level: float) -> float | None
 
 def _count(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0") if value < 9.95 else f"{value:.0f}"
-
-
-def _verb(name: str, value: int) -> str:
-    plural = name != _GROUPS[1]
-    return ("add" if value > 0 else "take") + ("" if plural else "s")
-
-
-def _listed(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
-from lucid_models.throughput.features import DAY_S, LEVEL, ThroughputFeatures
+from lucid_models.throughput.features import LEVEL, ThroughputFeatures
 from lucid_models.throughput.reasons import ForecastAccount, account_for_forecast
 
 SERIES = ("submitted_gpu_jobs", "submitted_gpus")
@@ -132,11 +132,6 @@ class ThroughputScorer:
             fields.number("usual_level", 1.0, 1e12),
             fields.details("training"),
         )
-
-
-def local_days(first_bin_s: int, bins: int, bin_s: int, utc_offset_s: int) -> NDArray[np.intp]:
-    """Number of the local day of each bin."""
-    return ((first_bin_s + utc_offset_s + bin_s * np.arange(bins, dtype=np.int64)) // DAY_S).astype(np.intp)
 
 
 def _history(counts: ArrayLike | Sequence[float]) -> NDArray[np.float64]:

@@ -34,10 +34,29 @@ class DemandForecast:
     near_peak: Mapping[float, float]
 
 
+class NodeForecast(Protocol):
+    """Whatever has the values of a `DemandForecast`: models have their own."""
+
+    @property
+    def near_mean(self) -> float:
+        """Return the mean of the next bins."""
+        ...
+
+    @property
+    def far_mean(self) -> float:
+        """Return the mean of the next twice as many."""
+        ...
+
+    @property
+    def near_peak(self) -> Mapping[float, float]:
+        """Return quantiles of the highest of the next bins."""
+        ...
+
+
 class NodeForecaster(Protocol):
     """A forecast of busy nodes, made of finished bins."""
 
-    def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> DemandForecast:
+    def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> NodeForecast:
         """Return what follows `busy`: one value a finished bin, the highest number of busy nodes in it.
 
         Shape (bins,), oldest first, gaps held. The newest bin began at `last_bin_start_s` (s since 1970).

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
-from simulator.node_sleep.control import BIN_S, DemandForecast, NodeForecaster
+from simulator.node_sleep.control import BIN_S, DemandForecast, NodeForecast, NodeForecaster
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class RememberingForecaster:
 
     def __init__(self, forecaster: NodeForecaster) -> None:
         self._forecaster = forecaster
-        self._answers: dict[float, DemandForecast] = {}
+        self._answers: dict[float, NodeForecast] = {}
 
-    def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> DemandForecast:
+    def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> NodeForecast:
         """Return the other's forecast at the end of this bin."""
         if last_bin_start_s not in self._answers:
             self._answers[last_bin_start_s] = self._forecaster.forecast(busy, last_bin_start_s)

@@ -86,6 +86,14 @@ CASES = {
         "zoo_profiles",
         {"global_importances.png", "local_explanation.png"},
     ),
+    "node_demand": Case(
+        "node_demand_model",
+        lambda model, data: model.predict(data),
+        lambda scorer, data: scorer.predict_series(data.running, round(data.start_s))["near_mean"],
+        lambda model, data: model.explain_local(rows_of(model, data)),
+        "node_bins",
+        {"global_importances.png", "shape_hour.png", "local_explanation.png"},
+    ),
 }
 
 
@@ -180,5 +188,5 @@ def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
 
 
 def test_an_unknown_kind_lists_the_known() -> None:
-    with pytest.raises(UnknownNameError, match="duration, packing, throughput, utilisation"):
+    with pytest.raises(UnknownNameError, match="duration, node_demand, packing, throughput, utilisation"):
         load_catalogue_entry("weather")

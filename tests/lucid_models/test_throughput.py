@@ -9,7 +9,8 @@ from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation.throughput import compare_throughput, evaluate_throughput
 from lucid_models.model_format import FormatVersionError
-from lucid_models.throughput.features import DAY_S, ThroughputFeatures, filled
+from lucid_models.series_windows import DAY_S
+from lucid_models.throughput.features import ThroughputFeatures, filled
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
 
 FAST = ThroughputSettings(

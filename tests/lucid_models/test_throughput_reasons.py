@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from lucid_models.throughput.features import DAY_S
+from lucid_models.series_windows import DAY_S
 from lucid_models.throughput.model import binned_series
 from lucid_models.throughput.reasons import account_for_forecast
 

@@ -1,0 +1,114 @@
+"""Windows over a series of bins and the calendar of bins, which all forecasts are made of, with NumPy alone.
+
+Every value of a bin is made of that bin and earlier ones. Unknown bins are NaN.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+HOUR_S = 3_600
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+# 1970-01-01 was a Thursday; days of the week count from Monday = 0.
+_EPOCH_DAY_OF_WEEK = 3
+
+
+def values_at(values: Floats, bins: NDArray[np.intp]) -> Floats:
+    """The values of the bins of these indices; NaN for those before the first one."""
+    result: Floats = values[np.maximum(bins, 0)]
+    result[bins < 0] = np.nan
+    return result
+
+
+def shifted(values: Floats, bins: int) -> Floats:
+    """The value so many bins before each bin, shape (bins,); NaN where there is none."""
+    result = np.full(values.size, np.nan)
+    result[bins:] = values[: max(0, values.size - bins)]
+    return result
+
+
+def rolling_mean(values: Floats, window: int, least: int | None = None) -> Floats:
+    """Mean of those of the last `window` bins that are known, shape (bins,); NaN while they are fewer than
+    `least` (default: half of the window).
+    """
+    is_counted = ~np.isnan(values)
+    total = np.concatenate([[0.0], np.cumsum(np.where(is_counted, values, 0.0))])
+    count = np.concatenate([[0], np.cumsum(is_counted)])
+    start = np.maximum(np.arange(1, values.size + 1) - window, 0)
+    number = count[1:] - count[start]
+    mean: Floats = (total[1:] - total[start]) / np.maximum(number, 1)
+    mean[number < (window / 2 if least is None else least)] = np.nan
+    return mean
+
+
+def rolling(
+    values: Floats, window: int, statistic: Callable[..., Floats], bins: NDArray[np.intp] | None = None
+) -> Floats:
+    """A statistic (`statistic(windows, axis=1)`) of the last `window` bins up to each of `bins` (default:
+    all), shape (bins,); NaN before there are so many.
+    """
+    ends = np.arange(values.size) if bins is None else bins
+    result = np.full(ends.size, np.nan)
+    whole = ends >= window - 1
+    if whole.any():
+        windows = sliding_window_view(values, window)
+        result[whole] = statistic(windows[ends[whole] - window + 1], axis=1)
+    return result
+
+
+def mean_of(values: Floats, bins: Iterable[NDArray[np.intp]]) -> Floats:
+    """Mean, element by element, of the values at several indices, of those that are known; NaN: none is.
+
+    Raises ValueError without any indices.
+    """
+    total: Floats | None = None
+    number: Floats | None = None
+    for index in bins:
+        values_here = values_at(values, index)
+        is_counted = values_here == values_here
+        values_here[~is_counted] = 0.0
+        total, number = (
+            (values_here, is_counted.astype(np.float64))
+            if total is None
+            else (total + values_here, number + is_counted)
+        )
+    if total is None or number is None:
+        raise ValueError("no indices")
+    total /= np.maximum(number, 1.0)
+    total[number == 0] = np.nan
+    return total
+
+
+def hour_and_weekday(starts_s: NDArray[np.int64], utc_offset_s: int) -> tuple[Floats, Floats]:
+    """Hour of the day (with fraction) and day of the week (Monday 0) of these seconds since 1970, on a clock
+    that is `utc_offset_s` before UTC.
+    """
+    local = starts_s + utc_offset_s
+    hour = (local % DAY_S) / float(HOUR_S)
+    weekday = ((local // DAY_S + _EPOCH_DAY_OF_WEEK) % 7).astype(np.float64)
+    return hour, weekday
+
+
+def local_days(first_bin_s: int, bins: int, bin_s: int, utc_offset_s: int) -> NDArray[np.intp]:
+    """Number of the local day of each bin."""
+    return ((first_bin_s + utc_offset_s + bin_s * np.arange(bins, dtype=np.int64)) // DAY_S).astype(np.intp)
+
+
+def time_blocks(days: NDArray[np.intp], rows: NDArray[np.intp], bags: int) -> NDArray[np.intp]:
+    """Blocks of time for a model's bags: whole weeks, or shorter ones when the history has fewer weeks than
+    bags.
+
+    `days` numbers the day of each row, `rows` its bin; both ascend.
+    """
+    weeks = (days - days[0]) // 7
+    if np.unique(weeks).size >= bags:
+        return np.asarray(weeks, dtype=np.intp)
+    if np.unique(days).size >= 2 * bags:
+        return np.asarray(days - days[0], dtype=np.intp)
+    return np.asarray((rows - rows[0]) * (2 * bags) // (rows[-1] - rows[0] + 1), dtype=np.intp)
