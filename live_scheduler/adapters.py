@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from foundation.errors import BadInputError, UnknownNameError
 from live_scheduler.adapter import ClusterAdapter, Profiling, Restorer, Stage
 from live_scheduler.live_settings import LiveSettings, checked_values
+from live_scheduler.node_sleep.node_power import PowerControl
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -39,11 +40,12 @@ class AdapterKind(ABC):
     """How clusters of one kind are opened.
 
     `Settings` is the frozen dataclass of its own settings (None: it has none). `moves_jobs`: it can move jobs
-    to a profiling partition, and let them share GPUs.
+    to a profiling partition, and let them share GPUs. `sleeps_nodes`: it can put nodes to sleep.
     """
 
     Settings: ClassVar[type | None] = None
     moves_jobs: ClassVar[bool] = False
+    sleeps_nodes: ClassVar[bool] = False
 
     @abstractmethod
     def open(self, settings: LiveSettings, folder: Path) -> OpenedCluster:
@@ -56,6 +58,12 @@ class AdapterKind(ABC):
     def open_to_restore(self, settings: LiveSettings, folder: Path) -> RestorableCluster:
         """Return the cluster for giving everything back, and what returns moved jobs; raises as `open`."""
         return self.open(settings, folder).adapter, None
+
+    def open_power(self, settings: LiveSettings) -> PowerControl:
+        """Return what puts nodes to sleep, for kinds that can; raises BadInputError for others."""
+        raise BadInputError(
+            f"The adapter {settings.adapter!r} cannot put nodes to sleep.", remedy="Leave [node_sleep] out."
+        )
 
     def own_settings(self, settings: LiveSettings) -> Any:
         """Return its own settings, a `Settings`; raises BadInputError, UnknownNameError."""
@@ -73,6 +81,8 @@ class AdapterKind(ABC):
                 f"The adapter {settings.adapter!r} neither moves jobs nor lets them share GPUs.",
                 remedy="Leave profiling_partition and shared_partitions out.",
             )
+        if settings.node_sleep is not None and not self.sleeps_nodes:
+            self.open_power(settings)
 
 
 @cache
@@ -108,3 +118,8 @@ def open_cluster(settings: LiveSettings, folder: Path) -> OpenedCluster:
 def open_to_restore(settings: LiveSettings, folder: Path) -> RestorableCluster:
     """Return the cluster of the settings for giving everything back; raises as `open_cluster`."""
     return adapter_kind(settings.adapter).open_to_restore(settings, folder)
+
+
+def open_power(settings: LiveSettings) -> PowerControl:
+    """Return what puts the nodes of the settings' cluster to sleep; raises as `AdapterKind.open_power`."""
+    return adapter_kind(settings.adapter).open_power(settings)

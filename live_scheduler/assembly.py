@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from live_scheduler.adapters import OpenedCluster
+from live_scheduler.adapters import OpenedCluster, open_power
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon, DecisionSources
 from live_scheduler.deciding.decision_maker import Estimator
@@ -19,6 +19,7 @@ from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.memory.online_state import OnlineState
+from live_scheduler.node_sleep.sleeper import NodeSleeper
 from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.service.daemon_source import DaemonSource
 from live_scheduler.service.expectation import ExpectedTimes
@@ -46,15 +47,18 @@ def assemble(
 
     `estimator_of` and `profile_of` as in DecisionSources.
     """
+    safety = SafetyNet(cluster.adapter, settings, folder)
     daemon = Daemon(
         cluster.adapter,
         client,
         settings,
         folder,
-        safety=SafetyNet(cluster.adapter, settings, folder),
+        safety=safety,
         stages=cluster.stages,
         sources=DecisionSources(profile_of, cluster.profiling, estimator_of),
     )
+    if settings.node_sleep is not None:
+        daemon.sleeper = NodeSleeper(open_power(settings), settings.node_sleep, folder, safety)
     daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), RegretJob(folder)]
     return daemon
 

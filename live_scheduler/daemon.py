@@ -30,6 +30,7 @@ from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import KEEP_S, JobEvent, JobEventKind, Journal
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.memory.tracking import JobTracker, end_event
+from live_scheduler.node_sleep.sleeper import NodeSleeper, ReleasedControl
 from live_scheduler.refused_changes import RefusedChanges
 from live_scheduler.release import LiveRelease, Release
 
@@ -120,6 +121,7 @@ class Daemon:
         self.state_dir = state_dir
         self.safety, self.stages = safety, list(stages)
         self.watchers: list[Watcher] = []
+        self.sleeper: NodeSleeper | None = None  # None: nodes are left as they are
         self.journal = Journal(state_dir / JOURNAL_FILE)
         self.lock = threading.RLock()  # whoever uses the models
         self.online: OnlineState | None = None
@@ -186,7 +188,9 @@ class Daemon:
             logger.exception("a pass failed")
             view = self._troubled(str(error) if isinstance(error, LucidError) else f"Unexpected: {error!r}")
         self._count("passes")
-        view = replace(view, counts=dict(self._counts))
+        view = replace(
+            view, counts=dict(self._counts), node_sleep=self.sleeper.view if self.sleeper else None
+        )
         if view.problem is not None and view.problem != self._view.problem:
             logger.warning("%s", view.problem)
         self._view = view
@@ -225,6 +229,8 @@ class Daemon:
         view = replace(view, ended=(*view.ended, *learnt))
         if decision is not None and problem is None:
             view = self._act(view, decision, cluster)
+            if self.sleeper is not None:
+                self.sleeper.look(cluster, ReleasedControl())
         done = time.perf_counter()
         seconds = {"read": read - began, "decide": decided - read, "apply": done - decided}
         return replace(view, seconds=seconds)

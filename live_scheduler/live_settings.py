@@ -2,19 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, UnknownNameError
-
-
-class Mode(StrEnum):
-    """How much the daemon does."""
-
-    OBSERVE = "observe"  # decide, log it, compare with what happened; change nothing
-    ADVISE = "advise"  # besides, write the expected start and completion beside each job
-    CONTROL = "control"  # besides, order the queue
+from live_scheduler.mode import Mode as Mode
+from live_scheduler.node_sleep.settings import NodeSleepSettings
 
 
 @dataclass(frozen=True)
@@ -40,6 +33,7 @@ class LiveSettings:
     - `advise_interval_s`: how often expected times are written beside jobs.
     - `http_port`: of the answers, on loopback; 0: any free port, -1: none.
     - `grpc_port`: likewise, of the gRPC service.
+    - `node_sleep`: which idle nodes sleep (a table, see below); without it all stay as they are.
     - `adapter`: the kind of cluster: an installed adapter; a table of its name holds its own settings.
     - `adapter_settings`: that adapter's own settings.
     """
@@ -62,6 +56,7 @@ class LiveSettings:
     advise_interval_s: float = 60.0
     http_port: int = 0
     grpc_port: int = -1
+    node_sleep: NodeSleepSettings | None = None
     adapter: str = "slurm"
     adapter_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -107,10 +102,8 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
             return Mode(value)
         except ValueError:
             raise UnknownNameError("mode", str(value), list(Mode)) from None
-    if kind == Mapping[str, Any]:
-        if isinstance(value, Mapping):
-            return dict(value)
-        raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
+    if kind in (Mapping[str, Any], NodeSleepSettings | None):
+        return _table(name, value, kind)
     if kind is bool and isinstance(value, bool):
         return value
     if kind is str and isinstance(value, str):
@@ -123,3 +116,13 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         return tuple(value)
     expected = "a list of names" if kind == tuple[str, ...] else f"a value of type {kind.__name__}"
     raise BadInputError(f"{name} is {value!r}.", remedy=f"Give {expected}.")
+
+
+def _table(name: str, value: Any, kind: Any) -> Any:
+    if kind == NodeSleepSettings | None and (value is None or isinstance(value, NodeSleepSettings)):
+        return value
+    if not isinstance(value, Mapping):
+        raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
+    if kind == Mapping[str, Any]:
+        return dict(value)
+    return NodeSleepSettings(**checked_values(NodeSleepSettings, value))

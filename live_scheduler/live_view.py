@@ -8,6 +8,7 @@ from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.node_sleep.sleep_view import NodeSleepView
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class LiveView:
     changes that were asked of the cluster (that would have been, below the mode `control`), `refused` those
     that it refused, `deferred` how many a rate limit put off. `ended` are the jobs whose end this pass learnt
     of. `problem` is what stood in the way of this pass. `counts` add up over the daemon's life. `seconds` are
-    the parts of the pass (read, decide, apply).
+    the parts of the pass (read, decide, apply). `node_sleep` is the last look at sleeping nodes (None: they
+    are left as they are).
     """
 
     at_s: float
@@ -34,3 +36,4 @@ class LiveView:
     problem: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    node_sleep: NodeSleepView | None = None

@@ -210,6 +210,7 @@ def _print_status(answer: "schema.Status") -> None:
         if answer.starts
         else None,
         "hindsight": None if answer.hindsight is None else _hindsight(answer.hindsight),
+        "sleeping nodes": None if answer.node_sleep is None else _node_sleep(answer.node_sleep),
         "running since": _moment(answer.started_s),
     }
     given = {name: value for name, value in facts.items() if value is not None}
@@ -234,6 +235,23 @@ def _print_status(answer: "schema.Status") -> None:
         )
     for refusal in answer.refused[:10]:
         print_lines([f"refused: {refusal.change} of job {refusal.job_id}: {refusal.why}"])
+
+
+def _node_sleep(seen: "schema.SleepingNodes") -> str:
+    from live_scheduler.node_sleep.node_power import some_nodes
+
+    would = "" if seen.mode == "control" else "would have "
+    parts = [
+        f"{seen.asleep:,} of {seen.nodes:,} asleep, {seen.booting:,} booting, {seen.busy:,} busy",
+        f"jobs lack {seen.short:,}" if seen.short else "",
+        f"did not boot: {some_nodes(seen.failed)}" if seen.failed else "",
+        f"{would}put to sleep {some_nodes(seen.to_sleep)}" if seen.to_sleep else "",
+        f"{would}woken {some_nodes(seen.to_wake)}" if seen.to_wake else "",
+        f"at {_moment(seen.decided_s)}" if seen.decided_s is not None else "",
+        *(f"{node} refused: {why}" for node, why in list(seen.refused.items())[:3]),
+        seen.problem or "",
+    ]
+    return f"{seen.mode}, {seen.control}: {'; '.join(filter(None, parts))}"
 
 
 def _hindsight(found: "schema.Hindsight") -> str:

@@ -43,7 +43,7 @@ def restore(
 
     Slurm's backfill may write priorities back that it read before: all jobs are looked at again until two of
     its cycles have ended. Exit code 0: all is back; 3: some jobs are not (they are named), or were undone
-    again and again; 1: the cluster did not answer.
+    again and again, or nodes that were put to sleep still boot; 1: the cluster did not answer.
     """
     from live_scheduler.safety.restore_command import restore_cluster
 
@@ -62,6 +62,9 @@ def restore(
         "refused": {refusal.change.job_id: refusal.why for refusal in result.refused},
         "left": list(result.left),
         "still_watched": done.unsettled,
+        "nodes_awake": list(done.nodes.awake),
+        "nodes_failed": list(done.nodes.failed),
+        "nodes_to_come": list(done.nodes.coming),
     }
 
     def people() -> None:
@@ -72,11 +75,13 @@ def restore(
         say(f"{chosen.cluster}: {what}.")
         for refusal in result.refused:
             say(f"  job {refusal.change.job_id}: {refusal.why}")
+        if done.nodes.changed:
+            say(f"{chosen.cluster}: {done.nodes.describe()}.")
         if done.unsettled:
             say(f"Not over yet: {done.unsettled}.")
 
     show(document, as_json=as_json, people=people)
-    if not result.complete or (wait and done.unsettled):
+    if not result.complete or not done.nodes.complete or (wait and done.unsettled):
         raise typer.Exit(EXIT_NOT_BACK)
 
 

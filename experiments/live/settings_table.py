@@ -18,6 +18,7 @@ from experiments.pages import publish
 from foundation.markdown import markdown_table
 from live_scheduler.kubernetes.opening import KueueSettings
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.node_sleep.settings import NodeSleepSettings
 
 _ITEM = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -39,13 +40,14 @@ def tables() -> dict[str, str]:
     """Return the tables by the markers that they stand between."""
     return {
         "settings": settings_table(LiveSettings, leave_out=("adapter_settings",)),
+        "node sleep settings": settings_table(NodeSleepSettings),
         "kueue settings": settings_table(KueueSettings),
     }
 
 
 def _default(field: "Field[Any]") -> str:
     value = field.default
-    if field.default_factory is not MISSING:
+    if field.default_factory is not MISSING or value is None:
         return "none"
     if value is MISSING:
         return "(to be given)"

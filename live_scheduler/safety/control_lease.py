@@ -23,14 +23,17 @@ from foundation.private_files import private_folder
 from foundation.process_lock import ProcessLock, holder
 from foundation.replaced_files import replace_file
 from live_scheduler.adapter import Change, PriorityRange
-from live_scheduler.adapters import open_to_restore
+from live_scheduler.adapters import open_power, open_to_restore
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
+from live_scheduler.node_sleep.node_power import NodeChange, PowerReading
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_SETTINGS, start_switch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from live_scheduler.safety.restore_command import restore_all
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
+from live_scheduler.safety.touched_nodes import TouchedNodes
+from live_scheduler.safety.waking import wake_touched
 
 logger = logging.getLogger("lucid.live")
 
@@ -49,6 +52,7 @@ class ControlLease:
         self._clock = clock
         self._lock = ProcessLock(folder / DAEMON_LOCK)
         self._touched: TouchedJobs | None = None
+        self._touched_nodes: TouchedNodes | None = None
         self._watch: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,6 +61,18 @@ class ControlLease:
         if self._touched is None:
             self._touched = TouchedJobs(self.folder)
         return self._touched
+
+    @property
+    def touched_nodes(self) -> TouchedNodes:
+        """The record of the nodes that this product has put to sleep."""
+        if self._touched_nodes is None:
+            self._touched_nodes = TouchedNodes(self.folder)
+        return self._touched_nodes
+
+    @property
+    def _holds(self) -> bool:
+        """Whether anything is on record that is to be given back some time."""
+        return bool(len(self.touched) or len(self.touched_nodes))
 
     def take(self) -> None:
         """Become the daemon of this folder, and arm the switch.
@@ -93,6 +109,23 @@ class ControlLease:
         except OSError as error:
             raise self._unwritable(error) from error
 
+    def before_nodes(self, changes: Sequence[NodeChange]) -> None:
+        """Leave word of changes of nodes, and renew the lease; raises ServiceUnavailableError."""
+        try:
+            self._write_beat()
+            self.touched_nodes.note(changes)
+            self._arm()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def nodes_seen(self, reading: PowerReading) -> None:
+        """Take nodes off the record that are awake again; raises ServiceUnavailableError."""
+        try:
+            self.touched_nodes.reload()
+            self.touched_nodes.cross_off_awake(reading)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
     def beat(self) -> None:
         """Say that all is well, and see that the switch is armed; raises ServiceUnavailableError."""
         try:
@@ -125,9 +158,10 @@ class ControlLease:
         except Exception as error:  # the switch goes on where this ends
             logger.warning("not everything was given back: %s", error)
             done = Restoration(left=tuple(self.touched.ids()))
+        self._wake_nodes()
         self._lock.release()
         watch = self._watch
-        if len(self.touched):  # what is back may be written over once more: the switch goes on watching
+        if self._holds:  # what is back may be written over once more, and nodes boot: the switch watches on
             with suppress(OSError):
                 self._arm()
         elif watch is not None and done.complete:
@@ -139,6 +173,15 @@ class ControlLease:
                 watch.wait()
         return done
 
+    def _wake_nodes(self) -> None:
+        """Ask for the nodes that were put to sleep; the switch waits for their boots."""
+        try:
+            self.touched_nodes.reload()
+            if len(self.touched_nodes):
+                logger.info("%s", wake_touched(open_power(self.settings), self.touched_nodes).describe())
+        except Exception as error:  # likewise
+            logger.warning("not every node was woken: %s", error)
+
     def _write_beat(self, *, left: bool = False) -> None:
         now = self._clock()
         beat = Heartbeat(
@@ -149,8 +192,14 @@ class ControlLease:
             controls=self.settings.mode is Mode.CONTROL,
             pid=os.getpid(),
             left=left,
+            sleeps_nodes=self._sleeps_nodes,
         )
         write_heartbeat(self.folder / HEARTBEAT_FILE, beat)
+
+    @property
+    def _sleeps_nodes(self) -> bool:
+        node_sleep = self.settings.node_sleep
+        return node_sleep is not None and node_sleep.mode is Mode.CONTROL
 
     def _leave_settings(self) -> None:
         path = self.folder / WATCH_SETTINGS
@@ -159,7 +208,7 @@ class ControlLease:
     def _arm(self) -> None:
         if self._watch is not None and self._watch.poll() is None:
             return
-        if self.settings.mode is Mode.OBSERVE and not len(self.touched):
+        if self.settings.mode is Mode.OBSERVE and not self._sleeps_nodes and not self._holds:
             return  # nothing is to be given back, ever
         self._watch = start_switch(self.folder)
 

@@ -6,8 +6,9 @@ A process of its own, in a session of its own, so that it outlives whatever ends
 folder. It looks at the heartbeat, and while that is fresh it does nothing else. When it is not, it says so in
 its place (job_submit.lua then gives new jobs Slurm's own priorities, whatever the time of day) and gives all
 jobs back (`restoring.py`), again and again until all are, and until the cluster has let them be through two
-cycles of its own (`settling.py`). It ends when that is done and no daemon lives. A daemon that comes back
-takes the queue over again, and starts another.
+cycles of its own (`settling.py`). Nodes that were put to sleep it wakes, until each has booted or failed to
+(`waking.py`). It ends when that is done and no daemon lives. A daemon that comes back takes the queue over
+again, and starts another.
 """
 
 import argparse
@@ -26,12 +27,15 @@ from pathlib import Path
 
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, is_held
-from live_scheduler.adapters import RestorableCluster, open_to_restore
+from live_scheduler.adapters import RestorableCluster, open_power, open_to_restore
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.node_sleep.node_power import PowerControl
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
 from live_scheduler.safety.restoring import Restoration, restore
 from live_scheduler.safety.settling import Settling, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
+from live_scheduler.safety.touched_nodes import TouchedNodes
+from live_scheduler.safety.waking import NodesBack, wake_touched
 from live_scheduler.settings_file import settings_from
 
 DAEMON_LOCK = "daemon.lock"  # held by the daemon as long as it lives
@@ -57,16 +61,22 @@ class Watch:
         folder: Path,
         open_cluster: Callable[[], RestorableCluster],
         *,
+        open_power: Callable[[], PowerControl] | None = None,
         clock: Callable[[], Moment] = Moment.now,
         say: Say = lambda _: None,
         least_s: float = _SECOND_LOOK_S,
     ) -> None:
-        """`least_s`: the queue is looked at once more, so much later, also where nothing is written back."""
+        """`open_power`: what wakes nodes (None: none were put to sleep).
+
+        `least_s`: the queue is looked at once more, so much later, also where nothing is written back.
+        """
         self.folder = folder
         self.done = Restoration()  # what was given back so far
+        self.nodes = NodesBack()  # likewise
         self.gave_up = ""  # why it was not watched to the end
         # Opened when it is needed: a process that only looks stays small.
         self._open_cluster = open_cluster
+        self._open_power = open_power
         self._clock = clock
         self._say = say
         self._path = folder / HEARTBEAT_FILE
@@ -83,13 +93,16 @@ class Watch:
         """
         now = self._clock()
         beat = read_heartbeat(self._path)
-        touched = TouchedJobs(self.folder)
+        touched, nodes = TouchedJobs(self.folder), TouchedNodes(self.folder)
         if beat is not None and beat.alive(now):
             # One that only looks on may have controlled before, with other settings.
-            if beat.controls or not touched.beyond_advice():
+            jobs_are_well = beat.controls or not touched.beyond_advice()
+            if jobs_are_well and (beat.sleeps_nodes or not len(nodes)):
                 self._start_over()
                 return True
-        elif beat is None and not len(touched):
+            if jobs_are_well:
+                return self._wake_nodes()
+        elif beat is None and not len(touched) and not len(nodes):
             return True  # no daemon was ever here
         elif not self._said_dead:
             self._start_over()
@@ -97,8 +110,14 @@ class Watch:
             self._say(f"no heartbeat: {'there is none' if beat is None else _how_dead(beat, now)}")
             self._say_dead(beat)
         if not self._settled and now.monotonic_s >= self._next_look_s:
-            self._settled = self.give_back()
+            self._settled = self.give_back() and self._wake_nodes()
+            if not self._settled:
+                self._next_look_s = max(self._next_look_s, now.monotonic_s + self._pause_s())
         return self._settled
+
+    def _pause_s(self) -> float:
+        """Nodes that boot are looked at every now and then; jobs that are not back yet, at every look."""
+        return next_look_s(None) if self.nodes.coming else 0.0
 
     def _start_over(self) -> None:
         self._settling.start_over()
@@ -134,6 +153,28 @@ class Watch:
                 self._said_watching = True
                 self._say(watch_words(write_back))
         return settled
+
+    def _wake_nodes(self) -> bool:
+        """Wake the nodes that were put to sleep; return whether none is left. Raises as `give_back`."""
+        touched = TouchedNodes(self.folder)
+        if self._open_power is None or not len(touched):
+            return True
+        with restore_lock(self.folder, limit_s=1.0):
+            done = wake_touched(self._open_power(), touched, go_on=lambda: not self._nodes_are_controlled())
+        news = done.awake or done.failed or not self.nodes.coming
+        refused_anew = done.refused != self.nodes.refused
+        self.nodes = self.nodes.followed_by(done)
+        if news:
+            self._say(done.describe())
+        if refused_anew:
+            for node, why in done.refused:
+                self._say(f"node {node} is not woken: {why}")
+        return done.complete
+
+    def _nodes_are_controlled(self) -> bool:
+        """Return whether a daemon lives that puts nodes to sleep."""
+        beat = read_heartbeat(self._path)
+        return beat is not None and beat.sleeps_nodes and beat.alive(self._clock())
 
     def controlled(self) -> bool:
         """Return whether a daemon lives that orders the queue."""
@@ -178,7 +219,12 @@ def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
                 return
             if told_to_end.wait(1.0):  # it takes that one's place when it is gone
                 return
-        watch = Watch(folder, lambda: open_to_restore(settings, folder), say=say)
+        watch = Watch(
+            folder,
+            lambda: open_to_restore(settings, folder),
+            open_power=lambda: open_power(settings),
+            say=say,
+        )
         pace_s = min(1.0, settings.dead_after_s / 10)
         pause_s, trouble = pace_s, ""
         while not told_to_end.wait(pause_s):

@@ -40,7 +40,8 @@ class Heartbeat:
     """What the daemon last said of itself.
 
     `at_s` is Unix time, `monotonic_s` counts within the boot `boot_id`. `controls`: it orders the queue (it
-    only looks on otherwise). `left`: it ended on purpose and will not beat again. `pid` is for people.
+    only looks on otherwise). `left`: it ended on purpose and will not beat again. `sleeps_nodes`: it puts
+    nodes to sleep. `pid` is for people.
     """
 
     at_s: float
@@ -50,6 +51,7 @@ class Heartbeat:
     controls: bool
     pid: int
     left: bool = False
+    sleeps_nodes: bool = False
 
     def age_s(self, now: Moment) -> float:
         """Return how old the beat is; infinite when it comes from the future of its clock."""
@@ -90,6 +92,7 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
             controls=bool(fields["controls"]),
             pid=int(fields["pid"]),
             left=bool(fields["left"]),
+            sleeps_nodes=bool(fields.get("sleeps_nodes")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -31,6 +31,29 @@ _WEIGHT: Mapping[type, int] = {
 }
 
 
+class TokenBucket:
+    """What may be asked for now: `most` at once, filled at `per_minute`. `clock` is monotonic, in seconds."""
+
+    def __init__(self, most: int, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """It is full."""
+        self.most = most
+        self._per_s = per_minute / 60.0
+        self._clock = clock
+        self._tokens = float(most)
+        self._filled_s = clock()
+
+    def room(self) -> int:
+        """Return how many may be taken now."""
+        now_s = self._clock()
+        self._tokens = min(float(self.most), self._tokens + max(0.0, now_s - self._filled_s) * self._per_s)
+        self._filled_s = now_s
+        return int(self._tokens + 1e-9)
+
+    def take(self, count: int) -> None:
+        """Take as many."""
+        self._tokens -= count
+
+
 class RateLimit:
     """A token bucket that holds one pass's changes and fills at `changes_per_minute`.
 
@@ -45,11 +68,7 @@ class RateLimit:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most = changes_per_pass
-        self._per_s = changes_per_minute / 60.0
-        self._clock = clock
-        self._tokens = float(changes_per_pass)
-        self._filled_s = clock()
+        self._bucket = TokenBucket(changes_per_pass, changes_per_minute, clock=clock)
 
     def choose(self, changes: Sequence[Change], places: Mapping[str, int]) -> tuple[list[Change], int]:
         """Return the changes that may be asked for now, weightiest first, and how many are put off.
@@ -58,23 +77,20 @@ class RateLimit:
         The changes of one job stay together and in their order, texts aside: all of them or none, except
         that a job with more changes than the limit allows a pass gets them one after the other.
         """
-        now_s = self._clock()
-        self._tokens = min(float(self._most), self._tokens + max(0.0, now_s - self._filled_s) * self._per_s)
-        self._filled_s = now_s
         groups: dict[tuple[str, bool], list[Change]] = {}
         for change in changes:
             groups.setdefault((change.job_id, isinstance(change, Advise)), []).append(change)
         allowed: list[Change] = []
-        room = int(self._tokens + 1e-9)
+        room = self._bucket.room()
         for group in sorted(groups.values(), key=lambda group: _order(group, places)):
             if len(group) > room:
                 # Later, smaller groups wait too: a job is not overtaken for needing two changes.
-                if len(group) > self._most:
+                if len(group) > self._bucket.most:
                     allowed += group[:room]
                 break
             allowed += group
             room -= len(group)
-        self._tokens -= len(allowed)
+        self._bucket.take(len(allowed))
         return allowed, len(changes) - len(allowed)
 
 

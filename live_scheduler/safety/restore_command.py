@@ -1,16 +1,16 @@
-"""Ends the daemon and gives every job its own priority and partition back (`lucid live restore`)."""
+"""Ends the daemon, gives all jobs their own priorities and partitions, wakes nodes (`lucid live restore`)."""
 
 import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, holder
 from live_scheduler.adapter import ClusterAdapter, Restorer
-from live_scheduler.adapters import open_to_restore
+from live_scheduler.adapters import RestorableCluster, open_power, open_to_restore
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
@@ -24,10 +24,12 @@ from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat, writ
 from live_scheduler.safety.restoring import Restoration, restore
 from live_scheduler.safety.settling import longest_s, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
+from live_scheduler.safety.touched_nodes import TouchedNodes
+from live_scheduler.safety.waking import NodesBack, wake_touched
 
 # A daemon that was told to end gives everything back itself first.
 _END_LIMIT_S = 40.0
-_PAUSE_S = 0.2
+_PAUSE_S, _NODES_PAUSE_S = 0.2, 1.0
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,13 @@ class RestoreResult:
     """What was restored; `ended_daemon` is the process id of the daemon that ran, if one did.
 
     `unsettled` says what is still to be watched, by which process and why; empty: all is back for good.
+    `nodes` are those that were put to sleep.
     """
 
     ended_daemon: int | None
     restoration: Restoration
     unsettled: str = ""
+    nodes: NodesBack = field(default_factory=NodesBack)
 
 
 def restore_cluster(
@@ -67,18 +71,35 @@ def restore_cluster(
             with suppress(OSError):
                 write_heartbeat(folder / HEARTBEAT_FILE, replace(beat, left=True))
         adapter, stage = open_to_restore(settings, folder)
+        nodes = wake_all(folder, settings, limit_s=0.0)  # they boot while jobs are given back
         done = restore_all(folder, adapter, stage, limit_s=limit_s, everything=everything)
+        if not nodes.complete:
+            nodes = nodes.followed_by(wake_all(folder, settings, limit_s=limit_s if wait else 0.0))
+    result = _settle(folder, (adapter, stage), RestoreResult(ended, done, nodes=nodes), limit_s, wait, say)
+    if nodes.complete:
+        return result
+    start_switch(folder)
+    words = f"{nodes.describe()}; a process of its own waits for them ({folder / WATCH_LOG})"
+    return replace(result, unsettled="; ".join(filter(None, (result.unsettled, words))))
+
+
+def _settle(
+    folder: Path, cluster: RestorableCluster, result: RestoreResult, limit_s: float, wait: bool, say: Say
+) -> RestoreResult:
+    """See that what was given back stays so, where the cluster may undo it."""
+    adapter, _ = cluster
+    done = result.restoration
     write_back = adapter.write_backs()
     if not done.complete or write_back is None or not (done.changed or len(TouchedJobs(folder))):
-        return RestoreResult(ended, done)
+        return result
     words = watch_words(write_back)
     if not wait:
         start_switch(folder)
-        return RestoreResult(
-            ended, done, f"{words}; a process of its own does that now ({folder / WATCH_LOG})"
+        return replace(
+            result, unsettled=f"{words}; a process of its own does that now ({folder / WATCH_LOG})"
         )
     say(f"All are back; {words}")
-    watch = Watch(folder, lambda: (adapter, stage), least_s=0.0)
+    watch = Watch(folder, lambda: cluster, least_s=0.0)
     deadline = time.monotonic() + limit_s + longest_s(write_back)
     unsettled = ""
     while not unsettled and not _settled(watch):
@@ -88,7 +109,28 @@ def restore_cluster(
             unsettled = f"{watch.done.describe()}; {words}"
         else:
             time.sleep(next_look_s(write_back))
-    return RestoreResult(ended, done.followed_by(watch.done), unsettled or watch.gave_up)
+    return replace(result, restoration=done.followed_by(watch.done), unsettled=unsettled or watch.gave_up)
+
+
+def wake_all(folder: Path, settings: LiveSettings, *, limit_s: float) -> NodesBack:
+    """Wake the nodes that were put to sleep; look until each is awake or has failed, or `limit_s` is over.
+
+    Raises ServiceUnavailableError when the cluster did not answer up to then, OSError for the folder.
+    """
+    touched, done = TouchedNodes(folder), NodesBack()
+    if not len(touched):
+        return done
+    power, deadline = open_power(settings), time.monotonic() + limit_s
+    while True:
+        try:
+            with restore_lock(folder):
+                done = done.followed_by(wake_touched(power, touched))
+        except ServiceUnavailableError:
+            if time.monotonic() > deadline:
+                raise
+        if done.complete or time.monotonic() > deadline:
+            return done
+        time.sleep(_NODES_PAUSE_S)
 
 
 def _settled(watch: Watch) -> bool:

@@ -12,10 +12,11 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
+from live_scheduler.node_sleep.node_power import NodeChange, PowerReading
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.guards import OscillationGuard, ReadingGuard, clock_problem, decision_problem
 from live_scheduler.safety.heartbeat import Moment
-from live_scheduler.safety.rate_limit import RateLimit
+from live_scheduler.safety.rate_limit import RateLimit, TokenBucket
 from live_scheduler.safety.restoring import Restoration
 
 
@@ -34,6 +35,8 @@ class SafetyNet:
         self._clock = clock
         self._lease = ControlLease(folder, settings, clock=clock)
         self._limit = RateLimit(settings.changes_per_pass, settings.changes_per_minute)
+        nodes_per_minute = settings.node_sleep.nodes_per_minute if settings.node_sleep else 1
+        self._nodes_limit = TokenBucket(nodes_per_minute, nodes_per_minute)
         self._reading = ReadingGuard()
         self._oscillation = OscillationGuard()
         self._last: Moment | None = None
@@ -62,6 +65,21 @@ class SafetyNet:
         allowed, _ = self._limit.choose(changes, places)
         self._lease.before(allowed, view.cluster, self._adapter.priorities)
         return allowed
+
+    def nodes_seen(self, reading: PowerReading) -> None:
+        """Take nodes off the record that are awake again; raises ServiceUnavailableError."""
+        self._lease.nodes_seen(reading)
+
+    def allow_nodes(self, changes: Sequence[NodeChange]) -> Sequence[NodeChange]:
+        """Return the changes of nodes allowed now, after recording them; raises ServiceUnavailableError."""
+        allowed = changes[: self._nodes_limit.room()]
+        self._nodes_limit.take(len(allowed))
+        self._lease.before_nodes(allowed)
+        return allowed
+
+    def nodes_asked(self, changes: Sequence[NodeChange]) -> None:
+        """Record them again where the dead man's switch has taken them off meanwhile: this process hung."""
+        self._lease.before_nodes(changes)
 
     def beat(self, view: LiveView) -> None:
         """Say that the pass went well; raises ServiceUnavailableError when that cannot be written."""

@@ -18,6 +18,8 @@ from live_scheduler.forecast.prediction_quality import (
 from live_scheduler.hindsight.regret_job import RegretReport
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
+from live_scheduler.node_sleep.node_power import PutToSleep, WakeNode
+from live_scheduler.node_sleep.sleep_view import NodeSleepView
 from live_scheduler.service.schema import (
     Hindsight,
     PartitionStatus,
@@ -27,6 +29,7 @@ from live_scheduler.service.schema import (
     QueuedJob,
     Refusal,
     ReleaseStatus,
+    SleepingNodes,
     Status,
 )
 
@@ -138,6 +141,33 @@ def status_of(
         agreed_starts=regret_report.agreement.agreed if regret_report else 0,
         predictions=tuple(prediction_errors(kept)),
         problem=problem_in(view),
+        node_sleep=None if view.node_sleep is None else node_sleep_message(view.node_sleep),
+    )
+
+
+def node_sleep_message(seen: NodeSleepView) -> SleepingNodes:
+    """Return the last look at sleeping nodes as a message."""
+    wanted = () if seen.mode is Mode.OBSERVE else seen.wanted
+    return SleepingNodes(
+        mode=seen.mode.value,
+        control=seen.control,
+        at_s=seen.at_s,
+        nodes=seen.total,
+        awake=seen.awake,
+        booting=seen.booting,
+        asleep=seen.asleep,
+        busy=seen.busy,
+        short=seen.short,
+        failed=seen.failed,
+        to_sleep=tuple(change.node for change in wanted if isinstance(change, PutToSleep)),
+        to_wake=tuple(change.node for change in wanted if isinstance(change, WakeNode)),
+        decided_s=seen.wanted_s if wanted else None,
+        deferred=seen.deferred,
+        wake_ups=seen.wake_ups,
+        put_to_sleep=seen.put_to_sleep,
+        failed_boots=seen.failed_boots,
+        refused={refusal.change.node: refusal.why for refusal in seen.refused},
+        problem=seen.problem,
     )
 
 

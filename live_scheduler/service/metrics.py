@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from live_scheduler.live_view import LiveView
@@ -148,6 +148,8 @@ class _Gauges(Collector):
         if status.hindsight is not None:
             yield from _hindsight(status.hindsight)
         yield from _predictions(status.predictions)
+        if status.node_sleep is not None:
+            yield from _node_sleep(status.node_sleep)
         for name, text, field in (
             ("waiting_jobs", "Jobs that wait (the tasks of arrays one by one).", "waiting_jobs"),
             ("waiting_gpus", "GPUs that waiting jobs ask for.", "waiting_gpus"),
@@ -160,6 +162,28 @@ class _Gauges(Collector):
             for partition in status.partitions:
                 family.add_metric((partition.partition,), float(getattr(partition, field)))
             yield family
+
+
+def _node_sleep(seen: schema.SleepingNodes) -> Iterator[Metric]:
+    """Nodes that sleep and boot; the counters start with the daemon."""
+    nodes = GaugeMetricFamily(
+        "lucid_live_nodes", "Nodes that are neither down nor drained, by power.", labels=("power",)
+    )
+    for power, count in (("awake", seen.awake), ("booting", seen.booting), ("asleep", seen.asleep)):
+        nodes.add_metric((power,), float(count))
+    yield nodes
+    yield _gauge("busy_nodes", "Nodes that have jobs.", float(seen.busy))
+    yield _gauge("short_nodes", "Nodes that waiting jobs lack, those that boot for them included.",
+                 float(seen.short))  # fmt: skip
+    yield _gauge("failed_nodes", "Nodes that are down since they did not boot.", float(len(seen.failed)))
+    yield _gauge("node_sleep_problem", "1 when nodes are left as they are for a reason.",
+                 float(seen.problem is not None))  # fmt: skip
+    for name, text, count in (
+        ("node_wake_ups", "Boots of nodes that began.", seen.wake_ups),
+        ("nodes_put_to_sleep", "Nodes that were put to sleep.", seen.put_to_sleep),
+        ("failed_boots", "Boots of nodes that failed.", seen.failed_boots),
+    ):
+        yield CounterMetricFamily(f"lucid_live_{name}", text, value=float(count))
 
 
 def _predictions(found: Sequence[schema.PredictionErrors]) -> Iterator[Metric]:

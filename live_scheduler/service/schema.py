@@ -59,6 +59,7 @@ __all__ = [
     "QueuedJob",
     "Refusal",
     "ReleaseStatus",
+    "SleepingNodes",
     "Status",
     "StatusQuery",
 ]
@@ -190,13 +191,45 @@ class PredictionErrors(Message):
     late: Count = 0
 
 
+class SleepingNodes(Message):
+    """Idle nodes that sleep, as they were at `at_s`.
+
+    Of the `nodes` that are neither down nor drained `awake`, `booting` and `asleep` ones; `busy` have jobs,
+    and jobs are `short` of further ones. `failed` did not boot in time. `to_sleep` and `to_wake` are the last
+    changes, decided at `decided_s` (mode "advise": that it would have asked for; "observe": none are told).
+    `wake_ups`, `put_to_sleep` and `failed_boots` add up since the daemon started. `refused` says why changes
+    of the last look were refused, by node.
+    """
+
+    mode: Literal["observe", "advise", "control"]
+    control: str
+    at_s: Time
+    nodes: Count = 0
+    awake: Count = 0
+    booting: Count = 0
+    asleep: Count = 0
+    busy: Count = 0
+    short: Count = 0
+    failed: tuple[str, ...] = ()
+    to_sleep: tuple[str, ...] = ()
+    to_wake: tuple[str, ...] = ()
+    decided_s: Time | None = None
+    deferred: Count = 0
+    wake_ups: Count = 0
+    put_to_sleep: Count = 0
+    failed_boots: Count = 0
+    refused: dict[str, str] = Field(default_factory=dict)
+    problem: str | None = None
+
+
 class Status(Message):
     """How the live scheduler is.
 
     `in_charge`: its order counts now (else the cluster's own does). `decided`: whether the last pass ranked
     the queue. Of the `starts` of the last look back the policy would have made `agreed_starts` by then as
     well. `asked` are the changes of the last pass by kind (below the mode "control": that it would have
-    asked for). `counts` add up since `started_s`; `seconds` are the parts of the last pass.
+    asked for). `counts` add up since `started_s`; `seconds` are the parts of the last pass. `node_sleep` is
+    absent where all nodes are left as they are.
     """
 
     cluster: str
@@ -224,6 +257,7 @@ class Status(Message):
     starts: Count = 0
     agreed_starts: Count = 0
     predictions: tuple[PredictionErrors, ...] = ()
+    node_sleep: SleepingNodes | None = None
 
 
 class QueuedJob(Message):

@@ -20,8 +20,10 @@ _COMMAND = (
     "--Format=" + ",".join(f"{name}:0|" for name in _FIELDS),
 )
 
-# What a node may be called while it starts jobs. `planned`: Slurm keeps it for a job that it has chosen.
+# What a node may be called while it starts jobs. `planned`: Slurm keeps it for a job that it has chosen. Jobs
+# are given to nodes that sleep or boot too.
 _STARTS_JOBS = frozenset({"idle", "mixed", "allocated", "completing", "planned", "cloud", "powered_down"})
+_BOOTS = frozenset({"power_up", "powering_up"})
 _MARKS = re.compile(r"[*~#!%$@^+-]+")
 # What is taken of each GPU that is shared: their numbers, or how many shares of how many.
 _SHARES = re.compile(r"(?:^|,)(?:gres[:/])?shard\b[^,]*?\((?:IDX:([0-9,-]+)|([0-9/,]+))\)")
@@ -94,8 +96,10 @@ def starts_jobs(state: str) -> bool:
     """Return whether a node starts jobs, by its state with all flags (`mixed+planned`, `idle~`, `down*`)."""
     if "*" in state or "$" in state:  # it does not respond, or is in maintenance
         return False
-    words = _MARKS.sub("+", state.lower()).strip("+").split("+")
-    return all(word in _STARTS_JOBS for word in words)
+    words = set(_MARKS.sub("+", state.lower()).strip("+").split("+"))
+    if words & _BOOTS:
+        words -= _BOOTS | {"not_responding"}
+    return words <= _STARTS_JOBS
 
 
 def gpus_used(gres: str) -> int:

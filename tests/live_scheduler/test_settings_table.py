@@ -8,10 +8,16 @@ import pytest
 from experiments.live.settings_table import settings_table, tables
 from live_scheduler.kubernetes.opening import KueueSettings
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.node_sleep.settings import NodeSleepSettings
 
 
 @pytest.mark.parametrize(
-    ("page", "table"), [("live_slurm", "settings"), ("live_kubernetes", "kueue settings")]
+    ("page", "table"),
+    [
+        ("live_slurm", "settings"),
+        ("live_slurm", "node sleep settings"),
+        ("live_kubernetes", "kueue settings"),
+    ],
 )
 def test_the_pages_have_the_tables_of_the_code(page: str, table: str) -> None:
     """After a change: `python -m experiments.live.settings_table --write docs/PAGE.md`."""
@@ -19,7 +25,7 @@ def test_the_pages_have_the_tables_of_the_code(page: str, table: str) -> None:
     assert f"<!-- {table}: begin -->\n{tables()[table]}\n<!-- {table}: end -->" in text
 
 
-@pytest.mark.parametrize("kind", [LiveSettings, KueueSettings])
+@pytest.mark.parametrize("kind", [LiveSettings, NodeSleepSettings, KueueSettings])
 def test_every_setting_has_a_meaning(kind: type) -> None:
     lines = settings_table(kind).splitlines()
     assert len(lines) == 2 + len(fields(kind))

@@ -332,6 +332,11 @@ class LiveCluster:
 
     def end(self) -> None:
         """End all daemons and switches, and everything that they and the tests left in the queue."""
+        self.end_processes()
+        self.slurm.clear()
+
+    def end_processes(self) -> None:
+        """Kill all daemons and switches."""
         for daemon in self._daemons:
             with suppress(ProcessLookupError):
                 daemon.process.kill()
@@ -340,7 +345,6 @@ class LiveCluster:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
-        self.slurm.clear()
 
     def quiet(self) -> bool:
         """Whether neither a daemon nor a switch runs."""
