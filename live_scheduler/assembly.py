@@ -9,7 +9,8 @@ from types import FrameType
 
 from live_scheduler.adapters import OpenedCluster, open_power
 from live_scheduler.client import ReleaseClient
-from live_scheduler.daemon import Daemon, DecisionSources
+from live_scheduler.daemon import Daemon
+from live_scheduler.daemon_parts import DecisionSources
 from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.forecast.advice import Advisor

@@ -11,18 +11,16 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from foundation.errors import LucidError, ServiceUnavailableError
-from live_scheduler.adapter import Advise, Change, ClusterAdapter, Profiling, Refusal, SetPriority, Stage
-from live_scheduler.client import ClientStatus
+from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, SetPriority, Stage
 from live_scheduler.cluster_state import ClusterState, EndedJob
+from live_scheduler.daemon_parts import FROM_THE_RELEASE, DecisionSources, ReleaseSource, Safety, Watcher
 from live_scheduler.deciding.decision import Decision
-from live_scheduler.deciding.decision_maker import DecisionMaker, Estimator
+from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
-from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.deciding.priority_plan import plan_priorities
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
@@ -32,7 +30,7 @@ from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.memory.tracking import JobTracker, end_event
 from live_scheduler.node_sleep.sleeper import NodeSleeper, ReleasedControl
 from live_scheduler.refused_changes import RefusedChanges
-from live_scheduler.release import LiveRelease, Release
+from live_scheduler.release import LiveRelease
 
 logger = logging.getLogger("lucid.live")
 
@@ -47,57 +45,6 @@ _COMPACT_EVERY_S = 3_600.0
 _FIRST_POLL_S = 10.0
 # Passes. A full collection takes as long as a dozen decisions.
 _FULL_COLLECTION_EVERY = 500
-
-
-class ReleaseSource(Protocol):
-    """Where releases come from (`live_scheduler.client.ReleaseClient`)."""
-
-    @property
-    def current(self) -> Release:
-        """The release in use."""
-
-    def poll(self) -> Release:
-        """Look for a newer one; never raises."""
-
-    def status(self) -> ClientStatus:
-        """What it does and why."""
-
-
-class Watcher(Protocol):
-    """What is called after each pass: the decision log, hindsight."""
-
-    def passed(self, view: LiveView) -> None:
-        """Take a pass in. What it raises is logged, and no more."""
-
-
-class Safety(Protocol):
-    """What stands between decisions and the cluster (`live_scheduler.safety.safety_net.SafetyNet`)."""
-
-    def reading_problem(self, cluster: ClusterState) -> str | None:
-        """Say why a reading is not to be used, if so: neither to learn from nor to decide on."""
-
-    def decision_problem(self, decision: Decision, cluster: ClusterState) -> str | None:
-        """Say why a decision is not to be followed, if so."""
-
-    def allow(self, changes: Sequence[Change], view: LiveView) -> Sequence[Change]:
-        """Return the changes that may be asked for now, after writing down which jobs they touch."""
-
-    def beat(self, view: LiveView) -> None:
-        """A pass went well."""
-
-
-@dataclass(frozen=True)
-class DecisionSources:
-    """What decisions are made of, where it is not the release alone."""
-
-    profile_of: ProfileSource | None = None
-    profiling: Profiling | None = None
-    estimator_of: Callable[[OnlineState], Estimator] | None = (
-        None  # puts others in the place of the estimates
-    )
-
-
-FROM_THE_RELEASE = DecisionSources()
 
 
 class Daemon:
@@ -412,9 +359,8 @@ class Daemon:
                 to_be_profiled.append(job)
             else:
                 queues.setdefault(place.pool, []).append((job.job_id, job.priority))
-        for (
-            job
-        ) in to_be_profiled:  # they wait at home until there is room, behind those that are to run there
+        # They wait at home until there is room, behind those that are to run there.
+        for job in to_be_profiled:
             queues.setdefault(job.partition, []).append((job.job_id, job.priority))
         places = decision.places
         changes = [

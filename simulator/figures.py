@@ -14,7 +14,7 @@ from simulator.elastic.metrics import finite_errors_pct
 from simulator.job_view import RunState
 from simulator.metrics import mean, percentile
 from simulator.recorders.usage import Usage
-from simulator.recorders.waiting import CAUSE_COLUMNS, CAUSE_NAMES
+from simulator.recorders.wait_causes import CAUSE_COLUMNS, CAUSE_NAMES
 from simulator.result import SimulationResult
 
 JCT_FILE = "jct_cdf.png"

@@ -1,6 +1,6 @@
 """What stands between decisions and the cluster: checks, rate limits, a record of changes, a heartbeat.
 
-One object a daemon (`live_scheduler.daemon.Safety`). None of it knows a policy or a scheduler.
+One object a daemon (`live_scheduler.daemon_parts.Safety`). None of it knows a policy or a scheduler.
 """
 
 import time

@@ -7,8 +7,6 @@ at the end of its wait. An event costs as much as there are distinct demands in 
 """
 
 from collections.abc import Collection, Iterable
-from enum import IntEnum
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -16,188 +14,36 @@ import pandas as pd
 from simulator.job_view import JobView
 from simulator.mechanisms.ranked_blocks import RankedBlocks
 from simulator.node_inventory import cpu_pool
-from simulator.placement import FreeGpus, Placement, exchanged
+from simulator.placement import Placement, exchanged
 from simulator.recorder import StopReason
+from simulator.recorders.wait_causes import CAUSE_COLUMNS, WaitCause
+from simulator.recorders.wait_clocks import (
+    GPUS,
+    ROUND,
+    TURN,
+    DemandClock,
+    Freed,
+    PoolClocks,
+    Waiting,
+    WaitRecord,
+)
 from simulator.result import SimulationResult
 from simulator.snapshot import NodePool
-
-
-class WaitCause(IntEnum):
-    """What keeps a job waiting at a moment; the first that holds."""
-
-    GPUS = 0  # fewer GPUs are free in its pool than it needs
-    PLACEMENT = 1  # enough are free, but scattered over nodes: no consolidated gang placement
-    TURN = 2  # a placement existed when the policy last decided, and others came first in its order
-    ROUND = 3  # a placement exists, and the policy has not decided since it, or the job, came
-    POLICY = 4  # a placement existed, no job was ahead in the queue, and the policy did not use it
-    PROFILER = 5  # it waits in a partition that the policy set aside, such as Lucid's profiler
-
-
-CAUSE_COLUMNS = {
-    WaitCause.GPUS: "waited_for_gpus_s",
-    WaitCause.PLACEMENT: "waited_for_placement_s",
-    WaitCause.TURN: "waited_for_turn_s",
-    WaitCause.ROUND: "waited_for_round_s",
-    WaitCause.POLICY: "waited_for_policy_s",
-    WaitCause.PROFILER: "waited_for_profiler_s",
-}
-
-# What a job waits for, in a word or two.
-CAUSE_NAMES = {
-    WaitCause.GPUS: "free GPUs",
-    WaitCause.PLACEMENT: "a placement",
-    WaitCause.TURN: "its turn",
-    WaitCause.ROUND: "a round",
-    WaitCause.POLICY: "the policy",
-    WaitCause.PROFILER: "the profiler",
-}
-
-_Freed = StopReason | Literal["resized"]  # why GPUs came free
-
-_GPUS, _PLACEMENT, _TURN, _ROUND = 0, 1, 2, 3
-_CLOCKS = 4  # the causes that depend on the demand alone
-
-
-class _Demand:
-    """How long a gang of one size has been kept out of one pool, by cause, since the clocks began."""
-
-    __slots__ = ("cause", "since_s", "totals", "waiting")
-
-    def __init__(self) -> None:
-        self.cause = _GPUS
-        self.since_s = 0.0
-        self.totals = [0.0] * _CLOCKS
-        self.waiting = 0
-
-    def switch(self, cause: int, at_s: float) -> None:
-        self.totals[self.cause] += at_s - self.since_s
-        self.since_s = at_s
-        self.cause = cause
-
-    def read(self, now_s: float) -> list[float]:
-        totals = self.totals[:]
-        totals[self.cause] += now_s - self.since_s
-        return totals
-
-
-class _Wait:
-    """One spell of waiting."""
-
-    __slots__ = ("base", "demand", "entry", "for_round_s", "held_s", "since_s", "undecided")
-
-    def __init__(self, since_s: float, demand: _Demand | None, entry: object) -> None:
-        self.since_s = since_s
-        self.for_round_s = 0.0  # accounted so far
-        self.demand = demand  # None: in a partition
-        self.base = demand.read(since_s) if demand is not None else []
-        self.held_s = 0.0  # of the time for TURN: no job was ahead
-        self.undecided = True  # the policy has not decided since it began
-        self.entry = entry
-
-
-class _Record:
-    """What is known of one job's waits."""
-
-    __slots__ = (
-        "at_home",
-        "causes",
-        "free_gpus",
-        "gpus_ahead",
-        "jobs_ahead",
-        "left_home",
-        "left_s",
-        "released_by",
-        "released_reason",
-        "waits",
-    )
-
-    def __init__(self) -> None:
-        self.causes = [0.0] * len(WaitCause)
-        self.waits = 0
-        self.at_home = False
-        self.jobs_ahead = 0
-        self.gpus_ahead = 0
-        self.free_gpus = 0
-        # When it first left the queue of its virtual cluster; of a partition, if it never came so far.
-        self.left_s: float | None = None
-        self.left_home = False
-        self.released_by: str | None = None
-        self.released_reason: str | None = None
-
-
-class _Pool:
-    """The clocks of one pool, and what has happened there since the policy last decided."""
-
-    __slots__ = ("demands", "fresh", "head", "head_since_s", "order", "stale_s", "stops")
-
-    def __init__(self) -> None:
-        self.demands: dict[int, _Demand] = {}
-        self.order = RankedBlocks()
-        self.fresh: list[tuple[_Record, _Wait]] = []
-        self.stops: list[tuple[str, _Freed, frozenset[int]]] = []
-        self.stale_s: float | None = None  # since when the free GPUs differ from what the clocks know
-        self.head: _Wait | None = None  # first in the queue, could be placed, and was not
-        self.head_since_s = 0.0
-
-    def catch_up(self, now_s: float, free: FreeGpus) -> None:
-        """Let the clocks know what has been free since the last change, if no decision was made then."""
-        if self.stale_s is not None and self.stale_s < now_s:
-            self._classify(free, self.stale_s, decided=False)
-            if self.head is not None and self.head.demand is not None and self.head.demand.cause != _TURN:
-                self._settle_head(self.stale_s)
-            self.stale_s = None
-
-    def decided(self, now_s: float, free: FreeGpus) -> None:
-        self._settle_head(now_s)
-        self._classify(free, now_s, decided=True)
-        self.stale_s = None
-        self.fresh.clear()
-        self.stops.clear()
-
-    def lead(self, wait: _Wait, now_s: float) -> None:
-        if wait.demand is not None and wait.demand.cause == _TURN:
-            self.head = wait
-            self.head_since_s = now_s
-
-    def forget(self, wait: _Wait, now_s: float) -> None:
-        if wait is self.head:
-            self._settle_head(now_s)
-
-    def _settle_head(self, now_s: float) -> None:
-        if self.head is not None:
-            self.head.held_s += now_s - self.head_since_s
-            self.head = None
-
-    def _classify(self, free: FreeGpus, at_s: float, *, decided: bool) -> None:
-        total = free.total
-        for gpus, demand in self.demands.items():
-            if not demand.waiting:
-                continue
-            if gpus > total:
-                cause = _GPUS
-            elif free.find(gpus) is None:
-                cause = _PLACEMENT
-            elif decided or demand.cause == _TURN:
-                cause = _TURN
-            else:
-                cause = _ROUND
-            if cause != demand.cause:
-                demand.switch(cause, at_s)
 
 
 class WaitRecorder:
     """Watches a simulation (`simulator.recorder.Recorder`) and says why each job waited."""
 
     def __init__(self) -> None:
-        self._records: dict[int, _Record] = {}
-        self._open: dict[int, _Wait] = {}
-        self._pools: dict[str, _Pool] = {}
+        self._records: dict[int, WaitRecord] = {}
+        self._open: dict[int, Waiting] = {}
+        self._pools: dict[str, PoolClocks] = {}
 
     def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
         """Start the clock of a spell of waiting."""
         record = self._records.get(job.index)
         if record is None:
-            record = self._records[job.index] = _Record()
+            record = self._records[job.index] = WaitRecord()
         mine = self._pool(pool)
         home = pool.name in (job.job.virtual_cluster, cpu_pool(job.job.virtual_cluster))
         if not record.waits or (home and not record.at_home):
@@ -209,16 +55,16 @@ class WaitRecorder:
         if job.queue_entry is not None:
             mine.order.add(job.queue_entry, job.gpus)
         if not home:
-            self._open[job.index] = _Wait(now_s, None, job.queue_entry)
+            self._open[job.index] = Waiting(now_s, None, job.queue_entry)
             return
         mine.catch_up(now_s, pool.free)
         demand = mine.demands.get(job.gpus)
         if demand is None:
-            demand = mine.demands[job.gpus] = _Demand()
+            demand = mine.demands[job.gpus] = DemandClock()
         if not demand.waiting:
-            demand.cause, demand.since_s = _GPUS, now_s  # until the next look, at this very moment
+            demand.cause, demand.since_s = GPUS, now_s  # until the next look, at this very moment
         demand.waiting += 1
-        wait = self._open[job.index] = _Wait(now_s, demand, job.queue_entry)
+        wait = self._open[job.index] = Waiting(now_s, demand, job.queue_entry)
         mine.fresh.append((record, wait))
         mine.stale_s = now_s
 
@@ -278,13 +124,13 @@ class WaitRecorder:
                 if wait_of_first is not None:
                     mine.lead(wait_of_first, now_s)
 
-    def _pool(self, pool: NodePool) -> _Pool:
+    def _pool(self, pool: NodePool) -> PoolClocks:
         mine = self._pools.get(pool.name)
         if mine is None:
-            mine = self._pools[pool.name] = _Pool()
+            mine = self._pools[pool.name] = PoolClocks()
         return mine
 
-    def _account(self, now_s: float, record: _Record, wait: _Wait) -> None:
+    def _account(self, now_s: float, record: WaitRecord, wait: Waiting) -> None:
         """Add what the clocks say since the wait's base to the record, and set the base anew."""
         if wait.demand is None or wait.since_s == now_s:
             return
@@ -292,14 +138,14 @@ class WaitRecorder:
         spans = [after - before for after, before in zip(now, wait.base, strict=True)]
         if wait.undecided:
             # No job came first in a decision that has not been made.
-            spans[_ROUND] += spans[_TURN]
-            spans[_TURN] = 0.0
-        wait.for_round_s += spans[_ROUND]
+            spans[ROUND] += spans[TURN]
+            spans[TURN] = 0.0
+        wait.for_round_s += spans[ROUND]
         for cause, span_s in enumerate(spans):
             record.causes[cause] += span_s
         wait.base = now
 
-    def _close(self, now_s: float, job: JobView, mine: _Pool) -> float:
+    def _close(self, now_s: float, job: JobView, mine: PoolClocks) -> float:
         """End a spell; return for how long others stood in its way: not just the policy's clock."""
         wait = self._open.pop(job.index)
         record = self._records[job.index]
@@ -313,7 +159,7 @@ class WaitRecorder:
             self._account(now_s, record, wait)
             wait.undecided = False
             wait.demand.waiting -= 1
-            record.causes[_TURN] -= wait.held_s
+            record.causes[TURN] -= wait.held_s
             record.causes[WaitCause.POLICY] += wait.held_s
         if not record.left_home:
             record.left_s = now_s
@@ -329,7 +175,7 @@ class WaitRecorder:
         `released_by`, the job whose end (`released_reason`: why it ended) let it start after its last wait.
         """
         jobs = result.jobs
-        records = [self._records.get(index) or _Record() for index in range(len(jobs))]
+        records = [self._records.get(index) or WaitRecord() for index in range(len(jobs))]
         causes = np.array([record.causes for record in records], dtype=np.float64).reshape(
             len(jobs), len(WaitCause)
         )
@@ -370,13 +216,13 @@ def mean_waits(waits: pd.DataFrame) -> dict[str, float]:
 
 
 def _released_by(
-    job: JobView, stops: Iterable[tuple[str, _Freed, frozenset[int]]]
-) -> tuple[str | None, _Freed | None]:
+    job: JobView, stops: Iterable[tuple[str, Freed, frozenset[int]]]
+) -> tuple[str | None, Freed | None]:
     """Choose, of the runs that ended since the last decision, the last that freed a node of the job's own;
     failing that the last of all: it let a job ahead start.
     """
     nodes = {node for node, _ in job.placement or ()}
-    last: tuple[str | None, _Freed | None] = (None, None)
+    last: tuple[str | None, Freed | None] = (None, None)
     own = False
     for job_id, reason, freed in stops:
         on_own = not nodes.isdisjoint(freed)
@@ -385,7 +231,7 @@ def _released_by(
     return last
 
 
-def _overtaken(jobs: pd.DataFrame, records: list[_Record]) -> list[int]:
+def _overtaken(jobs: pd.DataFrame, records: list[WaitRecord]) -> list[int]:
     """Count, for each job, those of its virtual cluster that came later and left the queue earlier."""
     counts = [0] * len(records)
     submit = jobs["submit_time_s"].to_numpy()

@@ -12,7 +12,8 @@ from cluster_logs.ingest import read_jobs_file
 from simulator.cluster import ClusterSpec
 from simulator.recorders.recorder_group import together
 from simulator.recorders.timeline import TimelineRecorder
-from simulator.recorders.waiting import CAUSE_COLUMNS, WaitRecorder
+from simulator.recorders.wait_causes import CAUSE_COLUMNS
+from simulator.recorders.waiting import WaitRecorder
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload

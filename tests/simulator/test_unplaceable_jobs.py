@@ -9,7 +9,8 @@ from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation, check_work, sample_workload
 from simulator.job import Job
 from simulator.policies.registry import BUILT_IN, load_policy
-from simulator.recorders.waiting import CAUSE_COLUMNS, WaitRecorder
+from simulator.recorders.wait_causes import CAUSE_COLUMNS
+from simulator.recorders.waiting import WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, rows_of_job
 from simulator.replay import simulate
 from simulator.report import write_results

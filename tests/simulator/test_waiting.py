@@ -11,7 +11,8 @@ from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.job import Job
 from simulator.policies.registry import BUILT_IN, load_policy
-from simulator.recorders.waiting import CAUSE_COLUMNS, WaitCause, WaitRecorder
+from simulator.recorders.wait_causes import CAUSE_COLUMNS, WaitCause
+from simulator.recorders.waiting import WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, in_words, rows_of_job
 from simulator.scenario import Scenario
 from simulator.workload import Workload

@@ -1,0 +1,64 @@
+"""What a daemon works with: where releases come from, what stands before the cluster, what watches passes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from live_scheduler.adapter import Change, Profiling
+from live_scheduler.client import ClientStatus
+from live_scheduler.cluster_state import ClusterState
+from live_scheduler.deciding.decision import Decision
+from live_scheduler.deciding.decision_maker import Estimator
+from live_scheduler.deciding.live_pools import ProfileSource
+from live_scheduler.live_view import LiveView
+from live_scheduler.memory.online_state import OnlineState
+from live_scheduler.release import Release
+
+
+class ReleaseSource(Protocol):
+    """Where releases come from (`live_scheduler.client.ReleaseClient`)."""
+
+    @property
+    def current(self) -> Release:
+        """The release in use."""
+
+    def poll(self) -> Release:
+        """Look for a newer one; never raises."""
+
+    def status(self) -> ClientStatus:
+        """What it does and why."""
+
+
+class Watcher(Protocol):
+    """What is called after each pass: the decision log, hindsight."""
+
+    def passed(self, view: LiveView) -> None:
+        """Take a pass in. What it raises is logged, and no more."""
+
+
+class Safety(Protocol):
+    """What stands between decisions and the cluster (`live_scheduler.safety.safety_net.SafetyNet`)."""
+
+    def reading_problem(self, cluster: ClusterState) -> str | None:
+        """Say why a reading is not to be used, if so: neither to learn from nor to decide on."""
+
+    def decision_problem(self, decision: Decision, cluster: ClusterState) -> str | None:
+        """Say why a decision is not to be followed, if so."""
+
+    def allow(self, changes: Sequence[Change], view: LiveView) -> Sequence[Change]:
+        """Return the changes that may be asked for now, after writing down which jobs they touch."""
+
+    def beat(self, view: LiveView) -> None:
+        """A pass went well."""
+
+
+@dataclass(frozen=True)
+class DecisionSources:
+    """What decisions are made of, where it is not the release alone."""
+
+    profile_of: ProfileSource | None = None
+    profiling: Profiling | None = None
+    estimator_of: Callable[[OnlineState], Estimator] | None = None  # others in the place of the estimates
+
+
+FROM_THE_RELEASE = DecisionSources()
