@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     model: Annotated[
-        str, typer.Option("--model", metavar="KIND", help="duration, throughput, packing or utilisation.")
+        str,
+        typer.Option(
+            "--model", metavar="KIND", help="duration, throughput, packing, utilisation or node_demand."
+        ),
     ],
     version: Annotated[
         int | None, typer.Option("--version", min=1, help="Of the model in MLflow; default: the release's.")

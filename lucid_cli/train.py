@@ -147,6 +147,35 @@ def duration(
     _train_on_lake("duration", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
 
 
+@app.command()
+def nodes(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    near_bins: Annotated[
+        int, typer.Option("--near-bins", min=1, max=1_008, help="Bins of ten minutes that it looks ahead.")
+    ] = 30,
+    utc_offset_hours: Annotated[
+        float,
+        typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC."),
+    ] = 0.0,
+    holiday: Annotated[
+        list[str] | None,
+        typer.Option("--holiday", metavar="DATE", help="A local day that is no working day; repeatable."),
+    ] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Node Demand Model on a cluster's counts of nodes (the table node_states)."""
+    chosen = {
+        "near_bins": near_bins,
+        "utc_offset_hours": utc_offset_hours,
+        "holidays": tuple(holiday or ()),
+    }
+    _train_on_lake("node_demand", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
+
+
 def _train_on_lake(
     model: str,
     cluster: str,

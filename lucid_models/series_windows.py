@@ -85,6 +85,27 @@ def mean_of(values: Floats, bins: Iterable[NDArray[np.intp]]) -> Floats:
     return total
 
 
+def soft_mean(values: Floats, span: int) -> Floats:
+    """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; it begins at the first known
+    bin.
+    """
+    keep = 1.0 - 2.0 / (span + 1.0)
+    result = np.full(values.size, np.nan)
+    first = int(np.isnan(values).sum())
+    if first == values.size:
+        return result
+    mean = float(values[first])
+    # Within a stretch the sum of keep^(t - i) counts[i] is keep^t times a running sum; e^60 is no overflow.
+    stretch = max(int(60.0 / -np.log(keep)), 1)
+    powers = keep ** np.arange(1, min(stretch, values.size) + 1)
+    for start in range(first, values.size, stretch):
+        part = values[start : start + stretch]
+        decay = powers[: part.size]
+        result[start : start + stretch] = decay * (mean + (1.0 - keep) * np.cumsum(part / decay))
+        mean = float(result[start + part.size - 1])
+    return result
+
+
 def hour_and_weekday(starts_s: NDArray[np.int64], utc_offset_s: int) -> tuple[Floats, Floats]:
     """Hour of the day (with fraction) and day of the week (Monday 0) of these seconds since 1970, on a clock
     that is `utc_offset_s` before UTC.

@@ -5,7 +5,6 @@ registered is fitted again on all data until `train_until`. The same data and se
 identical file of the same data is not registered twice: its run is logged, its version is used again.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,7 +30,14 @@ from lucid_models.training_data import (
     read_training_jobs,
     read_training_throughput,
 )
-from lucid_models.training_log import Metrics, TrainedModel, TrainReport, register_model
+from lucid_models.training_log import (
+    Metrics,
+    TrainedModel,
+    TrainReport,
+    log_card,
+    log_tags,
+    register_model,
+)
 
 # Beyond this many jobs older ones add little: the statistics decay with a half-life of days.
 MAX_JOBS = 500_000
@@ -171,11 +177,11 @@ def train_throughput(
         params={**asdict(throughput_settings), "bin_s": int(data.table["bin_s"].iloc[0])},
         metrics=metrics,
         baselines=baselines,
-        card=_card("throughput", data, metrics, baselines, {"bins": len(data.table)}),
+        card=log_card("throughput", data, metrics, baselines, {"bins": len(data.table)}),
         example=_throughput_example(recent),
         explained={series: model.explain_global() for series, model in models.items()},
         local=models["submitted_gpu_jobs"].explain_local(features),
-        tags=_log_tags(data, cluster),
+        tags=log_tags(data, cluster),
     )
     report = register_model(trained, tracking_uri, seed)
     progress(3, 3, "registered")
@@ -219,14 +225,14 @@ def train_duration(
         metrics=metrics | {f"before_monotone/{name}": value for name, value in unconstrained.items()},
         baselines=baselines,
         card=replace(
-            _card("duration", data, metrics, baselines, {"jobs": len(data.table)}),
+            log_card("duration", data, metrics, baselines, {"jobs": len(data.table)}),
             monotone=model.scorer.training["monotone"],
             unconstrained=unconstrained,
         ),
         example=_duration_example(data.table),
         explained={"": model.explain_global()},
         local=model.explain_local(data.table.iloc[-1]),
-        tags=_log_tags(data, cluster),
+        tags=log_tags(data, cluster),
     )
     return register_model(trained, tracking_uri, seed)
 
@@ -285,27 +291,6 @@ def _duration_metrics(
     return metrics, baselines, free
 
 
-def _card(
-    kind: str,
-    data: TrainingTable,
-    metrics: Metrics,
-    baselines: Mapping[str, Metrics],
-    rows: Mapping[str, int],
-) -> CardFacts:
-    return CardFacts(
-        kind=kind,
-        data=f"{data.dataset.source} (SHA-256 {data.dataset.digest})",
-        training_window=f"{data.start.isoformat()} to {data.until.isoformat()}",
-        test_window=f"{data.tail_start.isoformat()} to {data.until.isoformat()}",
-        split="by time: measured by a fit on what came before the test window, then fitted on all of it",
-        metrics=metrics,
-        baselines=baselines,
-        rows=rows,
-        synthetic=data.synthetic,
-        notes=data.remarks,
-    )
-
-
 # Examples ----------------------------------------------------------------------------------------------
 
 
@@ -327,15 +312,6 @@ def _duration_example(table: pd.DataFrame) -> pd.DataFrame:
             kinds: dict[str, Any] = {"string": "str", "long": "int64", "double": "float64"}
             columns[name] = values.astype(kinds[kind])
     return pd.DataFrame(columns)
-
-
-def _log_tags(data: TrainingTable, cluster: str) -> dict[str, str]:
-    return {
-        "cluster": cluster,
-        "training_until": data.until.isoformat(),
-        "training_from": data.start.isoformat(),
-        "synthetic_logs": str(data.synthetic).lower(),
-    }
 
 
 def _flags(table: pd.DataFrame) -> "pd.Series[bool]":

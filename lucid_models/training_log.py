@@ -16,6 +16,7 @@ from lucid_models.model_format import save_model
 from lucid_models.registry import Registry
 from lucid_models.releases.building import MODEL_NAMES
 from lucid_models.tracking_run import LoggedDataset
+from lucid_models.training_data import TrainingTable
 
 TRAINING_EXPERIMENT = "lucid-training"
 
@@ -117,6 +118,38 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
         known is not None,
         list(trained.card.notes),
     )
+
+
+def log_card(
+    kind: str,
+    data: TrainingTable,
+    metrics: Metrics,
+    baselines: Mapping[str, Metrics],
+    rows: Mapping[str, int],
+) -> CardFacts:
+    """The facts of a card of a model that learned from a cluster's log; `rows` by what they are."""
+    return CardFacts(
+        kind=kind,
+        data=f"{data.dataset.source} (SHA-256 {data.dataset.digest})",
+        training_window=f"{data.start.isoformat()} to {data.until.isoformat()}",
+        test_window=f"{data.tail_start.isoformat()} to {data.until.isoformat()}",
+        split="by time: measured by a fit on what came before the test window, then fitted on all of it",
+        metrics=metrics,
+        baselines=baselines,
+        rows=rows,
+        synthetic=data.synthetic,
+        notes=data.remarks,
+    )
+
+
+def log_tags(data: TrainingTable, cluster: str) -> dict[str, str]:
+    """The tags of a version that learned from a cluster's log."""
+    return {
+        "cluster": cluster,
+        "training_until": data.until.isoformat(),
+        "training_from": data.start.isoformat(),
+        "synthetic_logs": str(data.synthetic).lower(),
+    }
 
 
 def _write_artifacts(folder: Path, trained: TrainedModel, card: str) -> Path:

@@ -34,6 +34,7 @@ from lucid_models.series_windows import (
     hour_and_weekday,
     mean_of,
     rolling_mean,
+    soft_mean,
     values_at,
 )
 
@@ -153,7 +154,7 @@ class ThroughputFeatures:
         columns = [values_at(logs, newest_readable - lag) - level for lag in LAGS]
         columns += [values_at(means[window], newest_readable) - level for window in self.mean_bins]
         columns += [
-            np.log1p(values_at(_soft_mean(values, span), newest_readable)) - level for span in self.ewma_bins
+            np.log1p(values_at(soft_mean(values, span), newest_readable)) - level for span in self.ewma_bins
         ]
         for unit, slots in ((self.day_bins, self.slot_days), (7 * self.day_bins, self.slot_weeks)):
             if not slots:
@@ -248,25 +249,4 @@ def filled(counts: Floats, day_bins: int) -> Floats:
         is_counted = ~np.isnan(block)
         last = np.maximum.accumulate(np.where(is_counted, slots, start - 1))
         block[:] = values_at(result, last)
-    return result
-
-
-def _soft_mean(values: Floats, span: int) -> Floats:
-    """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; it begins at the first known
-    bin.
-    """
-    keep = 1.0 - 2.0 / (span + 1.0)
-    result = np.full(values.size, np.nan)
-    first = int(np.isnan(values).sum())
-    if first == values.size:
-        return result
-    mean = float(values[first])
-    # Within a stretch the sum of keep^(t - i) counts[i] is keep^t times a running sum; e^60 is no overflow.
-    stretch = max(int(60.0 / -np.log(keep)), 1)
-    powers = keep ** np.arange(1, min(stretch, values.size) + 1)
-    for start in range(first, values.size, stretch):
-        part = values[start : start + stretch]
-        decay = powers[: part.size]
-        result[start : start + stretch] = decay * (mean + (1.0 - keep) * np.cumsum(part / decay))
-        mean = float(result[start + part.size - 1])
     return result

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.lake import Lake
+from cluster_logs.node_series import read_node_series
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.duration.job_keys import number_or_nan
@@ -20,6 +21,7 @@ from lucid_models.duration.scorer import DurationScorer
 from lucid_models.explanation.plots import draw_explanations, draw_prediction
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.model_format import parse_model
+from lucid_models.node_demand.model import NodeDemandModel
 from lucid_models.packing.model import FEATURES, PackingAnalyzeModel
 from lucid_models.registry import Registry
 from lucid_models.releases.building import MODEL_NAMES
@@ -69,7 +71,12 @@ def load_registered_model(
     load_catalogue_entry(kind)
     registry, name = Registry(tracking_uri), MODEL_NAMES[kind]
     if version is None and kind not in MODEL_KINDS:
-        versions = registry.versions(name)
+        # A model that learned from a cluster's log is that cluster's; one of devices names none.
+        versions = [
+            version
+            for version in registry.versions(name)
+            if cluster is None or version.tags.get("cluster", cluster) == cluster
+        ]
         if not versions:
             raise NotFoundError(f"No version of {name} is registered.", remedy=f"Run `lucid train {kind}`.")
         version = versions[0].version
@@ -98,9 +105,9 @@ def explain_predictions(
     model: RegisteredModel, *, lake_uri: str, cluster: str, job_ids: Sequence[str] = ()
 ) -> list[ExplainedPrediction]:
     """Predictions of a model for a cluster: of the jobs named (duration, packing), or of the next bin of each
-    series (throughput).
+    series (throughput), or of the next hours (node_demand).
 
-    Raises BadInputError for jobs that a throughput model knows nothing of, NotFoundError for one that the
+    Raises BadInputError for jobs that such a model knows nothing of, NotFoundError for one that the
     lake does not hold.
     """
     if model.kind == "throughput":
@@ -110,6 +117,13 @@ def explain_predictions(
                 remedy="Leave --job out: the next bin is explained.",
             )
         return _next_bins(model, Lake(lake_uri).read_throughput(cluster))
+    if model.kind == "node_demand":
+        if job_ids:
+            raise BadInputError(
+                "The node demand model forecasts busy nodes, not jobs.",
+                remedy="Leave --job out: the next hours are explained.",
+            )
+        return [_next_hours(model.parts[""], Lake(lake_uri).read_node_states(cluster))]
     if model.kind not in MODEL_KINDS:
         raise BadInputError(
             f"The {model.kind} model reads graphs, which a lake does not hold.",
@@ -213,6 +227,14 @@ def _next_bins(model: RegisteredModel, throughput: pd.DataFrame) -> list[Explain
             ExplainedPrediction(f"{series} of the bin at {start:%Y-%m-%d %H:%M}", series, known_at, local)
         )
     return explained
+
+
+def _next_hours(model: NodeDemandModel, counts: pd.DataFrame) -> ExplainedPrediction:
+    """The forecast at the end of the lake's newest bin."""
+    bins = read_node_series(counts).bins()
+    known_at = datetime.fromtimestamp(bins.times_s[-1] + bins.step_s, UTC)
+    local = model.explain_local(model.features_of(bins).iloc[-1])
+    return ExplainedPrediction("busy nodes of the next hours", "", known_at, local)
 
 
 def _rows_of(jobs: pd.DataFrame, job_ids: Sequence[str], cluster: str) -> list[int]:

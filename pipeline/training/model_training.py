@@ -1,6 +1,6 @@
 """Train one model by name: what the DAG `retrain_models` maps its three tasks to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -8,20 +8,25 @@ from foundation.errors import UnknownNameError
 from foundation.jsonable import to_jsonable
 
 MODELS = ("packing", "throughput", "duration")
+# Trained where the cluster has what it learns from; a release may do without.
+OPTIONAL_MODELS = ("node_demand",)
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
     """What can be chosen of a training.
 
-    The packing model is of `packing_kind`; `lead_bins` (None: the default) and `utc_offset_hours`, the
-    cluster's local time minus UTC, are the throughput model's.
+    The packing model is of `packing_kind`; `lead_bins` is the throughput model's, `near_bins` and `holidays`
+    (days such as 2017-12-25) the node demand model's (None: the default), and `utc_offset_hours`, the
+    cluster's local time minus UTC, both models'.
     """
 
     seed: int = 0
     lead_bins: int | None = None
     utc_offset_hours: float = 0.0
     packing_kind: str = "tree"
+    near_bins: int | None = None
+    holidays: tuple[str, ...] = ()
 
 
 AS_USUAL = TrainingOptions()
@@ -75,7 +80,26 @@ def train_model(
         report = training.train_duration(
             lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until
         )
+    elif model == "node_demand":
+        report = _train_nodes(lake_uri, cluster, tracking_uri, until, options)
     else:
-        raise UnknownNameError("model", model, MODELS)
+        raise UnknownNameError("model", model, (*MODELS, *OPTIONAL_MODELS))
     result: dict[str, Any] = to_jsonable(report)
     return result
+
+
+def _train_nodes(
+    lake_uri: str, cluster: str, tracking_uri: str, until: datetime, options: TrainingOptions
+) -> Any:
+    from lucid_models.node_demand.features import read_holidays
+    from lucid_models.node_demand.model import DemandSettings
+    from lucid_models.node_demand.training import train_node_demand
+
+    settings = DemandSettings(
+        utc_offset_s=round(options.utc_offset_hours * 3_600), holidays=read_holidays(list(options.holidays))
+    )
+    if options.near_bins is not None:
+        settings = replace(settings, near_bins=options.near_bins)
+    return train_node_demand(
+        lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until, settings=settings
+    )

@@ -12,12 +12,17 @@ LONGEST_HOLD_OUT_DAYS = 3_650
 def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) -> tuple[datetime, datetime]:
     """The first and the last submission of a cluster's jobs (UTC), as if the log ended at `as_of`.
 
-    A cluster of which only the published throughput is known spans its bins. Of jobs, two days are read, not
-    the whole table. Raises NotFoundError when the lake has no jobs, BadInputError when
-    `as_of` lies before the first.
+    A cluster of which only the published throughput, or only counts of nodes, are known spans these. Of jobs,
+    two days are read, not the whole table. Raises NotFoundError when the lake has none of them,
+    BadInputError when `as_of` lies before the first.
     """
     lake = Lake(lake_uri)
-    first, last = _job_span(lake, cluster) or _throughput_span(lake, cluster) or (None, None)
+    first, last = (
+        _job_span(lake, cluster)
+        or _throughput_span(lake, cluster)
+        or _node_span(lake, cluster)
+        or (None, None)
+    )
     if first is None or last is None:
         raise NotFoundError(
             f"The lake {lake_uri} has no jobs of cluster {cluster!r}.",
@@ -69,6 +74,13 @@ def _throughput_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | No
         return None
     starts = lake.read_throughput(cluster)["bin_start"]
     return starts.min().to_pydatetime(), starts.max().to_pydatetime()
+
+
+def _node_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
+    if not lake.dates(cluster, "node_states"):
+        return None
+    times = lake.read_node_states(cluster)["time"]
+    return times.min().to_pydatetime(), times.max().to_pydatetime()
 
 
 def read_time(text: str | None) -> datetime | None:
