@@ -37,7 +37,7 @@ class DemandClock:
         return totals
 
 
-class Waiting:
+class WaitSpell:
     """One spell of waiting."""
 
     __slots__ = ("base", "demand", "entry", "for_round_s", "held_s", "since_s", "undecided")
@@ -90,10 +90,10 @@ class PoolClocks:
     def __init__(self) -> None:
         self.demands: dict[int, DemandClock] = {}
         self.order = RankedBlocks()
-        self.fresh: list[tuple[WaitRecord, Waiting]] = []
+        self.fresh: list[tuple[WaitRecord, WaitSpell]] = []
         self.stops: list[tuple[str, Freed, frozenset[int]]] = []
         self.stale_s: float | None = None  # since when the free GPUs differ from what the clocks know
-        self.head: Waiting | None = None  # first in the queue, could be placed, and was not
+        self.head: WaitSpell | None = None  # first in the queue, could be placed, and was not
         self.head_since_s = 0.0
 
     def catch_up(self, now_s: float, free: FreeGpus) -> None:
@@ -112,13 +112,13 @@ class PoolClocks:
         self.fresh.clear()
         self.stops.clear()
 
-    def lead(self, wait: Waiting, now_s: float) -> None:
+    def lead(self, wait: WaitSpell, now_s: float) -> None:
         """Note that a job that could be placed is first, and was not."""
         if wait.demand is not None and wait.demand.cause == TURN:
             self.head = wait
             self.head_since_s = now_s
 
-    def forget(self, wait: Waiting, now_s: float) -> None:
+    def forget(self, wait: WaitSpell, now_s: float) -> None:
         """A spell of waiting is over."""
         if wait is self.head:
             self._settle_head(now_s)

@@ -24,8 +24,8 @@ from simulator.recorders.wait_clocks import (
     DemandClock,
     Freed,
     PoolClocks,
-    Waiting,
     WaitRecord,
+    WaitSpell,
 )
 from simulator.result import SimulationResult
 from simulator.snapshot import NodePool
@@ -36,7 +36,7 @@ class WaitRecorder:
 
     def __init__(self) -> None:
         self._records: dict[int, WaitRecord] = {}
-        self._open: dict[int, Waiting] = {}
+        self._open: dict[int, WaitSpell] = {}
         self._pools: dict[str, PoolClocks] = {}
 
     def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
@@ -55,7 +55,7 @@ class WaitRecorder:
         if job.queue_entry is not None:
             mine.order.add(job.queue_entry, job.gpus)
         if not home:
-            self._open[job.index] = Waiting(now_s, None, job.queue_entry)
+            self._open[job.index] = WaitSpell(now_s, None, job.queue_entry)
             return
         mine.catch_up(now_s, pool.free)
         demand = mine.demands.get(job.gpus)
@@ -64,7 +64,7 @@ class WaitRecorder:
         if not demand.waiting:
             demand.cause, demand.since_s = GPUS, now_s  # until the next look, at this very moment
         demand.waiting += 1
-        wait = self._open[job.index] = Waiting(now_s, demand, job.queue_entry)
+        wait = self._open[job.index] = WaitSpell(now_s, demand, job.queue_entry)
         mine.fresh.append((record, wait))
         mine.stale_s = now_s
 
@@ -130,7 +130,7 @@ class WaitRecorder:
             mine = self._pools[pool.name] = PoolClocks()
         return mine
 
-    def _account(self, now_s: float, record: WaitRecord, wait: Waiting) -> None:
+    def _account(self, now_s: float, record: WaitRecord, wait: WaitSpell) -> None:
         """Add what the clocks say since the wait's base to the record, and set the base anew."""
         if wait.demand is None or wait.since_s == now_s:
             return
