@@ -1,0 +1,74 @@
+"""How many GPUs a cluster's virtual clusters have, and since when."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """GPUs and nodes of each virtual cluster from a moment on.
+
+    `gpus`, `nodes`: a row a moment (index: seconds since 1970, ascending; -inf: from the beginning), a column
+    a virtual cluster. A row that is zero throughout is a gap of the source: the row before it holds on.
+    """
+
+    gpus: pd.DataFrame
+    nodes: pd.DataFrame
+
+    def at(self, seconds: FloatArray) -> FloatArray:
+        """GPUs of the whole cluster at instants, shape (instants,)."""
+        return self._rows(seconds, self.gpus.sum(axis=1).to_numpy(dtype=np.float64))
+
+    def of(self, virtual_cluster: str, seconds: FloatArray) -> FloatArray:
+        """GPUs of one virtual cluster at instants; zero before it was there."""
+        if virtual_cluster not in self.gpus:
+            return np.zeros(len(seconds))
+        return self._rows(seconds, self.gpus[virtual_cluster].to_numpy(dtype=np.float64))
+
+    def on(self, second: float) -> "pd.Series[int]":
+        """GPUs by virtual cluster at one instant, in the source's order; those with none are left out."""
+        row = self.gpus.iloc[self._row_at(second)]
+        return row[row > 0]
+
+    def nodes_on(self, second: float) -> int:
+        """Nodes of the whole cluster at one instant."""
+        return int(self.nodes.iloc[self._row_at(second)].sum())
+
+    def _row_at(self, second: float) -> int:
+        return max(0, int(np.searchsorted(self.gpus.index.to_numpy(), second, side="right")) - 1)
+
+    def _rows(self, seconds: FloatArray, values: FloatArray) -> FloatArray:
+        since = self.gpus.index.to_numpy(dtype=np.float64)
+        if len(values) == 1:
+            return np.full(len(seconds), values[0])
+        return values[np.maximum(0, np.searchsorted(since, seconds, side="right") - 1)]
+
+
+def capacity_of(nodes: pd.DataFrame) -> Capacity | None:
+    """The capacity in rows of virtual_cluster, nodes, gpus_per_node, from_s (-inf: always); None without
+    any.
+
+    A virtual cluster that a later moment does not name has none from then on.
+    """
+    if nodes.empty:
+        return None
+    counted = nodes.assign(gpus=nodes["nodes"] * nodes["gpus_per_node"])
+    names = pd.unique(counted["virtual_cluster"])
+    tables = [
+        counted.pivot_table(
+            index="from_s", columns="virtual_cluster", values=what, aggfunc="sum", fill_value=0
+        )
+        .reindex(columns=names, fill_value=0)
+        .sort_index()
+        for what in ("gpus", "nodes")
+    ]
+    known = (tables[0].sum(axis=1) > 0).to_numpy()
+    if not known.any():
+        return None
+    gpus, machines = (table[known] for table in tables)
+    return Capacity(gpus, machines)

@@ -1,0 +1,150 @@
+"""How virtual clusters differ (Helios, figure 4).
+
+The paper takes a month in which no virtual cluster changed, and its GPUs on the first day; a log is taken as
+a whole here, or by a window. Days on which nothing at all was sampled are gaps and count in no box.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from cluster_logs.characterisation.observed_log import DAY_S, FloatArray, ObservedLog
+from cluster_logs.characterisation.shares import gini, lorenz_curve
+from cluster_logs.characterisation.utilisation import gpus_in_use, minutes_of
+
+LARGEST = 10
+_WHISKER = 1.5  # times the distance of the quartiles
+
+
+def largest_virtual_clusters(log: ObservedLog) -> "pd.Series[int]":
+    """GPUs of the ten virtual clusters that had most on the window's first day; equal ones in their order."""
+    return _sizes(log).sort_values(ascending=False, kind="stable").head(LARGEST)
+
+
+def utilisation_boxes(log: ObservedLog) -> pd.DataFrame:
+    """The box of per-minute utilisation of each virtual cluster: quartiles, whiskers at 1.5 times their
+    distance, mean.
+    """
+    rows = {name: {"gpus": float(gpus), **_box(used)} for name, gpus, used in _used_by_minute(log)}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("virtual_cluster")
+
+
+def largest_boxes(log: ObservedLog) -> pd.DataFrame:
+    """Figure 4, top: the boxes of the ten largest."""
+    boxes = utilisation_boxes(log)
+    return boxes.reindex([name for name in largest_virtual_clusters(log).index if name in boxes.index])
+
+
+def demand_of_largest(log: ObservedLog) -> pd.DataFrame:
+    """Figure 4, top, dashed: the mean GPUs of the jobs of the ten largest."""
+    mean = log.gpu_jobs["gpus"].groupby(log.gpu_jobs["virtual_cluster"], observed=True).mean()
+    return _of_largest(log, pd.DataFrame({"mean_gpus": mean}))
+
+
+def delays_of_largest(log: ObservedLog) -> pd.DataFrame:
+    """Figure 4, bottom: mean duration and mean queuing delay, each scaled from 0 to 1 over the ten."""
+    grouped = log.gpu_jobs[["duration_s", "queue_s"]].groupby(log.gpu_jobs["virtual_cluster"], observed=True)
+    means = _of_largest(log, grouped.mean().set_axis(["mean_duration_s", "mean_queuing_delay_s"], axis=1))
+    for name in ("duration", "queuing_delay"):
+        mean = means[f"mean_{name}_s"]
+        means[f"{name}_scaled"] = (mean - mean.min()) / ((mean.max() - mean.min()) or np.nan)
+    return means
+
+
+def waiting_gpus(log: ObservedLog) -> pd.DataFrame:
+    """Mean GPUs that waiting jobs asked for, by virtual cluster, over all samples."""
+    samples = log.samples.waiting_by_virtual_cluster if log.samples is not None else None
+    mean = pd.DataFrame(samples).mean()
+    return pd.DataFrame({"mean_waiting_gpus": mean}).rename_axis("virtual_cluster")
+
+
+def lorenz_of_virtual_clusters(log: ObservedLog) -> pd.DataFrame:
+    """The Lorenz curve of GPU time over virtual clusters."""
+    return lorenz_curve(_gpu_time(log)).set_axis(["gpu_time_pct"], axis=1)
+
+
+def virtual_cluster_statistics(log: ObservedLog) -> dict[str, float]:
+    """Their number among the jobs, and the Gini coefficient of GPU time over them."""
+    held = _gpu_time(log)
+    return {"virtual_clusters": float(len(held)), "gini_gpu_time": gini(held)}
+
+
+def imbalance_statistics(log: ObservedLog) -> dict[str, float]:
+    """How far utilisations lie apart over virtual clusters with GPUs."""
+    means = utilisation_boxes(log)["mean_pct"]
+    return {
+        "lowest_mean_pct": float(means.min()),
+        "highest_mean_pct": float(means.max()),
+        "spread_points": float(means.max() - means.min()),
+    }
+
+
+def demand_correlation(log: ObservedLog) -> dict[str, float]:
+    """Over the ten largest: the correlation of mean utilisation with mean GPUs of a job (Pearson)."""
+    both = largest_boxes(log)[["mean_pct"]].join(demand_of_largest(log)).dropna()
+    return _correlated("utilisation_with_gpus", both["mean_pct"], both["mean_gpus"])
+
+
+def delay_correlation(log: ObservedLog) -> dict[str, float]:
+    """Over the ten largest: the correlation of mean queuing delay with mean duration (Pearson)."""
+    means = delays_of_largest(log).dropna(subset=["mean_duration_s", "mean_queuing_delay_s"])
+    return _correlated("queuing_with_duration", means["mean_queuing_delay_s"], means["mean_duration_s"])
+
+
+def _correlated(name: str, one: "pd.Series[float]", other: "pd.Series[float]") -> dict[str, float]:
+    if len(one) < 3 or one.std() == 0 or other.std() == 0:
+        return {}
+    return {name: float(np.corrcoef(one, other)[0, 1])}
+
+
+def _sizes(log: ObservedLog) -> "pd.Series[int]":
+    return log.known_capacity.on(log.window.start_s)
+
+
+def _of_largest(log: ObservedLog, frame: pd.DataFrame) -> pd.DataFrame:
+    frame.index = pd.Index(map(str, frame.index), name="virtual_cluster")
+    return frame.reindex(largest_virtual_clusters(log).index).rename_axis("virtual_cluster")
+
+
+def _gpu_time(log: ObservedLog) -> "pd.Series[float]":
+    jobs = log.gpu_jobs
+    return jobs["gpu_time_s"].groupby(jobs["virtual_cluster"], observed=True).sum()
+
+
+def _used_by_minute(log: ObservedLog) -> Iterator[tuple[str, int, FloatArray]]:
+    """Each virtual cluster with GPUs, these, and its utilisation by minute in %."""
+    samples = log.samples
+    if samples is not None and samples.by_virtual_cluster is not None:
+        days = (samples.times_s // DAY_S).astype(np.int64)
+        sampled = pd.Series(samples.busy).groupby(days).transform("max").to_numpy() > 0
+        table = samples.by_virtual_cluster
+        for name, gpus in _sizes(log).items():
+            if name in table:
+                used = table[name].to_numpy(dtype=np.float64)[sampled]
+                yield str(name), int(gpus), 100 * np.minimum(used / gpus, 1.0)
+        return
+    minutes_s = minutes_of(log.window)
+    groups = log.running.groupby("virtual_cluster", observed=True)
+    for name, gpus in _sizes(log).items():
+        total = log.known_capacity.of(str(name), minutes_s)
+        some = total > 0
+        used = np.zeros(int(some.sum()))
+        if name in groups.groups:
+            used = gpus_in_use(groups.get_group(name), minutes_s, log.rule)[some]
+        yield str(name), int(gpus), 100 * np.minimum(used / total[some], 1.0)
+
+
+def _box(used: FloatArray) -> dict[str, float]:
+    if not len(used):
+        return {}
+    q1, median, q3 = np.quantile(used, [0.25, 0.5, 0.75])
+    reach = _WHISKER * (q3 - q1)
+    return {
+        "whisker_low_pct": float(used[used >= q1 - reach].min()),
+        "q1_pct": float(q1),
+        "median_pct": float(median),
+        "q3_pct": float(q3),
+        "whisker_high_pct": float(used[used <= q3 + reach].max()),
+        "mean_pct": float(used.mean()),
+    }
