@@ -97,7 +97,7 @@ def read_node_series(
     if gaps not in ("hold", "zero"):
         raise UnknownNameError("treatment of gaps", gaps, ("hold", "zero"))
     if isinstance(source, str | Path):
-        rows, place = _read_file(str(source), time_zone), str(source)
+        rows, place = read_node_sequence(str(source), time_zone), str(source)
     else:
         rows, place = conform(source, NODE_STATE_ROWS_SCHEMA, what="table of node states"), "The table"
     counts = _counts_of(hold_gaps(rows), virtual_cluster)
@@ -112,7 +112,11 @@ def read_node_series(
     return series
 
 
-def _read_file(path: str, time_zone: str) -> pa.Table:
+def read_node_sequence(path: str, time_zone: str = "UTC") -> pa.Table:
+    """Return the counts of a node sequence as they stand in its file (NODE_STATE_ROWS_SCHEMA).
+
+    `time_zone` is the clock of its times. Raises BadInputError for a row that cannot be used.
+    """
     chunks = read_chunks(READER, path, ReadOptions("nodes", time_zone))
     return pa.concat_tables(
         [NODE_STATE_ROWS_SCHEMA.empty_table(), *(every_row(chunk, path) for chunk in chunks)]

@@ -12,6 +12,7 @@ from foundation.errors import LucidError
 from foundation.extras import missing_extra
 from foundation.screen_text import ScreenFormatter
 from lucid_cli import (
+    characterise,
     explain,
     live,
     logs,
@@ -37,6 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 logs.register(app)
+characterise.register(app)
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(profile.app, name="profile")
 app.add_typer(train.app, name="train")

@@ -1,1 +1,1 @@
-"""What a log says of its cluster in numbers: Helios' figures, tables and implications (section 3), and more."""
+"""What a log says of its cluster in numbers: Helios' figures, tables and implications, and more."""

@@ -1,5 +1,6 @@
 """How many GPUs a cluster's virtual clusters have, and since when."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,11 @@ class Capacity:
         row = self.gpus.iloc[self._row_at(second)]
         return row[row > 0]
 
+    def only(self, virtual_clusters: Iterable[str]) -> "Capacity | None":
+        """The capacity of some of them; None where none is known."""
+        chosen = [name for name in virtual_clusters if name in self.gpus]
+        return _known_rows(self.gpus[chosen], self.nodes[chosen])
+
     def nodes_on(self, second: float) -> int:
         """Nodes of the whole cluster at one instant."""
         return int(self.nodes.iloc[self._row_at(second)].sum())
@@ -67,8 +73,9 @@ def capacity_of(nodes: pd.DataFrame) -> Capacity | None:
         .sort_index()
         for what in ("gpus", "nodes")
     ]
-    known = (tables[0].sum(axis=1) > 0).to_numpy()
-    if not known.any():
-        return None
-    gpus, machines = (table[known] for table in tables)
-    return Capacity(gpus, machines)
+    return _known_rows(*tables)
+
+
+def _known_rows(gpus: pd.DataFrame, nodes: pd.DataFrame) -> Capacity | None:
+    known = (gpus.sum(axis=1) > 0).to_numpy()
+    return Capacity(gpus[known], nodes[known]) if known.any() else None

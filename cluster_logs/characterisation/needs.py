@@ -58,7 +58,7 @@ _CHECKS: Mapping[Need, tuple[Callable[[ObservedLog], bool], str]] = {
         lambda log: not log.gpu_jobs.empty or (log.bins is not None and log.bins["gpu_jobs"].sum() > 0),
         "no GPU job was submitted in the window",
     ),
-    Need.GPU_JOBS: (lambda log: not log.gpu_jobs.empty, "the log has no GPU jobs"),
+    Need.GPU_JOBS: (lambda log: not log.gpu_jobs.empty, "the log lists no GPU jobs"),
     Need.CPU_JOBS: (lambda log: not log.cpu_jobs.empty, "the log has no CPU jobs"),
     Need.DURATIONS: (lambda log: _some(log, "duration_s"), "the log has no durations of GPU jobs"),
     Need.CPU_DURATIONS: (

@@ -1,5 +1,7 @@
 """What there is: the cluster and its log in a row each (Helios, tables 1 and 2)."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from cluster_logs.characterisation.observed_log import DAY_S, ObservedLog
@@ -47,5 +49,5 @@ def log_durations(log: ObservedLog) -> pd.DataFrame:
     return _row(log, row)
 
 
-def _row(log: ObservedLog, row: dict[str, float]) -> pd.DataFrame:
+def _row(log: ObservedLog, row: Mapping[str, float]) -> pd.DataFrame:
     return pd.DataFrame([row], index=pd.Index([log.cluster], name="cluster"))

@@ -4,6 +4,7 @@ The GPUs in use at a minute are the sum over the jobs that hold some then, by `U
 GPUs that there are. Sums of all minutes come from differences: + at a job's first minute, - past its last.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,8 +65,8 @@ def held_by_minute(
 
 def gpus_in_use(jobs: pd.DataFrame, minutes_s: FloatArray, rule: UtilisationRule) -> FloatArray:
     """GPUs that the jobs (of `ObservedLog.running`) hold at each minute."""
-    columns = (jobs[name].to_numpy(dtype=np.float64) for name in ("start_s", "end_s", "gpus"))
-    return held_by_minute(*columns, minutes_s, rule)
+    start_s, end_s, gpus = (jobs[name].to_numpy(dtype=np.float64) for name in ("start_s", "end_s", "gpus"))
+    return held_by_minute(start_s, end_s, gpus, minutes_s, rule)
 
 
 def occupancy(log: ObservedLog) -> Occupancy:
@@ -145,7 +146,11 @@ def hour_index() -> pd.Index:
 def _sampled(log: ObservedLog, samples: OccupancySamples) -> Occupancy:
     total = samples.total
     if total is None:
-        total = log.known_capacity.at(samples.times_s)
+        names: Iterable[object] = ()
+        if samples.by_virtual_cluster is not None:
+            names = samples.by_virtual_cluster.columns
+        capacity = log.known_capacity.only(map(str, names)) or log.known_capacity
+        total = capacity.at(samples.times_s)
     return _where_any(Occupancy(samples.times_s, samples.busy, total, samples.unit))
 
 

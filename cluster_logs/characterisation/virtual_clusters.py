@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from cluster_logs.characterisation.observed_log import DAY_S, FloatArray, ObservedLog
+from cluster_logs.characterisation.observed_log import FloatArray, ObservedLog
 from cluster_logs.characterisation.shares import gini, lorenz_curve
 from cluster_logs.characterisation.utilisation import gpus_in_use, minutes_of
 
@@ -116,7 +116,7 @@ def _used_by_minute(log: ObservedLog) -> Iterator[tuple[str, int, FloatArray]]:
     """Each virtual cluster with GPUs, these, and its utilisation by minute in %."""
     samples = log.samples
     if samples is not None and samples.by_virtual_cluster is not None:
-        days = (samples.times_s // DAY_S).astype(np.int64)
+        days = np.asarray(log.window.local(samples.times_s).normalize())
         sampled = pd.Series(samples.busy).groupby(days).transform("max").to_numpy() > 0
         table = samples.by_virtual_cluster
         for name, gpus in _sizes(log).items():

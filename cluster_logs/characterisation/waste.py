@@ -152,7 +152,8 @@ def _smallest_waiting(jobs: pd.DataFrame, minutes_s: FloatArray) -> FloatArray:
     """GPUs of the smallest job that waits at each minute; infinity where none does."""
     smallest = np.full(len(minutes_s), np.inf)
     delayed = jobs[jobs["start_s"] > jobs["submit_s"]]
-    for gpus, part in sorted(delayed.groupby("gpus"), key=lambda group: -int(group[0])):  # type: ignore[call-overload]
+    for gpus in np.sort(delayed["gpus"].unique())[::-1]:
+        part = delayed[delayed["gpus"] == gpus]
         submit_s, start_s = (part[column].to_numpy() for column in ("submit_s", "start_s"))
         smallest[held_by_minute(submit_s, start_s, np.ones(len(part)), minutes_s) > 0] = float(gpus)
     return smallest

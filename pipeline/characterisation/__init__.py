@@ -1,0 +1,1 @@
+"""A cluster characterised: read from the lake or a file, measured, shown on a page, kept in MLflow."""

@@ -1,0 +1,220 @@
+"""Where a characterised log comes from: the lake, or files; cut to its window."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from cluster_logs.characterisation.capacity import Capacity, capacity_of
+from cluster_logs.characterisation.observed_log import (
+    JOB_COLUMNS,
+    FloatArray,
+    ObservedLog,
+    UtilisationRule,
+    Window,
+    as_columns,
+    find_window,
+    running_in,
+)
+from cluster_logs.characterisation.samples import OccupancySamples
+from cluster_logs.ingest import read_jobs_file, read_throughput_file
+from cluster_logs.job_table import JOB_SCHEMA, to_frame
+from cluster_logs.lake import Lake
+from cluster_logs.node_series import read_node_sequence
+from cluster_logs.readers.gpu_sequence import is_gpu_sequence, read_gpu_sequence
+from cluster_logs.readers.nodes_over_time import read_nodes_over_time
+from cluster_logs.readers.registry import load_reader
+from cluster_logs.readers.time_zones import load_zone
+from foundation.errors import BadInputError, NotFoundError
+from foundation.progress import Progress, silent
+from pipeline.replay.cluster_events import lake_sizes
+
+_CATEGORIES = ("virtual_cluster", "user", "state")
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """A log in files: jobs (or published throughput), the nodes of each virtual cluster, samples of what was
+    in use and of what waited. Without jobs the samples are all there is.
+    """
+
+    jobs: str | None = None
+    source_format: str | None = None
+    nodes: str | None = None
+    sequence: str | None = None
+    waiting_sequence: str | None = None
+    gpus_per_node: int = 8
+
+
+@dataclass(frozen=True)
+class View:
+    """How a log is looked at: submissions in [start, end) (naive: on the clock of `time_zone`, by default
+    the format's, in the lake UTC), and by which rule utilisation is counted.
+    """
+
+    start: datetime | None = None
+    end: datetime | None = None
+    time_zone: str | None = None
+    rule: UtilisationRule = UtilisationRule.HALF_OPEN
+
+
+def read_lake_log(lake_uri: str, cluster: str, view: View, progress: Progress = silent) -> ObservedLog:
+    """A cluster of the lake: its jobs, or its published throughput where it has no jobs.
+
+    Raises NotFoundError when the lake has neither.
+    """
+    lake, zone = Lake(lake_uri), load_zone(view.time_zone or "UTC")
+    progress(0, 2, "reading the lake")
+    jobs, bins = _no_jobs(), None
+    if cluster in lake.clusters("throughput") and cluster not in lake.clusters("jobs"):
+        bins = _as_bins(lake.read_throughput(cluster))
+    else:
+        jobs = _compact(lake.iter_jobs(cluster, columns=list(JOB_COLUMNS)))
+    progress(1, 2, "reading the lake")
+    window = _window(jobs, bins, None, zone, view)
+    return _cut(cluster, window, jobs, bins, None, _lake_capacity(lake_uri, cluster, window), view)
+
+
+def read_log_files(files: LogFiles, view: View, progress: Progress = silent) -> ObservedLog:
+    """A log in files. Raises BadInputError for files that cannot be used or do not go together."""
+    if files.jobs is None and files.sequence is None:
+        raise BadInputError(
+            "There is nothing to characterise.", remedy="Give --cluster, --jobs or --sequence."
+        )
+    if files.jobs is not None and files.source_format is None:
+        raise BadInputError("--jobs needs its format.", remedy="Give it with --format.")
+    reader = None if files.source_format is None else load_reader(files.source_format)
+    zone = load_zone(view.time_zone or (reader.time_zone if reader else "UTC"))
+    jobs, bins, notes = _no_jobs(), None, []
+    if files.jobs is not None and reader is not None:
+        if reader.table == "throughput":
+            bins = _as_bins(
+                read_throughput_file(files.jobs, source_format=reader.name, time_zone=view.time_zone)
+            )
+        else:
+            frame, account = read_jobs_file(
+                files.jobs, reader.name, time_zone=view.time_zone, progress=progress
+            )
+            jobs = as_columns(frame)
+            notes = [f"{count:,} rows left out: {name}" for name, count in sorted(account.reasons.items())]
+    samples = _read_samples(files, zone)
+    window = _window(jobs, bins, samples, zone, view)
+    sizes = _as_capacity(files, zone)
+    return _cut(_name_of(files), window, jobs, bins, samples, sizes, view, tuple(notes))
+
+
+def _cut(
+    cluster: str,
+    window: Window,
+    jobs: pd.DataFrame,
+    bins: pd.DataFrame | None,
+    samples: OccupancySamples | None,
+    sizes: Capacity | None,
+    view: View,
+    notes: tuple[str, ...] = (),
+) -> ObservedLog:
+    inside = jobs[(jobs["submit_s"] >= window.start_s) & (jobs["submit_s"] < window.end_s)].copy()
+    for name in _CATEGORIES:
+        inside[name] = inside[name].cat.remove_unused_categories()
+    if bins is not None:
+        bins = bins[(bins["time_s"] >= window.start_s) & (bins["time_s"] < window.end_s)]
+    if samples is not None:
+        samples = samples.within(window.start_s, window.end_s)
+    return ObservedLog(
+        cluster=cluster,
+        window=window,
+        jobs=inside,
+        running=running_in(jobs, window),
+        capacity=sizes,
+        bins=bins,
+        samples=samples,
+        rule=view.rule,
+        notes=notes,
+    )
+
+
+def _window(
+    jobs: pd.DataFrame,
+    bins: pd.DataFrame | None,
+    samples: OccupancySamples | None,
+    zone: ZoneInfo,
+    view: View,
+) -> Window:
+    """The jobs say where a log begins and ends; without any its bins, or its samples."""
+    instants: FloatArray = jobs["submit_s"].to_numpy()
+    if bins is not None:
+        instants = bins["time_s"].to_numpy()
+    elif not len(instants) and samples is not None:
+        instants = samples.times_s
+    return find_window(instants, zone, view.start, view.end)
+
+
+def _compact(tables: Iterable[pa.Table]) -> pd.DataFrame:
+    """Job tables as plain columns, day by day: texts are codes before they are many."""
+    parts = [as_columns(to_frame(table)) for table in tables if table.num_rows]
+    if not parts:
+        return _no_jobs()
+    joined = {
+        name: pd.api.types.union_categoricals([part[name] for part in parts], sort_categories=True)
+        for name in _CATEGORIES
+    }
+    rest = pd.concat([part.drop(columns=list(_CATEGORIES)) for part in parts], ignore_index=True)
+    return rest.assign(**{name: pd.Series(values) for name, values in joined.items()})
+
+
+def _no_jobs() -> pd.DataFrame:
+    schema = pa.schema([JOB_SCHEMA.field(name) for name in JOB_COLUMNS])
+    return as_columns(to_frame(schema.empty_table()))
+
+
+def _as_bins(throughput: pd.DataFrame) -> pd.DataFrame:
+    seconds = throughput["bin_start"].dt.tz_convert(None).to_numpy(dtype="datetime64[us]").astype(np.int64)
+    columns = {"gpu_jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}
+    counts = {name: throughput[column].to_numpy() for name, column in columns.items()}
+    return pd.DataFrame({"time_s": seconds / 1e6, **counts})
+
+
+def _lake_capacity(lake_uri: str, cluster: str, window: Window) -> Capacity | None:
+    first = datetime.fromtimestamp(window.start_s, window.zone)
+    try:
+        return _capacity(lake_sizes(lake_uri, cluster, first, window.zone))
+    except NotFoundError:
+        return None
+
+
+def _as_capacity(files: LogFiles, zone: ZoneInfo) -> Capacity | None:
+    if files.nodes is None:
+        return None
+    return _capacity(read_nodes_over_time(files.nodes, gpus_per_node=files.gpus_per_node, time_zone=zone.key))
+
+
+def _capacity(sizes: pd.DataFrame) -> Capacity | None:
+    since = sizes["from_time"].dt.tz_convert(None).to_numpy(dtype="datetime64[us]")
+    from_s = np.where(np.isnat(since), -np.inf, since.astype(np.int64) / 1e6)
+    return capacity_of(sizes.assign(from_s=from_s))
+
+
+def _read_samples(files: LogFiles, zone: ZoneInfo) -> OccupancySamples | None:
+    if files.sequence is None:
+        return None
+    if is_gpu_sequence(files.sequence):
+        counts = read_gpu_sequence(files.sequence, zone.key)
+        waiting = None
+        if files.waiting_sequence is not None:
+            waiting = read_gpu_sequence(files.waiting_sequence, zone.key).reindex(counts.index)
+        busy = counts.sum(axis=1).to_numpy(dtype=np.float64)
+        return OccupancySamples(counts.index.to_numpy(dtype=np.float64), busy, None, "GPUs", counts, waiting)
+    rows = read_node_sequence(files.sequence, zone.key).to_pandas()
+    seconds = rows["time"].dt.tz_convert(None).to_numpy(dtype="datetime64[us]").astype(np.int64) / 1e6
+    summed = rows[["busy", "total"]].groupby(seconds).sum()
+    busy, total = (summed[name].to_numpy(dtype=np.float64) for name in ("busy", "total"))
+    return OccupancySamples(summed.index.to_numpy(dtype=np.float64), busy, total, "nodes")
+
+
+def _name_of(files: LogFiles) -> str:
+    source = files.jobs or files.sequence or ""
+    return source.replace("\\", "/").rstrip("/").rpartition("/")[2] or source
