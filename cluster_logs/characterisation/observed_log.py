@@ -5,11 +5,12 @@ has at least one GPU; its duration is end - start, its queuing delay start - sub
 2.3.1). What a source states instead (a duration without times) is taken where the times are not known.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -23,6 +24,7 @@ from foundation.errors import BadInputError
 
 FloatArray = NDArray[np.float64]
 DAY_S = 86_400.0
+Measured = TypeVar("Measured")
 _LONGEST_DAYS = 7_320
 # What is read of a job table, and of what the columns of `ObservedLog.jobs` are made.
 JOB_COLUMNS = (
@@ -73,7 +75,7 @@ class Window:
         return pd.DatetimeIndex(at).tz_localize("UTC").tz_convert(self.zone).tz_localize(None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ObservedLog:
     """A cluster's log, cut to a window.
 
@@ -91,7 +93,15 @@ class ObservedLog:
     bins: pd.DataFrame | None = None
     samples: OccupancySamples | None = None
     rule: UtilisationRule = UtilisationRule.HALF_OPEN
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    _measured: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, what: str, measure: Callable[["ObservedLog"], Measured]) -> Measured:
+        """What several figures are made of, measured at the first that asks."""
+        if what not in self._measured:
+            self._measured[what] = measure(self)
+        measured: Measured = self._measured[what]
+        return measured
 
     @property
     def known_capacity(self) -> Capacity:

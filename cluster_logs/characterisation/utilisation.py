@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cluster_logs.characterisation.observed_log import (
     FloatArray,
@@ -53,14 +54,31 @@ def held_by_minute(
     rule: UtilisationRule = UtilisationRule.HALF_OPEN,
 ) -> FloatArray:
     """The sum of the amounts held at each minute, shape (minutes,); one amount a job, from and until."""
+    alone = np.zeros(len(from_s), dtype=np.int64)
+    held: FloatArray = held_by_group(from_s, until_s, amounts, alone, minutes_s, rule)[0]
+    return held
+
+
+def held_by_group(
+    from_s: FloatArray,
+    until_s: FloatArray,
+    amounts: FloatArray,
+    groups: "NDArray[np.int64]",
+    minutes_s: FloatArray,
+    rule: UtilisationRule = UtilisationRule.HALF_OPEN,
+) -> FloatArray:
+    """The same by group (0, 1, ...), shape (groups, minutes)."""
     if rule is UtilisationRule.HALF_OPEN:
         first, past = np.ceil(from_s / MINUTE_S), np.ceil(until_s / MINUTE_S)
     else:
         first, past = np.floor(from_s / MINUTE_S), np.floor(until_s / MINUTE_S) + 1
     origin, count = minutes_s[0] / MINUTE_S, len(minutes_s)
-    low, high = (np.clip(edge - origin, 0, count).astype(np.int64) for edge in (first, past))
-    change = np.bincount(low, amounts, count + 1) - np.bincount(high, amounts, count + 1)
-    return np.cumsum(change)[:count]
+    rows = int(groups.max()) + 1 if len(groups) else 1
+    low, high = (
+        np.clip(edge - origin, 0, count).astype(np.int64) + groups * (count + 1) for edge in (first, past)
+    )
+    change = np.bincount(low, amounts, rows * (count + 1)) - np.bincount(high, amounts, rows * (count + 1))
+    return np.cumsum(change.reshape(rows, count + 1), axis=1)[:, :count]
 
 
 def gpus_in_use(jobs: pd.DataFrame, minutes_s: FloatArray, rule: UtilisationRule) -> FloatArray:
@@ -71,6 +89,10 @@ def gpus_in_use(jobs: pd.DataFrame, minutes_s: FloatArray, rule: UtilisationRule
 
 def occupancy(log: ObservedLog) -> Occupancy:
     """The whole cluster: as it was sampled, else by its jobs' starts and ends."""
+    return log.once("occupancy", _occupancy)
+
+
+def _occupancy(log: ObservedLog) -> Occupancy:
     if log.samples is not None:
         return _sampled(log, log.samples)
     minutes_s = minutes_of(log.window)
@@ -161,6 +183,10 @@ def _where_any(held: Occupancy) -> Occupancy:
 
 def _by_size(log: ObservedLog) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Minutes, and the utilisation by single-GPU and by other jobs at each."""
+    return log.once("occupancy by size", _measured_by_size)
+
+
+def _measured_by_size(log: ObservedLog) -> tuple[FloatArray, FloatArray, FloatArray]:
     minutes_s, running = minutes_of(log.window), log.running
     total = log.known_capacity.at(minutes_s)
     some = total > 0

@@ -26,6 +26,10 @@ def utilisation_boxes(log: ObservedLog) -> pd.DataFrame:
     """The box of per-minute utilisation of each virtual cluster: quartiles, whiskers at 1.5 times their
     distance, mean.
     """
+    return log.once("boxes", _measured_boxes)
+
+
+def _measured_boxes(log: ObservedLog) -> pd.DataFrame:
     rows = {name: {"gpus": float(gpus), **_box(used)} for name, gpus, used in _used_by_minute(log)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("virtual_cluster")
 

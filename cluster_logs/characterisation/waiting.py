@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cluster_logs.characterisation.observed_log import FloatArray, ObservedLog
 from cluster_logs.characterisation.shares import share_pct
 from cluster_logs.characterisation.sizes import size_class
-from cluster_logs.characterisation.utilisation import gpus_in_use, held_by_minute, minutes_of
+from cluster_logs.characterisation.utilisation import held_by_group, minutes_of
 
 SHORT_S, LONG_S = 15 * 60.0, 6 * 3_600.0
 DURATION_CLASSES = ("< 15 min", "15 min to 6 h", "> 6 h")
@@ -73,28 +74,30 @@ def waits_behind_users(log: ObservedLog) -> pd.DataFrame:
     """Whose jobs waited while whose held the GPUs of the same virtual cluster.
 
     At each full minute the waiting jobs of a user are charged to those that hold GPUs, by their GPUs' share;
-    to nobody while no GPU is held. Users beyond the eight that wait (hold) most in a virtual cluster are
+    to nobody while no GPU is held. Users beyond the eight that hold and wait most in a virtual cluster are
     taken together. The pairs with most waiting, at most 100.
     """
-    return _who_waits(log, log.running["user"].astype("category"), "user")
+    return log.once("waits behind users", _waits_behind_users).head(_ROWS).set_index("virtual_cluster")
 
 
 def waits_behind_sizes(log: ObservedLog) -> pd.DataFrame:
-    """The same by the size of jobs."""
+    """The same by the size of jobs, over all virtual clusters."""
     pairs = _who_waits(log, size_class(log.running["gpus"]), "size")
     together = pairs.groupby(["waiting_size", "holding_size"], sort=False)["waited_h"].sum().reset_index()
-    return _shares_of_waiting(together.sort_values("waited_h", ascending=False), "waiting_size").set_index(
-        "waiting_size"
-    )
+    whole = together.groupby("waiting_size")["waited_h"].transform("sum")
+    together["waited_pct"] = 100 * together["waited_h"] / whole
+    return together.sort_values("waited_h", ascending=False).set_index("waiting_size")
 
 
 def behind_others_statistics(log: ObservedLog) -> dict[str, float]:
-    """The share of all waiting that is spent behind other users' jobs, one's own, and idle GPUs."""
-    pairs = waits_behind_users(log).reset_index()
-    total = float(pairs["waited_h"].sum())
-    own = pairs["waiting_user"] == pairs["holding_user"]
+    """The share of all waiting that is spent behind other users' jobs, one's own, and idle GPUs.
+
+    Users that are taken together count as others.
+    """
+    pairs = log.once("waits behind users", _waits_behind_users)
+    hours, total = pairs["waited_h"], float(pairs["waited_h"].sum())
+    own = (pairs["waiting_user"] == pairs["holding_user"]) & (pairs["holding_user"] != OTHERS)
     nobody = pairs["holding_user"] == NOBODY
-    hours = pairs["waited_h"]
     return {
         "behind_others_pct": share_pct(hours[~own & ~nobody].sum(), total),
         "behind_own_pct": share_pct(hours[own].sum(), total),
@@ -102,51 +105,52 @@ def behind_others_statistics(log: ObservedLog) -> dict[str, float]:
     }
 
 
+def _waits_behind_users(log: ObservedLog) -> pd.DataFrame:
+    return _who_waits(log, log.running["user"], "user")
+
+
 def _who_waits(log: ObservedLog, groups: "pd.Series[Any]", what: str) -> pd.DataFrame:
+    """Pairs of groups within a virtual cluster, those with most waiting first."""
     minutes_s = minutes_of(log.window)
+    names = [str(name) for name in groups.cat.categories]
+    codes = groups.cat.codes.to_numpy()
     rows = [
-        (name, *row)
-        for name, jobs in log.running.groupby("virtual_cluster", observed=True)
-        for row in _pairs(log, jobs.assign(group=groups.loc[jobs.index].astype(str)), minutes_s)
+        (str(name), *row)
+        for name, places in log.running.groupby("virtual_cluster", observed=True).indices.items()
+        for row in _pairs(log, log.running.iloc[places], codes[places], names, minutes_s)
     ]
     columns = ["virtual_cluster", f"waiting_{what}", f"holding_{what}", "waited_h"]
     pairs = pd.DataFrame(rows, columns=columns).astype({"waited_h": float})
-    pairs = pairs.sort_values("waited_h", ascending=False, kind="stable")
-    return _shares_of_waiting(pairs, None).head(_ROWS).set_index("virtual_cluster")
+    pairs["waited_pct"] = 100 * pairs["waited_h"] / pairs["waited_h"].sum()
+    return pairs.sort_values("waited_h", ascending=False, kind="stable")
 
 
-def _shares_of_waiting(pairs: pd.DataFrame, within: str | None) -> pd.DataFrame:
-    whole = pairs["waited_h"].sum() if within is None else pairs.groupby(within)["waited_h"].transform("sum")
-    return pairs.assign(waited_pct=100 * pairs["waited_h"] / whole)
-
-
-def _pairs(log: ObservedLog, jobs: pd.DataFrame, minutes_s: FloatArray) -> Iterator[tuple[str, str, float]]:
+def _pairs(
+    log: ObservedLog, jobs: pd.DataFrame, codes: "NDArray[Any]", names: list[str], minutes_s: FloatArray
+) -> Iterator[tuple[str, str, float]]:
     """(waiting group, holding group, hours) within one virtual cluster."""
-    delayed = jobs[jobs["start_s"] > jobs["submit_s"]]
-    if delayed.empty:
+    submit_s, start_s, end_s, gpus = (
+        jobs[name].to_numpy(dtype=np.float64) for name in ("submit_s", "start_s", "end_s", "gpus")
+    )
+    delayed = start_s > submit_s
+    if not delayed.any():
         return
-    held = gpus_in_use(jobs, minutes_s, log.rule)
-    waited_s = delayed["start_s"] - delayed["submit_s"]
-    gpu_s = jobs["gpus"] * (jobs["end_s"] - jobs["start_s"])
-    holders = [(name, gpus_in_use(part, minutes_s, log.rule)) for name, part in _largest_first(jobs, gpu_s)]
-    shares = [
-        (name, np.divide(gpus, held, out=np.zeros_like(held), where=held > 0)) for name, gpus in holders
-    ]
-    shares.append((NOBODY, (held <= 0).astype(np.float64)))
-    for name, part in _largest_first(delayed, waited_s):
-        submit_s, start_s = (part[column].to_numpy() for column in ("submit_s", "start_s"))
-        waiting = held_by_minute(submit_s, start_s, np.ones(len(part)), minutes_s)
-        for holder, share in shares:
-            hours = float(waiting @ share) / 60
-            if hours > 0:
-                yield name, holder, hours
-
-
-def _largest_first(jobs: pd.DataFrame, amounts: "pd.Series[float]") -> Iterator[tuple[str, pd.DataFrame]]:
-    """The groups with most, and the others together."""
-    order = amounts.groupby(jobs["group"]).sum().sort_values(ascending=False, kind="stable").index
-    largest = list(order[:_LARGEST_GROUPS])
-    for name in largest:
-        yield str(name), jobs[jobs["group"] == name]
-    if len(order) > _LARGEST_GROUPS:
-        yield OTHERS, jobs[~jobs["group"].isin(largest)]
+    weight = gpus * (end_s - start_s) / max(1.0, float((gpus * (end_s - start_s)).sum()))
+    weight += (start_s - submit_s) / float((start_s - submit_s).sum())
+    known = codes >= 0
+    totals = np.bincount(codes[known], weight[known], len(names))
+    largest = np.argsort(-totals, kind="stable")[: min(_LARGEST_GROUPS, int((totals > 0).sum()))]
+    slot_of = np.full(len(names) + 1, len(largest))  # the last: all others, and jobs of no known user
+    slot_of[largest] = np.arange(len(largest))
+    slots, told = slot_of[codes], [*(names[code] for code in largest), OTHERS]
+    held = held_by_group(start_s, end_s, gpus, slots, minutes_s, log.rule)
+    in_use = held.sum(axis=0)
+    idle = in_use <= 0
+    held /= np.where(idle, 1.0, in_use)
+    waiting = held_by_group(
+        submit_s[delayed], start_s[delayed], np.ones(int(delayed.sum())), slots[delayed], minutes_s
+    )
+    hours = np.hstack([waiting @ held.T, waiting[:, idle].sum(axis=1, keepdims=True)]) / 60
+    holders = [*told[: len(held)], NOBODY]
+    for row, column in zip(*np.nonzero(hours > 0), strict=True):
+        yield told[row], holders[column], float(hours[row, column])

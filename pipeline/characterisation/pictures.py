@@ -160,7 +160,7 @@ def _delays(axes: Axes, frame: pd.DataFrame) -> None:
 
 def _ticks(axes: Axes, frame: pd.DataFrame, every: int | None = None) -> None:
     step = every or max(1, -(-len(frame) // _MOST_TICKS))
-    names = [_short(str(name)) for name in frame.index[::step]]
+    names = [_short(f"{name:g}" if isinstance(name, float) else str(name)) for name in frame.index[::step]]
     axes.set_xticks(
         range(0, len(frame), step), names, rotation=30 if max(map(len, names), default=0) > 6 else 0
     )

@@ -48,7 +48,7 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("users.users", "users.top_5_pct_gpu_time_pct", "users.gini_gpu_time"),
     ),
     (
-        "While jobs wait in a virtual cluster {0:.1f} % of its GPUs idle, {1:.1f} % of the time enough for one.",
+        "While jobs wait, {0:.1f} % of the GPUs there idle, {1:.1f} % of the time enough for one.",
         ("fragmentation.idle_while_waiting_pct", "fragmentation.fits_while_waiting_pct"),
     ),
     (
