@@ -13,7 +13,7 @@ KEPT = ""
 _WHERE_READ = ("source_file", "source_row")
 
 
-def judge_duplicates(jobs: pa.Table) -> npt.NDArray[np.str_]:
+def judge_duplicates(jobs: pa.Table) -> npt.NDArray[np.object_]:
     """For each row KEPT, EXACT_DUPLICATE, SUPERSEDED or DUPLICATE_CONFLICT; rows in the file's order.
 
     Of rows with one (job_id, submit_time), the one that knows most stands: a finished job before a running
@@ -21,7 +21,7 @@ def judge_duplicates(jobs: pa.Table) -> npt.NDArray[np.str_]:
     duplicate; one that knew less is superseded; one that knows as much and says something else is in
     conflict.
     """
-    verdicts = np.full(jobs.num_rows, KEPT, dtype="<U32")
+    verdicts = np.full(jobs.num_rows, KEPT, dtype=object)
     groups = group_by_key(jobs)
     doubled = np.flatnonzero(np.bincount(groups)[groups] > 1) if len(groups) else np.zeros(0, dtype=np.int64)
     if not len(doubled):

@@ -129,12 +129,14 @@ def read_jobs_file(
     cluster: str = "cluster",
     time_zone: str | None = None,
     max_bad_share: float = MAX_BAD_SHARE,
+    columns: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[pd.DataFrame, IngestReport]:
     """The jobs of one log as a frame (JOB_SCHEMA, by submission, equal times in the file's order), and the
     account.
 
-    The same checks, limit of bad rows and rules for duplicates as `ingest_log`, without a lake.
+    `columns`: only these, for logs whose every fact is more than memory holds. The same checks, limit of bad
+    rows and rules for duplicates as `ingest_log`, without a lake.
     """
     reader = load_reader(source_format)
     if reader.table != "jobs":
@@ -153,8 +155,11 @@ def read_jobs_file(
         account.check(input_uri)
         limit.check(account)
         limit.check_some(account)
-    jobs = _as_jobs_of(cluster, jobs.filter(pa.array(verdicts == KEPT))).sort_by(JOB_ORDER)
-    return to_frame(jobs), report_of(reader, options, account, (), _submit_range([jobs]))
+    wanted = list(columns or JOB_SCHEMA.names)
+    jobs = _as_jobs_of(cluster, jobs.filter(pa.array(verdicts == KEPT)))
+    tables.clear()
+    jobs = jobs.select(list(dict.fromkeys([*wanted, *(name for name, _ in JOB_ORDER)]))).sort_by(JOB_ORDER)
+    return to_frame(jobs.select(wanted)), report_of(reader, options, account, (), _submit_range([jobs]))
 
 
 def read_throughput_file(

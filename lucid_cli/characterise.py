@@ -87,6 +87,8 @@ def characterise(
     ):
         if path is not None:
             existing_file(path, option)
+    if out.exists() and not out.is_dir():
+        raise BadInputError(f"--out {str(out)!r} is not a folder.", remedy="Name one, or a new one.")
     view = View(parse_time(start, "--start"), parse_time(end, "--end"), time_zone, utilisation)
     with progress_reporter() as progress:
         if cluster is not None:

@@ -124,7 +124,7 @@ def week_statistics(log: ObservedLog) -> dict[str, float]:
 
 
 def _weeks(local: pd.DatetimeIndex) -> "pd.Index[str]":
-    monday = (local - pd.to_timedelta(local.dayofweek, unit="D")).normalize()
+    monday = (local - pd.to_timedelta(local.day_of_week, unit="D")).normalize()
     codes, mondays = pd.factorize(monday, sort=True)
     calendar = [pd.Timestamp(monday).isocalendar() for monday in mondays]
     names = pd.Index([f"{year}-W{week:02d}" for year, week, _ in calendar])

@@ -32,7 +32,7 @@ Needs = tuple[Need, ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class ItemPart:
     """Columns of an item; `name` says which, empty where the item has one part only."""
 
     needs: Needs
@@ -46,7 +46,7 @@ class Item:
 
     key: str
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[ItemPart, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class NumberGroup:
     measure: Numbers
 
 
-def _item(key: str, title: str, *parts: Part) -> Item:
+def _item(key: str, title: str, *parts: ItemPart) -> Item:
     return Item(key, title, parts)
 
 
@@ -68,71 +68,73 @@ _BY_JOBS: Needs = (Need.GPU_JOBS, Need.STARTS, Need.CAPACITY)
 _LARGEST: Needs = (Need.GPU_JOBS, Need.CAPACITY)
 
 FIGURES: tuple[Item, ...] = (
-    _item("fig1a", "Duration of GPU jobs", Part(_TIMED, durations.gpu_job_durations)),
-    _item("fig1b", "GPU time by final state", Part((*_TIMED, Need.STATES), states.gpu_time_by_state)),
-    _item("fig2a", "Utilisation by hour of day", Part((Need.OCCUPANCY,), utilisation.utilisation_by_hour)),
+    _item("fig1a", "Duration of GPU jobs", ItemPart(_TIMED, durations.gpu_job_durations)),
+    _item("fig1b", "GPU time by final state", ItemPart((*_TIMED, Need.STATES), states.gpu_time_by_state)),
+    _item(
+        "fig2a", "Utilisation by hour of day", ItemPart((Need.OCCUPANCY,), utilisation.utilisation_by_hour)
+    ),
     _item(
         "fig2b",
         "GPU jobs submitted by hour of day",
-        Part((Need.SUBMISSIONS,), submissions.submissions_by_hour),
+        ItemPart((Need.SUBMISSIONS,), submissions.submissions_by_hour),
     ),
     _item(
         "fig3",
         "Submissions and utilisation by month",
-        Part((Need.SUBMISSIONS,), submissions.submissions_by_month, "submissions"),
-        Part((Need.GPU_JOBS,), submissions.sizes_by_month, "submissions by size"),
-        Part((Need.OCCUPANCY,), utilisation.utilisation_by_month, "utilisation"),
-        Part(_BY_JOBS, utilisation.utilisation_by_size_and_month, "utilisation by size"),
+        ItemPart((Need.SUBMISSIONS,), submissions.submissions_by_month, "submissions"),
+        ItemPart((Need.GPU_JOBS,), submissions.sizes_by_month, "submissions by size"),
+        ItemPart((Need.OCCUPANCY,), utilisation.utilisation_by_month, "utilisation"),
+        ItemPart(_BY_JOBS, utilisation.utilisation_by_size_and_month, "utilisation by size"),
     ),
     _item(
         "fig4",
         "The ten largest virtual clusters",
-        Part((Need.VIRTUAL_CLUSTER_OCCUPANCY,), virtual_clusters.largest_boxes, "utilisation"),
-        Part(_LARGEST, virtual_clusters.demand_of_largest, "mean GPUs"),
-        Part((*_LARGEST, Need.DURATIONS, Need.QUEUES), virtual_clusters.delays_of_largest, "delays"),
+        ItemPart((Need.VIRTUAL_CLUSTER_OCCUPANCY,), virtual_clusters.largest_boxes, "utilisation"),
+        ItemPart(_LARGEST, virtual_clusters.demand_of_largest, "mean GPUs"),
+        ItemPart((*_LARGEST, Need.DURATIONS, Need.QUEUES), virtual_clusters.delays_of_largest, "delays"),
     ),
-    _item("fig5a", "Duration of GPU jobs", Part(_TIMED, durations.gpu_job_durations)),
+    _item("fig5a", "Duration of GPU jobs", ItemPart(_TIMED, durations.gpu_job_durations)),
     _item(
         "fig5b",
         "Duration of CPU jobs",
-        Part((Need.CPU_JOBS, Need.CPU_DURATIONS), durations.cpu_job_durations),
+        ItemPart((Need.CPU_JOBS, Need.CPU_DURATIONS), durations.cpu_job_durations),
     ),
-    _item("fig6a", "Size of jobs, by number of jobs", Part((Need.GPU_JOBS,), sizes.sizes_by_jobs)),
-    _item("fig6b", "Size of jobs, by GPU time", Part(_TIMED, sizes.sizes_by_gpu_time)),
+    _item("fig6a", "Size of jobs, by number of jobs", ItemPart((Need.GPU_JOBS,), sizes.sizes_by_jobs)),
+    _item("fig6b", "Size of jobs, by GPU time", ItemPart(_TIMED, sizes.sizes_by_gpu_time)),
     _item(
         "fig7a",
         "Final states",
-        Part((Need.GPU_JOBS, Need.STATES), states.gpu_jobs_by_state, "GPU jobs"),
-        Part((Need.CPU_JOBS, Need.CPU_STATES), states.cpu_jobs_by_state, "CPU jobs"),
+        ItemPart((Need.GPU_JOBS, Need.STATES), states.gpu_jobs_by_state, "GPU jobs"),
+        ItemPart((Need.CPU_JOBS, Need.CPU_STATES), states.cpu_jobs_by_state, "CPU jobs"),
     ),
-    _item("fig7b", "Final states by size", Part((Need.GPU_JOBS, Need.STATES), states.states_by_size)),
-    _item("fig8a", "GPU time of the top users", Part((Need.USERS, *_TIMED), users.users_by_gpu_time)),
+    _item("fig7b", "Final states by size", ItemPart((Need.GPU_JOBS, Need.STATES), states.states_by_size)),
+    _item("fig8a", "GPU time of the top users", ItemPart((Need.USERS, *_TIMED), users.users_by_gpu_time)),
     _item(
         "fig8b",
         "CPU time of the top users",
-        Part((Need.USERS, Need.CPU_JOBS, Need.CPUS), users.users_by_cpu_time),
+        ItemPart((Need.USERS, Need.CPU_JOBS, Need.CPUS), users.users_by_cpu_time),
     ),
     _item(
         "fig9a",
         "Queuing of the top users",
-        Part((Need.USERS, Need.GPU_JOBS, Need.QUEUES), users.users_by_queuing),
+        ItemPart((Need.USERS, Need.GPU_JOBS, Need.QUEUES), users.users_by_queuing),
     ),
     _item(
         "fig9b",
         "Users by their share of completed GPU jobs",
-        Part((Need.USERS, Need.GPU_JOBS, Need.STATES), users.users_by_completion),
+        ItemPart((Need.USERS, Need.GPU_JOBS, Need.STATES), users.users_by_completion),
     ),
-    _item("lorenz_users", "Lorenz curve of users", Part((Need.USERS, *_TIMED), users.lorenz_of_users)),
+    _item("lorenz_users", "Lorenz curve of users", ItemPart((Need.USERS, *_TIMED), users.lorenz_of_users)),
     _item(
         "lorenz_virtual_clusters",
         "Lorenz curve of virtual clusters",
-        Part(_TIMED, virtual_clusters.lorenz_of_virtual_clusters),
+        ItemPart((*_TIMED, Need.SEVERAL_VIRTUAL_CLUSTERS), virtual_clusters.lorenz_of_virtual_clusters),
     ),
 )
 
 
 def _breakdown(
-    key: str, title: str, by: breakdowns.Key, needs: Needs, *extra: Part, ends: bool = True
+    key: str, title: str, by: breakdowns.Key, needs: Needs, *extra: ItemPart, ends: bool = True
 ) -> Item:
     """The parts that every breakdown has; `needs` are those of its key."""
     jobs: Needs = (Need.GPU_JOBS, *needs)
@@ -140,10 +142,14 @@ def _breakdown(
         key,
         title,
         (
-            Part(jobs, partial(breakdowns.counts, key=by), "jobs"),
-            Part((*jobs, Need.DURATIONS), partial(breakdowns.times, key=by), "times"),
-            Part((*jobs, Need.QUEUES), partial(breakdowns.delays, key=by), "queuing"),
-            *([Part((*jobs, Need.STATES), partial(breakdowns.ends, key=by), "final states")] if ends else []),
+            ItemPart(jobs, partial(breakdowns.counts, key=by), "jobs"),
+            ItemPart((*jobs, Need.DURATIONS), partial(breakdowns.times, key=by), "times"),
+            ItemPart((*jobs, Need.QUEUES), partial(breakdowns.delays, key=by), "queuing"),
+            *(
+                [ItemPart((*jobs, Need.STATES), partial(breakdowns.ends, key=by), "final states")]
+                if ends
+                else []
+            ),
             *extra,
         ),
     )
@@ -153,24 +159,24 @@ TABLES: tuple[Item, ...] = (
     _item(
         "table1",
         "The cluster",
-        Part((Need.GPU_JOBS,), summary_tables.cluster_jobs, "jobs"),
-        Part((Need.CAPACITY,), summary_tables.cluster_nodes, "nodes"),
+        ItemPart((Need.GPU_JOBS,), summary_tables.cluster_jobs, "jobs"),
+        ItemPart((Need.CAPACITY,), summary_tables.cluster_nodes, "nodes"),
     ),
     _item(
         "table2",
         "The log",
-        Part((Need.GPU_JOBS,), summary_tables.log_size, "jobs"),
-        Part(_TIMED, summary_tables.log_durations, "durations"),
+        ItemPart((Need.GPU_JOBS,), summary_tables.log_size, "jobs"),
+        ItemPart(_TIMED, summary_tables.log_durations, "durations"),
     ),
-    _item("table3", "JCT and queuing, as logged", Part(_SCHEDULED, waiting.schedule_table)),
-    _item("table4", "Queuing by duration, as logged", Part(_SCHEDULED, waiting.queuing_by_duration)),
+    _item("table3", "JCT and queuing, as logged", ItemPart(_SCHEDULED, waiting.schedule_table)),
+    _item("table4", "Queuing by duration, as logged", ItemPart(_SCHEDULED, waiting.queuing_by_duration)),
     _breakdown(
         "by_virtual_cluster",
         "By virtual cluster",
         breakdowns.by_virtual_cluster,
         (),
-        Part((Need.VIRTUAL_CLUSTER_OCCUPANCY,), virtual_clusters.utilisation_boxes, "utilisation"),
-        Part((Need.WAITING_SAMPLES,), virtual_clusters.waiting_gpus, "waiting GPUs"),
+        ItemPart((Need.VIRTUAL_CLUSTER_OCCUPANCY,), virtual_clusters.utilisation_boxes, "utilisation"),
+        ItemPart((Need.WAITING_GPUS,), virtual_clusters.waiting_gpus, "waiting GPUs"),
     ),
     _breakdown("by_user", "By user", breakdowns.by_user, (Need.USERS,)),
     _breakdown("by_size", "By GPUs", breakdowns.by_size, ()),
@@ -182,30 +188,30 @@ TABLES: tuple[Item, ...] = (
         "Weeks compared",
         breakdowns.by_week,
         (),
-        Part((Need.USERS, Need.GPU_JOBS), breakdowns.users_by_week, "users"),
-        Part((Need.OCCUPANCY,), breakdowns.utilisation_by_week, "utilisation"),
+        ItemPart((Need.USERS, Need.GPU_JOBS), breakdowns.users_by_week, "users"),
+        ItemPart((Need.OCCUPANCY,), breakdowns.utilisation_by_week, "utilisation"),
     ),
-    _item("waste", "GPU time in vain", Part((*_TIMED, Need.STATES), waste.lost_gpu_time)),
+    _item("waste", "GPU time in vain", ItemPart((*_TIMED, Need.STATES), waste.lost_gpu_time)),
     _item(
         "waste_by_user",
         "Users with most GPU time in vain",
-        Part((*_TIMED, Need.STATES, Need.USERS), waste.lost_by_user),
+        ItemPart((*_TIMED, Need.STATES, Need.USERS), waste.lost_by_user),
     ),
-    _item("time_limits", "Time limits asked and used", Part((*_TIMED, Need.LIMITS), waste.unused_limits)),
+    _item("time_limits", "Time limits asked and used", ItemPart((*_TIMED, Need.LIMITS), waste.unused_limits)),
     _item(
         "fragmentation",
         "GPUs that idle while jobs wait",
-        Part((*_BY_JOBS, Need.WAITS), waste.idle_while_waiting),
+        ItemPart((*_BY_JOBS, Need.WAITS), waste.idle_while_waiting),
     ),
     _item(
         "waits_behind_users",
         "Whose jobs wait behind whose",
-        Part((Need.GPU_JOBS, Need.STARTS, Need.USERS, Need.WAITS), waiting.waits_behind_users),
+        ItemPart((Need.GPU_JOBS, Need.STARTS, Need.USERS, Need.WAITS), waiting.waits_behind_users),
     ),
     _item(
         "waits_behind_sizes",
         "Which sizes wait behind which",
-        Part((Need.GPU_JOBS, Need.STARTS, Need.WAITS), waiting.waits_behind_sizes),
+        ItemPart((Need.GPU_JOBS, Need.STARTS, Need.WAITS), waiting.waits_behind_sizes),
     ),
 )
 
@@ -219,7 +225,11 @@ NUMBERS: tuple[NumberGroup, ...] = (
     NumberGroup("utilisation_by_size", _BY_JOBS, utilisation.size_utilisation_statistics),
     NumberGroup("months", (Need.GPU_JOBS, Need.MONTHS), submissions.month_statistics),
     NumberGroup("weeks", (Need.GPU_JOBS,), breakdowns.week_statistics),
-    NumberGroup("virtual_clusters", _TIMED, virtual_clusters.virtual_cluster_statistics),
+    NumberGroup(
+        "virtual_clusters",
+        (*_TIMED, Need.SEVERAL_VIRTUAL_CLUSTERS),
+        virtual_clusters.virtual_cluster_statistics,
+    ),
     NumberGroup("imbalance", (Need.VIRTUAL_CLUSTER_OCCUPANCY,), virtual_clusters.imbalance_statistics),
     NumberGroup(
         "demand_correlation",
@@ -246,7 +256,7 @@ NUMBERS: tuple[NumberGroup, ...] = (
 )
 
 
-def parts_of(item: Item) -> Iterator[tuple[str, Part]]:
+def parts_of(item: Item) -> Iterator[tuple[str, ItemPart]]:
     """Each part with the name by which it is dropped."""
     for part in item.parts:
         yield (f"{item.key}: {part.name}" if part.name else item.key), part

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
 
 import pandas as pd
 
@@ -46,7 +47,7 @@ def characterise(log: ObservedLog, progress: Progress = silent) -> Characterisat
     reasons: dict[str, str] = {}
     for group in catalogue.NUMBERS:
         reason = lacking(log, group.needs)
-        measured = {} if reason else group.measure(log)
+        measured = {} if reason else {name: x for name, x in group.measure(log).items() if isfinite(x)}
         if not measured:
             reasons[group.key] = reason or "too few rows to say"
         numbers.update({f"{group.key}.{name}": float(value) for name, value in measured.items()})

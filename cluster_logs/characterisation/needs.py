@@ -24,7 +24,8 @@ class Need(Enum):
     CAPACITY = "nodes"
     OCCUPANCY = "utilisation"
     VIRTUAL_CLUSTER_OCCUPANCY = "utilisation of virtual clusters"
-    WAITING_SAMPLES = "samples of waiting GPUs"
+    WAITING_GPUS = "GPUs that waiting jobs ask for"
+    SEVERAL_VIRTUAL_CLUSTERS = "several virtual clusters"
     LIMITS = "time limits"
     MONTHS = "two months"
 
@@ -84,9 +85,16 @@ _CHECKS: Mapping[Need, tuple[Callable[[ObservedLog], bool], str]] = {
         _occupied_by_virtual_cluster,
         "utilisation of virtual clusters needs start and end times, or samples of each, and their nodes",
     ),
-    Need.WAITING_SAMPLES: (
-        lambda log: log.samples is not None and log.samples.waiting_by_virtual_cluster is not None,
-        "no samples of the GPUs that waiting jobs ask for were given",
+    Need.WAITING_GPUS: (
+        lambda log: (
+            not log.running.empty
+            or (log.samples is not None and log.samples.waiting_by_virtual_cluster is not None)
+        ),
+        "waiting GPUs need start times, or samples of them",
+    ),
+    Need.SEVERAL_VIRTUAL_CLUSTERS: (
+        lambda log: log.gpu_jobs["virtual_cluster"].nunique() > 1,
+        "the log has one virtual cluster",
     ),
     Need.LIMITS: (lambda log: _some(log, "limit_s"), "the log has no time limits"),
     Need.MONTHS: (

@@ -53,7 +53,7 @@ def submission_statistics(log: ObservedLog) -> dict[str, float]:
         "lowest_per_h": float(per_h.min()),
         "busiest_hour": float(per_h.argmax()),
         "quietest_hour": float(per_h.argmin()),
-        "highest_to_lowest": float(per_h.max() / per_h.min()) if per_h.min() else float("inf"),
+        "highest_to_lowest": float(per_h.max() / per_h.min()) if per_h.min() else float("nan"),
     }
 
 

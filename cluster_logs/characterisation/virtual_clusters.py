@@ -57,9 +57,19 @@ def delays_of_largest(log: ObservedLog) -> pd.DataFrame:
 
 
 def waiting_gpus(log: ObservedLog) -> pd.DataFrame:
-    """Mean GPUs that waiting jobs asked for, by virtual cluster, over all samples."""
+    """Mean GPUs that waiting jobs ask for, by virtual cluster, over all samples or minutes."""
     samples = log.samples.waiting_by_virtual_cluster if log.samples is not None else None
-    mean = pd.DataFrame(samples).mean()
+    if samples is None:
+        minutes = len(minutes_of(log.window))
+        jobs = log.running
+        begins, ends = (
+            jobs[name].clip(log.window.start_s, log.window.end_s) for name in ("submit_s", "start_s")
+        )
+        asked_s = (jobs["gpus"] * (ends - begins)).groupby(jobs["virtual_cluster"], observed=True).sum()
+        mean = asked_s / (60 * minutes)
+        mean.index = pd.Index(map(str, mean.index))
+    else:
+        mean = samples.mean()
     return pd.DataFrame({"mean_waiting_gpus": mean}).rename_axis("virtual_cluster")
 
 

@@ -97,7 +97,7 @@ def read_log_files(files: LogFiles, view: View, progress: Progress = silent) -> 
             )
         else:
             frame, account = read_jobs_file(
-                files.jobs, reader.name, time_zone=view.time_zone, progress=progress
+                files.jobs, reader.name, time_zone=view.time_zone, columns=JOB_COLUMNS, progress=progress
             )
             jobs = as_columns(frame)
             notes = [f"{count:,} rows left out: {name}" for name, count in sorted(account.reasons.items())]

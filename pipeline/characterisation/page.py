@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from cluster_logs.characterisation.implications import Evidence
+from cluster_logs.characterisation.implications import JudgedRule
 from foundation.html_pages import render_page
 from pipeline.characterisation.cells import cell, heading
 from pipeline.characterisation.pictures import DARK, LIGHT
@@ -70,7 +70,7 @@ def _verdict(holds: bool | None) -> str:
     return "–" if holds is None else "true" if holds else "false"
 
 
-def _number(evidence: Evidence) -> str:
+def _number(evidence: JudgedRule) -> str:
     return "–" if evidence.value is None else f"{evidence.value:,.4g}"
 
 
