@@ -73,8 +73,9 @@ bench-live: install  ## One job stream on a real Slurm under FIFO and under the 
 golden: install  ## Write the golden results anew; look at the diff before you commit it
 	$(BIN)/python tests/golden/bless.py
 
-reproduction: install  ## Write docs/reproduction anew: the paper's evaluation on each trace (minutes)
+reproduction: install  ## Write docs/reproduction anew: the papers' evaluations on each trace (minutes)
 	$(BIN)/python -m experiments.reproduction.documents
+	$(BIN)/lucid reproduce helios --write docs/reproduction/helios.md
 
 PCS := $(LUCID_REFERENCE_DATA)/data/pcs
 predictability: install  ## Write docs/predictability.md anew: PCS' evaluation on its traces (half an hour)

@@ -1,5 +1,6 @@
 """`lucid reproduce`: a paper's evaluation on a given trace, published figures beside ours."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,8 @@ from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
     import pandas as pd
+
+REFERENCE = "LUCID_REFERENCE_DATA"
 
 app = typer.Typer(help="A paper's evaluation as one command.", no_args_is_help=True)
 
@@ -220,6 +223,57 @@ def reproduce_pcs(
 
     def people() -> None:
         print_table(rows_of(compared.shown), title=compared.title)
+        print_facts({"written": ", ".join(str(path) for path in files if path.suffix in (".md", ".html"))})
+
+    show(document, as_json=as_json, people=people)
+
+
+@app.command("helios")
+def reproduce_helios(
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Receives report.md, report.html and a CSV a table.")
+    ] = None,
+    write: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write this page.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The public reference data; default: LUCID_REFERENCE_DATA."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the estimates that Philly does not state.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the numbers of Helios' paper (SC '21) beside what public data gives.
+
+    Tables 1 to 5, Figures 11 to 15 and the text, a row a number: ours, or why there is none.
+    """
+    from experiments.reproduction.helios.evaluation import evaluate_helios, report_of
+    from experiments.reproduction.helios.published import frame_of
+    from experiments.reproduction.report import write_page, write_report
+
+    named = data or (Path(os.environ[REFERENCE]) if os.environ.get(REFERENCE) else None)
+    if named is None:
+        raise BadInputError(
+            "The public reference data is not named.", remedy=f"Give --data DIR, or set {REFERENCE}."
+        )
+    if out is None and write is None:
+        raise BadInputError("The report has no place.", remedy="Give --out DIR, or --write PAGE.")
+    with progress_reporter() as progress:
+        rows = evaluate_helios(named, seed=seed, progress=progress)
+    command = "lucid reproduce helios" + (f" --seed {seed}" if seed else "")
+    report = report_of(rows, command)
+    files = write_report(report, out) if out is not None else []
+    if write is not None:
+        files += write_page(report, write)
+    frame = frame_of(rows)
+    document = {
+        "title": report.title,
+        "files": [str(path) for path in files],
+        "rows": rows_of(frame),
+    }
+
+    def people() -> None:
+        both = frame[frame["published"].notna() & frame["ours"].notna() & (frame["table"] != "Figure 13")]
+        columns = ("table", "scheme", "metric", "published", "ours")
+        print_table(rows_of(both), title=report.title, columns=columns)
         print_facts({"written": ", ".join(str(path) for path in files if path.suffix in (".md", ".html"))})
 
     show(document, as_json=as_json, people=people)

@@ -37,7 +37,10 @@ published numbers beside ours. `make reproduction` writes these pages; `lucid re
 same report for any log, with every table as CSV."""
 _INDEX_END = """None of the traces is the paper's: SenseTime's logs are larger than what is kept here, so
 Venus and Saturn are synthetic, and the public copy of Philly is lighter than what the paper replayed. A claim
-that is not reached here may well hold on the paper's data, and the other way round."""
+that is not reached here may well hold on the paper's data, and the other way round.
+
+[Helios' evaluation](helios.md) (SC '21) stands beside: every printed number, with ours or the reason
+why there is none. PCS' is [a page of its own](../predictability.md)."""
 
 
 @dataclass(frozen=True)

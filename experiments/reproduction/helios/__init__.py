@@ -1,0 +1,1 @@
+"""Helios' evaluation (SC '21) beside what public data gives."""
