@@ -241,13 +241,15 @@ def _node_sleep(seen: "schema.SleepingNodes") -> str:
     from live_scheduler.node_sleep.node_power import some_nodes
 
     would = "" if seen.mode == "control" else "would have "
+    changes = (
+        f"{would}put to sleep {some_nodes(seen.to_sleep)}" if seen.to_sleep else "",
+        f"{would}woken {some_nodes(seen.to_wake)}" if seen.to_wake else "",
+    )
     parts = [
         f"{seen.asleep:,} of {seen.nodes:,} asleep, {seen.booting:,} booting, {seen.busy:,} busy",
         f"jobs lack {seen.short:,}" if seen.short else "",
         f"did not boot: {some_nodes(seen.failed)}" if seen.failed else "",
-        f"{would}put to sleep {some_nodes(seen.to_sleep)}" if seen.to_sleep else "",
-        f"{would}woken {some_nodes(seen.to_wake)}" if seen.to_wake else "",
-        f"at {_moment(seen.decided_s)}" if seen.decided_s is not None else "",
+        f"{_moment(seen.decided_s)}: {' and '.join(filter(None, changes))}" if seen.decided_s else "",
         *(f"{node} refused: {why}" for node, why in list(seen.refused.items())[:3]),
         seen.problem or "",
     ]

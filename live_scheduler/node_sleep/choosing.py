@@ -11,14 +11,23 @@ from collections.abc import Collection, Mapping
 from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
 
 
-def choose_to_sleep(nodes: Collection[PoweredNode], count: int, awake_in: Mapping[str, int]) -> list[str]:
-    """Return `count` nodes to put to sleep, fewer where a partition would keep too few awake."""
+def choose_to_sleep(
+    nodes: Collection[PoweredNode], count: int, needed: Mapping[str, int], awake_in: Mapping[str, int]
+) -> list[str]:
+    """Return `count` nodes to put to sleep, fewer where a partition would keep too few.
+
+    Waiting jobs have `needed` idle nodes left to them, and `awake_in` nodes stay awake, by partition.
+    """
     awake = _count(nodes, PowerState.AWAKE)
     idle = _count(nodes, PowerState.AWAKE, idle=True)
     candidates = [node for node in nodes if node.may_sleep]
     chosen: list[str] = []
     while len(chosen) < count:
-        free = [node for node in candidates if all(awake[p] > awake_in.get(p, 0) for p in node.partitions)]
+        free = [
+            node
+            for node in candidates
+            if all(awake[p] > awake_in.get(p, 0) and idle[p] > needed.get(p, 0) for p in node.partitions)
+        ]
         if not free:
             break
         # The last by name: what is woken first sleeps last.

@@ -1,12 +1,12 @@
-"""How many nodes waiting jobs lack, of those that could be woken for them.
+"""How many nodes waiting jobs need, and how many of them could be woken.
 
 A cluster like Slurm counts sleeping nodes as its own and wakes them for jobs that it gives them; those jobs
 lack nodes until the boot is over. What waits beyond that lacks what sleeps in its partition at most: waking
-more would not help it, and a job that no node can serve keeps no others awake.
+more would not help it. Idle nodes that it needs stay awake: it may be waiting for the rest of them.
 """
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
@@ -15,8 +15,8 @@ from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
 _LACKS_NODES = frozenset({"", "Resources"})
 
 
-def nodes_short(nodes: Collection[PoweredNode], jobs: Iterable[LiveJob]) -> dict[str, int]:
-    """Return, by partition, how many nodes waiting jobs need beyond its idle awake ones."""
+def nodes_needed(nodes: Collection[PoweredNode], jobs: Iterable[LiveJob]) -> dict[str, int]:
+    """Return, by partition, how many nodes waiting jobs need."""
     needed: dict[str, float] = {}
     gpus = {
         partition: max(node.gpus for node in nodes if partition in node.partitions)
@@ -25,14 +25,18 @@ def nodes_short(nodes: Collection[PoweredNode], jobs: Iterable[LiveJob]) -> dict
     for job in jobs:
         if job.eligible and job.reason in _LACKS_NODES and job.partition in gpus:
             needed[job.partition] = needed.get(job.partition, 0.0) + _nodes_of(job, gpus[job.partition])
+    # A sum of shares of nodes may lie a rounding error above a whole number.
+    return {partition: math.ceil(count - 1e-9) for partition, count in needed.items()}
+
+
+def nodes_short(nodes: Collection[PoweredNode], needed: Mapping[str, int]) -> dict[str, int]:
+    """Return, by partition, how many of the needed nodes are neither idle nor awake, and could be."""
     short = {}
     for partition, count in needed.items():
         own = [node for node in nodes if partition in node.partitions and node.counts and not node.busy]
         idle = sum(node.power is PowerState.AWAKE for node in own)
         wakeable = sum(node.power in (PowerState.ASLEEP, PowerState.BOOTING) for node in own)
-        # A sum of shares of nodes may lie a rounding error above a whole number.
-        lack = min(math.ceil(count - 1e-9) - idle, wakeable)
-        if lack > 0:
+        if (lack := min(count - idle, wakeable)) > 0:
             short[partition] = lack
     return short
 

@@ -10,11 +10,12 @@ from live_scheduler.node_sleep.node_power import NodeChange, NodeRefusal, PutToS
 class NodeSleepView:
     """One look; `at_s` is Unix time.
 
-    `total` nodes are neither down nor drained: `awake`, `booting` or `asleep`; `busy` have jobs, and jobs
-    are `short` of further ones. `failed` did not boot in time. `wanted` are the last changes that were to be
-    made, `wanted_s` when (0: never); those of the mode control were asked for but for `refused` and
-    `deferred`. `wake_ups`, `put_to_sleep` and `failed_boots` add up over the daemon's life. `control` names
-    the rule in force, and why where it is not the one that was set. `problem` says why nothing is changed.
+    `total` nodes are neither down nor drained: `awake`, `booting` or `asleep` (or about to be); `busy` have
+    jobs, and jobs are `short` of further ones. `failed` did not boot in time. `wanted` are the last changes
+    that were to be made, `wanted_s` when (0: never); those of the mode control were asked for but for
+    `refused` and `deferred`. `wake_ups`, `put_to_sleep` and `failed_boots` add up over the daemon's life.
+    `control` names the rule in force, and why where it is not the one that was set. `problem` says why
+    nothing is changed.
     """
 
     at_s: float

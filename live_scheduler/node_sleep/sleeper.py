@@ -28,7 +28,7 @@ from live_scheduler.node_sleep.node_power import (
     WakeNode,
 )
 from live_scheduler.node_sleep.settings import NodeSleepSettings
-from live_scheduler.node_sleep.shortage import boots_for_jobs, nodes_short
+from live_scheduler.node_sleep.shortage import boots_for_jobs, nodes_needed, nodes_short
 from live_scheduler.node_sleep.sleep_view import NodeSleepView
 from simulator.node_sleep.control import (
     BufferControl,
@@ -39,6 +39,8 @@ from simulator.node_sleep.control import (
 )
 
 logger = logging.getLogger("lucid.live")
+
+_NOT_AWAKE = (PowerState.ASLEEP, PowerState.FALLING_ASLEEP)
 
 
 class NodeSafety(Protocol):
@@ -100,17 +102,19 @@ class NodeSleeper:
             self._safety.nodes_seen(reading)
         nodes = [node for node in reading.nodes if self._governs(node)]
         unasked = self._boots.follow(reading, now_s)
-        short = nodes_short(nodes, cluster.jobs)
+        needed = nodes_needed(nodes, cluster.jobs)
+        short = nodes_short(nodes, needed)
         seen = _observe(nodes, now_s, sum(short.values()), unasked)
         self._bins.note(now_s, sum(node.counts and node.busy for node in nodes))
-        wanted = self._wanted(control, seen, nodes, short, len(unasked))
+        wanted = self._to_wake(control, seen, nodes, short, len(unasked))
+        wanted += self._to_sleep(control, seen, nodes, needed, waking=bool(wanted))
         view = replace(
             before,
             control=name,
             total=seen.total,
             awake=seen.awake,
             booting=sum(node.counts and node.power is PowerState.BOOTING for node in nodes),
-            asleep=sum(node.counts and node.power is PowerState.ASLEEP for node in nodes),
+            asleep=sum(node.counts and node.power in _NOT_AWAKE for node in nodes),
             busy=sum(node.counts and node.busy for node in nodes),
             short=seen.short,
             failed=tuple(node.name for node in nodes if node.power is PowerState.BOOT_FAILED),
@@ -127,7 +131,7 @@ class NodeSleeper:
             return view
         return self._ask(view, wanted)
 
-    def _wanted(
+    def _to_wake(
         self,
         control: SleepControl,
         seen: SleepObservation,
@@ -135,21 +139,34 @@ class NodeSleeper:
         short: Mapping[str, int],
         boots_unasked: int,
     ) -> list[NodeChange]:
-        settings, resting = self._settings, self._boots.resting(seen.now_s)
+        resting = self._boots.resting(seen.now_s)
         count = max(0, control.wake(seen) - boots_unasked)
-        to_wake = choose_to_wake(nodes, count, short, settings.awake_in, resting)
+        to_wake = choose_to_wake(nodes, count, short, self._settings.awake_in, resting)
         again = [n.name for n in nodes if n.power is PowerState.BOOT_FAILED and n.name not in resting]
         for name in again:  # whatever becomes of it
             self._boots.rest(name, seen.now_s)
+        return [WakeNode(name) for name in (*to_wake, *again)]
+
+    def _to_sleep(
+        self,
+        control: SleepControl,
+        seen: SleepObservation,
+        nodes: Collection[PoweredNode],
+        needed: Mapping[str, int],
+        *,
+        waking: bool,
+    ) -> list[NodeChange]:
         newest_s = self._bins.newest_start_s
-        to_sleep: list[str] = []
-        if newest_s != self._decided_bin_s:
-            self._decided_bin_s = newest_s
-            # What nobody has seen is no reason to let nodes sleep.
-            if not to_wake and not self._bins.newest_is_held:
-                idle = [node for node in nodes if node.name not in resting]
-                to_sleep = choose_to_sleep(idle, control.sleep(seen, self._bins.values()), settings.awake_in)
-        return [*map(WakeNode, to_wake), *map(WakeNode, again), *map(PutToSleep, to_sleep)]
+        if newest_s == self._decided_bin_s:
+            return []
+        self._decided_bin_s = newest_s
+        # What nobody has seen is no reason to let nodes sleep.
+        if waking or self._bins.newest_is_held:
+            return []
+        resting = self._boots.resting(seen.now_s)
+        rested = [node for node in nodes if node.name not in resting]
+        count = control.sleep(seen, self._bins.values())
+        return list(map(PutToSleep, choose_to_sleep(rested, count, needed, self._settings.awake_in)))
 
     def _ask(self, view: NodeSleepView, wanted: Sequence[NodeChange]) -> NodeSleepView:
         allowed = wanted if self._safety is None else self._safety.allow_nodes(wanted)

@@ -110,7 +110,11 @@ class Watch:
             self._say(f"no heartbeat: {'there is none' if beat is None else _how_dead(beat, now)}")
             self._say_dead(beat)
         if not self._settled and now.monotonic_s >= self._next_look_s:
-            self._settled = self.give_back() and self._wake_nodes()
+            try:
+                given_back = self.give_back()
+            finally:  # whatever becomes of jobs: boots take long
+                woken = self._wake_nodes()
+            self._settled = given_back and woken
             if not self._settled:
                 self._next_look_s = max(self._next_look_s, now.monotonic_s + self._pause_s())
         return self._settled

@@ -6,7 +6,7 @@ from hypothesis import given
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.node_sleep.choosing import choose_to_sleep, choose_to_wake
 from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
-from live_scheduler.node_sleep.shortage import boots_for_jobs, nodes_short
+from live_scheduler.node_sleep.shortage import boots_for_jobs, nodes_needed, nodes_short
 from tests.live_scheduler.sleeping_nodes import node
 
 AWAKE, ASLEEP, BOOTING = PowerState.AWAKE, PowerState.ASLEEP, PowerState.BOOTING
@@ -20,8 +20,9 @@ def job(
 
 def test_nodes_sleep_where_most_are_idle_and_wake_where_jobs_are_short() -> None:
     nodes = [node(f"a{n}", AWAKE, "vc1") for n in range(1, 5)] + [node(f"b{n}", AWAKE, "vc2") for n in (1, 2)]
-    assert choose_to_sleep(nodes, 3, {}) == ["a4", "a3", "b2"]
-    assert choose_to_sleep(nodes, 9, {"vc1": 3, "vc2": 2}) == ["a4"]
+    assert choose_to_sleep(nodes, 3, {}, {}) == ["a4", "a3", "b2"]
+    assert choose_to_sleep(nodes, 9, {}, {"vc1": 3, "vc2": 2}) == ["a4"]
+    assert choose_to_sleep(nodes, 9, {"vc1": 7, "vc2": 1}, {}) == ["b2"]
     sleeping = [node(f"a{n}", ASLEEP, "vc1") for n in (1, 2, 10)] + [node("b1", ASLEEP, "vc2")]
     assert choose_to_wake(sleeping, 2, {"vc2": 1}, {}) == ["b1", "a1"]
     assert choose_to_wake(sleeping, 0, {}, {"vc1": 2}) == ["a1", "a2"]
@@ -43,7 +44,7 @@ nodes_of_any_kind = st.lists(
 def test_no_choice_touches_what_it_must_not(nodes: list[PoweredNode], count: int, least: int) -> None:
     by_name = {each.name: each for each in nodes}
     awake_in = {"vc1": least}
-    asleep = choose_to_sleep(nodes, count, awake_in)
+    asleep = choose_to_sleep(nodes, count, {}, awake_in)
     assert len(asleep) <= count
     assert len(set(asleep)) == len(asleep)
     assert all(by_name[name].may_sleep for name in asleep)
@@ -64,9 +65,13 @@ def test_jobs_are_short_of_what_sleeps_in_their_partition_at_most() -> None:
         node("n4", ASLEEP, "vc1"),
         node("m1", AWAKE, "vc2", busy=True),
     ]
-    assert nodes_short(nodes, [job("1", 4)]) == {}  # n2 is idle
-    assert nodes_short(nodes, [job(str(n), 1) for n in range(8)]) == {"vc1": 1}  # four jobs a node
-    assert nodes_short(nodes, [job("1", 40, nodes=10)]) == {"vc1": 2}
-    assert nodes_short(nodes, [job("1", 8, nodes=2, reason="QOSGrpGRES")]) == {}
-    assert nodes_short(nodes, [job("1", 4, partition="vc2"), job("2", 4, partition="gone")]) == {}
+
+    def short(*jobs: LiveJob) -> dict[str, int]:
+        return nodes_short(nodes, nodes_needed(nodes, jobs))
+
+    assert short(job("1", 4)) == {}  # n2 is idle
+    assert short(*(job(str(number), 1) for number in range(8))) == {"vc1": 1}  # four jobs a node
+    assert short(job("1", 40, nodes=10)) == {"vc1": 2}
+    assert short(job("1", 8, nodes=2, reason="QOSGrpGRES")) == {}
+    assert short(job("1", 4, partition="vc2"), job("2", 4, partition="gone")) == {}
     assert boots_for_jobs([*nodes, node("n5", BOOTING, "vc1", busy=True), node("n6", BOOTING, "vc1")]) == 1

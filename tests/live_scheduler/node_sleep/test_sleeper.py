@@ -106,6 +106,18 @@ def test_a_job_that_no_node_can_serve_keeps_no_others_awake(tmp_path: Path) -> N
     assert len(here.nodes.asked) == 3
 
 
+def test_nodes_that_a_waiting_job_collects_stay_awake(tmp_path: Path) -> None:
+    here = site(tmp_path, MemoryNodes.awake(4))
+    here.nodes.give_jobs({"n1"})
+    here.waiting = [LiveJob("1", "vc1", "vc1", 16, 0.0, nodes=4, reason="Resources")]
+    for _ in range(3):
+        here.look_after_a_bin()
+    assert here.nodes.asked == []
+    here.waiting = []
+    here.look_after_a_bin()
+    assert len(here.nodes.asked) == 2
+
+
 def test_a_failed_boot_is_counted_left_alone_and_tried_again_later(tmp_path: Path) -> None:
     here = site(tmp_path, MemoryNodes.awake(4), rest_after_failure_s=3_600.0)
     here.look_after_a_bin()
