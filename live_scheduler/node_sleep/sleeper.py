@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from foundation.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import LucidError
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.mode import Mode
 from live_scheduler.node_sleep.boots import Boots
@@ -84,12 +84,15 @@ class NodeSleeper:
         self.view = NodeSleepView(0.0, settings.mode, "")
 
     def look(self, cluster: ClusterState, released: ReleasedControl) -> NodeSleepView:
-        """Look at the nodes once, and do what the mode allows. Never raises for the cluster or the disk."""
+        """Look at the nodes once, and do what the mode allows. Never raises: `problem` says what was."""
         before = replace(self.view, at_s=cluster.at_s, problem=None, refused=(), deferred=0)
         try:
             self.view = self._look(cluster, released, before)
-        except (ServiceUnavailableError, BadInputError, OSError) as error:
+        except (LucidError, OSError) as error:
             self.view = replace(before, problem=str(error))
+        except Exception as error:  # the queue goes on whatever becomes of nodes
+            logger.exception("no look at nodes")
+            self.view = replace(before, problem=f"Unexpected: {error!r}")
         if self.view.problem and self.view.problem != before.problem:
             logger.warning("sleeping nodes: %s", self.view.problem)
         return self.view
@@ -196,9 +199,10 @@ class NodeSleeper:
         """Return the control in force, and what people are told of it; raises BadInputError."""
         settings = self._settings.control_settings(released.settings)
         name = settings.control
-        if name == "forecast" and released.forecaster is None:
+        if name == "forecast" and (released.forecaster is None or self._settings.partitions):
             settings = replace(settings, control="buffer")
-            name = "buffer (the release has no forecast of nodes)"
+            why = "is of all partitions" if released.forecaster else "is not in the release"
+            name = f"buffer (the forecast of nodes {why})"
         if self._control is None or released != self._released:
             before = self._control
             quiet_until_s = before.quiet_until_s if isinstance(before, BufferControl) else float("-inf")
