@@ -18,6 +18,7 @@ from lucid_cli import (
     logs,
     metrics,
     monitor,
+    nodes,
     pareto,
     predict_profile,
     profile,
@@ -48,6 +49,7 @@ simulate.register(app)
 sweep.register(app)
 tune.register(app)
 app.add_typer(pareto.app, name="pareto")
+app.add_typer(nodes.app, name="nodes")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")
 monitor.register(app)

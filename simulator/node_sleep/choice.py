@@ -77,20 +77,30 @@ def choose_settings(
     best of the `buffers`, of which there must be one; `forecasts` may be empty.
     """
     buffer, weeks = _best(replay, buffers, limits)
+    past = f"On {weeks} past week{'s' if weeks > 1 else ''} the best"
     if not forecasts:
-        reason = f"The best buffer of {weeks} past weeks is used; there was no forecast to try."
-        return SettingsChoice(buffer.settings, buffer, None, weeks, reason)
-    forecast, _ = _best(replay, forecasts, limits)
-    compared = (
-        f"On {weeks} past weeks the best forecast put {forecast.asleep_mean:.1f} nodes to sleep, "
-        f"the best buffer {buffer.asleep_mean:.1f}"
-    )
-    if _rank(forecast, limits) > _rank(buffer, limits):
-        return SettingsChoice(
-            forecast.settings, buffer, forecast, weeks, f"{compared}: the forecast is used."
+        reason = (
+            f"{past} buffer put {buffer.asleep_mean:.1f} nodes to sleep, and is used; no forecast was tried."
         )
-    reason = f"{compared}: a buffer is enough, and is used."
-    return SettingsChoice(buffer.settings, buffer, forecast, weeks, reason)
+        return SettingsChoice(buffer.settings, buffer, None, weeks, _with_excess(reason, buffer))
+    forecast, _ = _best(replay, forecasts, limits)
+    is_better = _rank(forecast, limits) > _rank(buffer, limits)
+    chosen = forecast if is_better else buffer
+    used = "the forecast is used" if is_better else "a buffer is enough, and is used"
+    reason = (
+        f"{past} forecast put {forecast.asleep_mean:.1f} nodes to sleep, the best buffer "
+        f"{buffer.asleep_mean:.1f}: {used}."
+    )
+    return SettingsChoice(chosen.settings, buffer, forecast, weeks, _with_excess(reason, chosen))
+
+
+def _with_excess(reason: str, chosen: TriedSettings) -> str:
+    if chosen.within_limits:
+        return reason
+    return (
+        f"{reason} Nothing tried kept the limits: in the median week it cost {chosen.wake_ups_per_day:.2f} "
+        f"wake-ups and {chosen.node_minutes_short_per_day:.0f} node-minutes short a day."
+    )
 
 
 def _best(

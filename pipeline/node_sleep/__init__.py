@@ -1,0 +1,1 @@
+"""Sleeping nodes tried on past days: what `lucid nodes replay` does."""

@@ -1,0 +1,41 @@
+"""The product's own forecast of busy nodes, fitted on the bins before a moment."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_logs.node_series import NodeSeries
+from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
+from lucid_models.node_demand.scorer import NodeDemandScorer
+from simulator.node_sleep.control import BIN_S, DemandForecast, NodeForecaster
+from simulator.node_sleep.series_forecast import RememberingForecaster
+
+LEAST_DAYS = 10  # of bins to learn from: every weekday, and a weekend that a bag has not seen
+
+
+class FittedForecaster:
+    """A node demand model as a control asks it."""
+
+    def __init__(self, scorer: NodeDemandScorer) -> None:
+        self._scorer = scorer
+
+    def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> DemandForecast:
+        """Return the model's forecast at the end of the newest bin."""
+        said = self._scorer.forecast(busy, last_bin_start_s)
+        return DemandForecast(said.near_mean, said.far_mean, said.near_peak)
+
+
+def fit_forecaster(
+    bins: NodeSeries, until_s: float, near_bins: int, *, utc_offset_s: int = 0
+) -> NodeForecaster | None:
+    """Return a forecaster that has learned from the bins that ended by `until_s` (s since 1970).
+
+    `utc_offset_s` is the cluster's local time minus UTC. None where there are less than LEAST_DAYS of bins.
+    """
+    count = int((until_s - bins.start_s) // BIN_S)
+    if count * BIN_S < LEAST_DAYS * 86_400:
+        return None
+    before = NodeSeries(
+        bins.start_s, bins.step_s, bins.running[:count], bins.total[:count], bins.held[:count]
+    )
+    model = NodeDemandModel(DemandSettings(near_bins=near_bins, utc_offset_s=utc_offset_s)).fit(before)
+    return RememberingForecaster(FittedForecaster(model.scorer))
