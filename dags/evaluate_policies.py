@@ -6,7 +6,9 @@ executor has room for, and collects one tidy table (Parquet and CSV) with pictur
 its error.
 
 **Settings** is a JSON object of policies, their settings and the values to try, all combinations of a
-policy's values: `{"lucid": {"profiling_limit_s": [60, 100, 200]}}`.
+policy's values: `{"lucid": {"profiling_limit_s": [60, 100, 200]}}`. **Nodes that sleep** is one
+of settings of sleep and the values to try; each run is made with all nodes awake, too, and the table says
+what queuing sleep adds.
 """
 
 from datetime import timedelta
@@ -89,6 +91,12 @@ with DAG(
             title="Hours between failures",
             description="Nodes fail at random, each once in so many hours on average. Empty: never.",
         ),
+        "node_sleep": Param(
+            {},
+            type="object",
+            title="Nodes that sleep",
+            description='Values to try beside all awake, e.g. {"buffer_nodes": [1, 5], "boot_s": 300}.',
+        ),
         "job_types": Param(
             None,
             type=OPTIONAL_TEXT,
@@ -125,6 +133,7 @@ with DAG(
             "node_scales": dag.param("node_scales"),
             "estimate_noises": dag.param("estimate_noises"),
             "failure_mtbf_hours": dag.param("failure_mtbf_hours"),
+            "node_sleep": dag.param("node_sleep"),
             "jobs": dag.param("input_uri"),
             "format": dag.param("source_format"),
             "nodes": dag.param("nodes_uri"),

@@ -1,7 +1,7 @@
 """`lucid simulate`: replay a log under one or more policies."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +29,9 @@ from lucid_cli.output import (
 )
 from lucid_cli.variadic import names_of, variadic
 
+if TYPE_CHECKING:
+    from simulator.node_sleep.node_sleep import NodeSleep
+
 SHOWN_COLUMNS = (
     "policy",
     "jobs",
@@ -50,6 +53,19 @@ PREDICTION_COLUMNS = (
     "later_than_predicted_pct",
     "mean_unfairness",
     "unfair_jobs_pct",
+)
+
+
+SLEEP_COLUMNS = (
+    "policy",
+    "nodes_asleep_mean",
+    "wake_ups_per_day",
+    "nodes_per_wake_up",
+    "boots_failed",
+    "node_minutes_short",
+    "added_queuing_delay_s",
+    "later_jobs",
+    "kwh_saved",
 )
 
 
@@ -141,6 +157,14 @@ def simulate(
     failure_repair_hours: Annotated[
         float, typer.Option(metavar="H", help="Mean hours until such a node is back.")
     ] = 4.0,
+    node_sleep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE ...",
+            help="Idle nodes sleep, jobs wait for their boots: control=buffer buffer_nodes=5 boot_s=300 "
+            "boot_failure_share=0.01 ...; any of them suffices.",
+        ),
+    ] = None,
     plot: Annotated[
         bool | None,
         typer.Option(
@@ -214,6 +238,7 @@ def simulate(
                 elastic_min_gpus=elastic,
                 estimates=EstimateSource(estimates, _values(estimate_setting or [])),
                 seed=seed,
+                node_sleep=parse_node_sleep(node_sleep, seed),
             ),
             names_of(policy),
             out,
@@ -238,6 +263,8 @@ def simulate(
         if predict:
             title = "How far jobs' ends were from what was predicted"
             print_table(to_jsonable(report.summaries), title=title, columns=PREDICTION_COLUMNS)
+        if node_sleep:
+            print_table(to_jsonable(report.summaries), title="Nodes that sleep", columns=SLEEP_COLUMNS)
         print_facts({"written": str(out)})
         if any("mean_waits_s" in summary for summary in report.summaries):
             rows = [
@@ -281,6 +308,23 @@ def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:
     return settings
 
 
+def parse_node_sleep(pairs: list[str] | None, seed: int) -> "NodeSleep | None":
+    """Read NAME=VALUE options of nodes that sleep; None: none does."""
+    from simulator.node_sleep.node_sleep import NodeSleep
+
+    if not pairs:
+        return None
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not (sign and name):
+            raise BadInputError(
+                f"--node-sleep {pair!r} is not NAME=VALUE.", remedy="Write for example buffer_nodes=5."
+            )
+        settings[name] = setting_value(value)
+    return NodeSleep.from_data(settings, seed=seed)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(cls=variadic("--policy", "--setting", "--why"))(simulate)
+    app.command(cls=variadic("--policy", "--setting", "--node-sleep", "--why"))(simulate)

@@ -36,6 +36,7 @@ SHOWN_FIGURES = (
     "utilisation_pct",
     "mean_bounded_slowdown",
 )
+SLEEP_FIGURES = ("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "added_queuing_delay_s")
 SECONDS_BETWEEN_LINES = 5.0
 SHOWN_ROWS = 40  # of the screen's table, the best first; all runs are in the files
 
@@ -100,6 +101,12 @@ def sweep(
     failure_repair_hours: Annotated[
         float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
     ] = None,
+    node_sleep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=V,V", help="Nodes that sleep, beside all awake: buffer_nodes=1,5 boot_s=300 ..."
+        ),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute runs that are done again, after a change of code.")
     ] = False,
@@ -142,6 +149,7 @@ def sweep(
         "cpu_cores_per_node": cpu_cores_per_node,
         "failure_mtbf_hours": failure_mtbf_hours,
         "failure_repair_hours": failure_repair_hours,
+        "node_sleep": {**asked.node_sleep, **read_values(node_sleep)} if node_sleep else None,
     }
     asked = asked.changed({key: value for key, value in options.items() if value is not None})
     runs = asked.runs()  # an unknown name is an error before long work
@@ -173,14 +181,16 @@ def sweep(
             varied = list(short.values())
         else:
             short = {}
+        sleeps = "added_queuing_delay_s" in report.table
+        shown = (*SHOWN_FIGURES[:2], *SLEEP_FIGURES) if sleeps else SHOWN_FIGURES
         rows = [
             {short.get(name, name): value for name, value in row.items()}
-            for row in variants(report.table, SHOWN_FIGURES)
+            for row in variants(report.table, shown)
         ]
         print_table(
             rows[:SHOWN_ROWS],
             title=f"{Path(asked.jobs).name or asked.cluster}: {done.total:,} runs, means over seeds",
-            columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *SHOWN_FIGURES[1:]],
+            columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *shown[1:]],
         )
         if len(rows) > SHOWN_ROWS:
             say(f"... and {len(rows) - SHOWN_ROWS:,} more variants in the table.")
@@ -206,6 +216,23 @@ def read_settings(options: list[str] | None) -> dict[str, dict[str, list[Any]]]:
                 remedy="Write for example lucid.profiling_limit_s=60,100,200.",
             )
         settings.setdefault(policy, {}).setdefault(name, []).extend(values)
+    return settings
+
+
+def read_values(options: list[str]) -> dict[str, list[Any]]:
+    """Read NAME=V,V options of nodes that sleep; a setting that is named twice has all the values."""
+    from pipeline.search.sweeps.runs import values_of
+
+    settings: dict[str, list[Any]] = {}
+    for option in options:
+        name, sign, text = option.partition("=")
+        values = values_of(text)
+        if not (sign and name and values):
+            raise BadInputError(
+                f"--node-sleep {option!r} is not NAME=VALUE,VALUE.",
+                remedy="Write for example buffer_nodes=1,5,10.",
+            )
+        settings.setdefault(name, []).extend(values)
     return settings
 
 
@@ -288,5 +315,5 @@ def sweep_reporter() -> Iterator["Watch"]:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    lists = ("--policy", "--setting", "--seed", "--node-scale", "--estimate-noise")
+    lists = ("--policy", "--setting", "--seed", "--node-scale", "--estimate-noise", "--node-sleep")
     app.command(cls=variadic(*lists))(sweep)

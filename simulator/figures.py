@@ -13,7 +13,8 @@ from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.elastic.metrics import finite_errors_pct
 from simulator.job_view import RunState
 from simulator.metrics import mean, percentile
-from simulator.recorders.usage import Usage
+from simulator.node_sleep.power_history import NodeStates
+from simulator.recorders.usage import Usage, binned
 from simulator.recorders.wait_causes import CAUSE_COLUMNS, CAUSE_NAMES
 from simulator.result import SimulationResult
 
@@ -22,6 +23,7 @@ QUEUING_CDF_FILE = "queuing_cdf.png"
 QUEUING_FILE = "queuing_delay_by_virtual_cluster.png"
 USAGE_FILE = "usage.png"
 WAITS_FILE = "waits.png"
+NODES_FILE = "nodes.png"
 PREDICTION_FILE = "pred_err_cdf.png"
 TRADE_OFF_FILE = "jct_against_pred_err.png"
 SHOWN_VIRTUAL_CLUSTERS = 8  # as in Figure 9: those with the longest queuing, and "all"
@@ -42,7 +44,7 @@ def draw_figures(
 
     With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
     line of all GPUs. With `waits` (`simulator.recorders.waiting.mean_waits` by policy) also what jobs waited
-    for. Results with predictions have their error drawn, too.
+    for. Results with predictions have their error drawn, too, and those of nodes that sleep the nodes.
     """
     if not any(len(result.jobs) for result in results.values()):
         return []
@@ -58,6 +60,9 @@ def draw_figures(
         drawn[TRADE_OFF_FILE] = jct_against_pred_err(predicted)
     if usage:
         drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes)
+    states = {name: result.node_states for name, result in results.items() if result.node_states is not None}
+    if states:
+        drawn[NODES_FILE] = nodes_over_time(states)
     if waits:
         drawn[WAITS_FILE] = waits_by_cause(waits)
     for name, figure in drawn.items():
@@ -163,7 +168,9 @@ def usage_over_time(
     edges = np.linspace(0.0, end_s, POINTS // 2)
     for name, each in usage.items():
         for axes, values in ((busy, each.gpus_in_use), (queue, each.waiting_jobs)):
-            axes.stairs(each.binned(values, edges), edges / DAY_S, baseline=None, label=name, linewidth=1)
+            axes.stairs(
+                binned(each.at_s, values, edges), edges / DAY_S, baseline=None, label=name, linewidth=1
+            )
     if cluster is not None:
         at_s, gpus = _size_over_time(cluster, changes, end_s)
         busy.step(np.array(at_s) / DAY_S, gpus, where="post", color="0.4", linestyle=":", label="cluster")
@@ -175,6 +182,32 @@ def usage_over_time(
     for axes in (busy, queue):
         axes.grid(visible=True, alpha=0.3)
     _name_lines(busy)
+    return figure
+
+
+def nodes_over_time(states: Mapping[str, NodeStates]) -> Figure:
+    """Draw busy, awake and all nodes over time (days), one plot a policy (Helios, figure 14).
+
+    Means over equal bins; nodes that boot are drawn with those awake.
+    """
+    figure = Figure(figsize=(9, 1.0 + 2.2 * len(states)), layout="constrained")
+    plots = figure.subplots(len(states), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for axes, (name, each) in zip(plots, states.items(), strict=True):
+        edges = np.linspace(each.at_s[0], max(each.at_s[-1], each.at_s[0] + 1.0), POINTS // 2)
+        powered = each.awake + each.booting
+        for values, label in (
+            (powered + each.asleep, "all"),
+            (powered, "awake or booting"),
+            (each.busy, "busy"),
+        ):
+            means = binned(each.at_s, values, edges)
+            axes.stairs(means, edges / DAY_S, baseline=None, label=label, linewidth=1)
+        axes.set_title(name, fontsize="medium")
+        axes.set_ylabel("nodes")
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=True, alpha=0.3)
+    plots[0].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    plots[-1].set_xlabel("days from the first submission")
     return figure
 
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import pandas as pd
+
 from foundation.csv_files import write_csv
 from simulator.metrics import by_group
 from simulator.result import SimulationResult
@@ -30,8 +32,9 @@ def write_results(
 ) -> list[Path]:
     """Write DIR/jobs_P.csv for each policy P, DIR/summary.json and, unless told otherwise, the plots.
 
-    Returns the files. `summary.json` is a list in the order of `results`: each policy's summary and its
-    figures by virtual cluster.
+    Where nodes sleep also DIR/nodes_P.csv: how many were in which state, from when on. Returns the files.
+    `summary.json` is a list in the order of `results`: each policy's summary and its figures by virtual
+    cluster.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     written = []
@@ -41,6 +44,10 @@ def write_results(
         predicted = [column for column in PREDICTION_COLUMNS if column in result.jobs]
         write_csv(result.jobs[[*JOB_FILE_COLUMNS, *predicted, *MORE_JOB_FILE_COLUMNS]], path)
         written.append(path)
+        if result.node_states is not None:
+            path = out_dir / f"nodes_{name}.csv"
+            write_csv(pd.DataFrame(vars(result.node_states)), path)
+            written.append(path)
         ended = result.jobs[result.jobs["end_time_s"].notna()]
         summaries.append(
             {**result.summary, "policy": name, "virtual_clusters": by_group(ended, "virtual_cluster")}

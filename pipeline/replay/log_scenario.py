@@ -21,6 +21,7 @@ from simulator.elastic.elastic_jobs import as_elastic
 from simulator.job import JobProfile
 from simulator.job_columns import strings_or_none
 from simulator.naive_forecast import naive_forecast
+from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups
@@ -40,7 +41,7 @@ class LogToReplay:
     `speed_ups_path` has the speed-up curves of elastic jobs where they are not the measured ones; with
     `elastic_min_gpus` all jobs are elastic. `singles_path` and `pairs_path` are measurements of job types,
     alone and in pairs. `estimates` says where policies have run times from. `seed` draws failures and trains
-    models.
+    models. `node_sleep`: nodes may sleep.
     """
 
     log: LogFile
@@ -53,6 +54,7 @@ class LogToReplay:
     elastic_min_gpus: int | None = None
     estimates: EstimateSource = field(default_factory=EstimateSource)
     seed: int = 0
+    node_sleep: NodeSleep | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ def read_scenario(
         changes=changes,
         forecast=naive_forecast(workload),  # no model was trained here; what policies do with it is theirs
         believed_pairs=learned_pairs(singles_path, pairs_path, asked.seed) if needs_pairs else None,
+        node_sleep=asked.node_sleep,
     )
     return LogScenario(scenario, origin, frame["job_id"], len(sizes), tuple(remarks))
 

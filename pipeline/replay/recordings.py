@@ -119,7 +119,7 @@ class RunWatch:
         if self._usage is not None:
             self.usage = self._usage.usage()
         if self._timeline is not None:
-            self._timeline.close({"policy": self.policy, **(about or {})}, changes)
+            self._timeline.close({"policy": self.policy, **(about or {})}, changes, result.node_states)
             if self._timeline.ended_s is not None:
                 self.remarks.append(
                     f"The timeline of {self.policy} ends at {self._timeline.ended_s:,.0f} s, after "

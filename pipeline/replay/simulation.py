@@ -1,13 +1,14 @@
 """What `lucid simulate` does: a log, a cluster's size and policies' names in; tables and plots out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from foundation.progress import Progress, Work, silent
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from pipeline.replay.recordings import RunWatch, Watching
+from simulator.node_sleep.added_queuing import added_queuing
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.report import write_results
@@ -19,7 +20,8 @@ class SimulationReport:
     """One summary a policy, and remarks on what the log did not say.
 
     If waits were watched, a summary has the key `mean_waits_s` (by cause), and if they were to be explained
-    `why`: rows of `WaitRecorder.table` with `sentences`.
+    `why`: rows of `WaitRecorder.table` with `sentences`. If nodes may sleep, each policy is also replayed
+    with nodes that never do, and its summary says what sleep adds (`simulator.node_sleep.added_queuing`).
     """
 
     summaries: tuple[Mapping[str, Any], ...]
@@ -77,6 +79,11 @@ def simulate_log(
                 progress=reported,
             )
             watch.finish(results[policy], about=about, changes=changes)
+        if scenario.node_sleep is not None:
+            always_awake = replace(scenario, node_sleep=None)
+            awake = simulate(always_awake, policy, settings=settings.get(policy), progress=reported)
+            added = added_queuing(results[policy], awake)
+            results[policy] = replace(results[policy], summary={**results[policy].summary, **added})
         progress(len(workload), len(workload), what)
         watches[policy] = watch
         remarks += watch.remarks

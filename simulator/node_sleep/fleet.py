@@ -37,7 +37,8 @@ class FleetMemory:
     """What a fleet remembers that its nodes do not show; a simulation that goes on from another takes it.
 
     `clock_s` is the clock's time at second 0, `peak` the highest number of busy nodes in the present bin,
-    `busy` that of the bins before, `boots` how often a node was booted.
+    `busy` that of the bins before, `boots` how often a node was booted; `judged` are the totals when the last
+    job was submitted, at `judged_until_s`.
     """
 
     clock_s: float
@@ -46,11 +47,12 @@ class FleetMemory:
     boots: dict[tuple[str, int], int] = field(default_factory=dict)
     quiet_until_s: float = float("-inf")
     totals: PowerTotals = field(default_factory=PowerTotals)
+    judged: PowerTotals | None = None
+    judged_until_s: float = 0.0
 
     def copy(self) -> "FleetMemory":
         """Return a copy that shares nothing that changes."""
-        totals = replace(self.totals, waiting_jobs=set(self.totals.waiting_jobs))
-        return replace(self, busy=self.busy.copy(), boots=dict(self.boots), totals=totals)
+        return replace(self, busy=self.busy.copy(), boots=dict(self.boots), totals=self.totals.copy())
 
 
 class SleepingFleet:
@@ -170,6 +172,11 @@ class SleepingFleet:
         check.
         """
         self._now_s = now_s
+        if more_jobs:
+            self._memory.judged = None
+        elif self._memory.judged is None:
+            self.history.pass_time(now_s)
+            self._memory.judged, self._memory.judged_until_s = self.history.totals.copy(), now_s
         check, self._check = self._check, None
         if check is not None:
             self._bins.add(self._memory.peak)
@@ -275,7 +282,14 @@ class SleepingFleet:
         return self.history.states()
 
     def summary(self) -> dict[str, Any]:
-        """Return figures of the time from second 0 until now."""
+        """Return figures of the time in which jobs were submitted, from second 0 on.
+
+        What follows the last submission is no cluster's life: it would count as sleep. If all jobs came at
+        second 0, it is all the time until now.
+        """
+        memory = self._memory
+        if memory.judged is not None and memory.judged_until_s > 0:
+            return power_figures(memory.judged, memory.judged_until_s)
         self.history.pass_time(self._now_s)
         return power_figures(self.history.totals, self._now_s)
 

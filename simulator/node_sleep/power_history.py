@@ -1,10 +1,12 @@
 """What the nodes of a cluster were over time: awake, booting, asleep, busy, and short; and figures of it."""
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simulator.node_sleep.energy import EnergySettings, energy_saved
 
 DAY_S = 86_400.0
 MINUTE_S = 60.0
@@ -41,6 +43,10 @@ class PowerTotals:
     woken_nodes: int = 0
     boots_failed: int = 0
     waiting_jobs: set[int] = field(default_factory=set)  # indices of jobs that needed nodes not awake
+
+    def copy(self) -> "PowerTotals":
+        """Return a copy that stays as it is."""
+        return replace(self, waiting_jobs=set(self.waiting_jobs))
 
 
 class PowerHistory:
@@ -90,13 +96,14 @@ class PowerHistory:
 def power_figures(totals: PowerTotals, until_s: float) -> dict[str, float]:
     """Return means over time from second 0 until `until_s`, and counts, for a summary.
 
-    Node utilisation is busy over all nodes, and over those that do not sleep (Helios, table 5); here a node
-    that boots is one that does not sleep.
+    Node utilisation is busy over all nodes, and over those that do not sleep (Helios, table 5): a node that
+    boots is one, and draws as much as an idle one.
     """
     until_s = max(until_s, 1.0)
+    asleep_mean = totals.asleep_node_s / until_s
     on_node_s = totals.total_node_s - totals.asleep_node_s
     return {
-        "nodes_asleep_mean": totals.asleep_node_s / until_s,
+        "nodes_asleep_mean": asleep_mean,
         "nodes_booting_mean": totals.booting_node_s / until_s,
         "wake_ups": totals.wake_ups,
         "wake_ups_per_day": totals.wake_ups / until_s * DAY_S,
@@ -106,6 +113,7 @@ def power_figures(totals: PowerTotals, until_s: float) -> dict[str, float]:
         "jobs_that_waited_for_boots": len(totals.waiting_jobs),
         "node_utilisation_pct": _percent(totals.busy_node_s, totals.total_node_s),
         "node_utilisation_awake_pct": _percent(totals.busy_node_s, on_node_s),
+        "kwh_saved": energy_saved(asleep_mean, until_s / DAY_S, EnergySettings()).kwh,
     }
 
 

@@ -22,6 +22,7 @@ from foundation.errors import BadInputError
 from simulator.cluster_changes import ClusterChange, NodeFailure
 from simulator.job_view import JobView
 from simulator.node_inventory import cpu_pool
+from simulator.node_sleep.power_history import NodeStates
 from simulator.placement import Placement
 from simulator.recorder import StopReason
 from simulator.snapshot import NodePool
@@ -30,6 +31,7 @@ DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a
 SECOND_US = 1_000_000
 CPU_POOL_SUFFIX = cpu_pool("")
 RESIZED = "resized"  # why a slice ends whose run goes on with other GPUs
+NODE_STATES = ("awake", "booting", "asleep")
 CUT = "timeline ends"  # why a slice ends whose run went on
 
 
@@ -175,9 +177,19 @@ class TimelineRecorder:
                 mine.free_gpus = free
                 self._counter(now_s, mine.pid, "free cores" if mine.cores else "free GPUs", free)
 
-    def close(self, about: Mapping[str, Any] | None = None, changes: Sequence[ClusterChange] = ()) -> None:
-        """End the file: runs that go on are cut, failures of nodes are marked, `about` describes the run."""
+    def close(
+        self,
+        about: Mapping[str, Any] | None = None,
+        changes: Sequence[ClusterChange] = (),
+        states: NodeStates | None = None,
+    ) -> None:
+        """End the file: runs that go on are cut, failures of nodes are marked, `about` describes the run.
+
+        Nodes that sleep are a counter of the whole cluster, process 0.
+        """
         self._cut()
+        if states is not None:
+            self._nodes(states)
         for change in changes:
             if isinstance(change, NodeFailure) and change.virtual_cluster in self._pools:
                 mine = self._pools[change.virtual_cluster]
@@ -192,6 +204,17 @@ class TimelineRecorder:
         if self.ended_s is not None:
             other["complete_until_s"] = self.ended_s
         self._file.write(f'\n], "otherData": {json.dumps(other)}}}\n')
+
+    def _nodes(self, states: NodeStates) -> None:
+        self._metadata(0, 0, "process_name", {"name": "nodes"})
+        rows = zip(*(getattr(states, name).tolist() for name in ("at_s", *NODE_STATES)), strict=True)
+        for at_s, *counts in rows:
+            if self._inside(at_s):
+                args = json.dumps({name: int(n) for name, n in zip(NODE_STATES, counts, strict=True)})
+                self._write(
+                    f'{{"ph": "C", "name": "nodes", "cat": "count", "pid": 0, "tid": 0, '
+                    f'"ts": {round(at_s * SECOND_US)}, "args": {args}}}'
+                )
 
     def _end(self, run: _Run, now_s: float, reason: str) -> None:
         if run.job.partner is None:

@@ -27,13 +27,23 @@ class Usage:
 
     def binned(self, values: NDArray[np.float64], edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean of one of the step functions over each bin between the edges (s, ascending)."""
-        if not len(self.at_s):
-            return np.zeros(len(edges_s) - 1)
-        area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(self.at_s))])
-        until = np.interp(edges_s, self.at_s, area)
-        beyond = np.maximum(0.0, edges_s - self.at_s[-1]) * values[-1]
-        means: NDArray[np.float64] = np.diff(until + beyond) / np.diff(edges_s)
-        return means
+        return binned(self.at_s, values, edges_s)
+
+
+def binned(
+    at_s: NDArray[np.float64], values: NDArray[np.float64], edges_s: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the mean over each bin between the edges (s, ascending) of a step function; 0 before it begins.
+
+    `values[i]` holds from `at_s[i]` until `at_s[i + 1]`, the last for ever.
+    """
+    if not len(at_s):
+        return np.zeros(len(edges_s) - 1)
+    area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(at_s))])
+    until = np.interp(edges_s, at_s, area)
+    beyond = np.maximum(0.0, edges_s - at_s[-1]) * values[-1]
+    means: NDArray[np.float64] = np.diff(until + beyond) / np.diff(edges_s)
+    return means
 
 
 class UsageRecorder:

@@ -10,6 +10,9 @@ from pathlib import Path
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
 from simulator.elastic.elastic_jobs import as_elastic
+from simulator.node_sleep.node_sleep import NodeSleep
+from simulator.node_sleep.power_history import PowerTotals, power_figures
+from simulator.node_sleep.settings import SleepSettings
 from simulator.policies.registry import BUILT_IN, elastic_policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
@@ -18,6 +21,7 @@ from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups
 
 FOLDER = Path(__file__).parent
+SLEEPING = FOLDER / "simulate_qssf_node_sleep.json"
 SHAPE, SEED, JOBS = "loaded", 7, 150
 
 
@@ -74,6 +78,22 @@ def golden(policy: str, rules: str) -> dict[str, object]:
     }
 
 
+def sleeping() -> dict[str, object]:
+    """Return what is kept of a case in which nodes sleep behind a buffer, and some boots fail."""
+    workload, cluster = sample_workload("quiet", SEED, JOBS)
+    sleep = NodeSleep(SleepSettings(buffer_nodes=2, keep_bins=1), boot_failure_share=0.1, seed=SEED)
+    result = simulate(Scenario(workload, cluster, node_sleep=sleep), "qssf")
+    kept = ("mean_queuing_delay_s", *power_figures(PowerTotals(), 0.0))
+    return {
+        "workload": f"quiet, seed {SEED}, {JOBS} jobs",
+        "summary": {key: round(result.summary[key], 6) for key in kept},
+        "jobs": {
+            row.job_id: [round(row.first_start_time_s, 6), round(row.end_time_s, 6), row.preemptions]
+            for row in result.jobs.itertuples()
+        },
+    }
+
+
 def dumped(document: dict[str, object]) -> str:
     """One line a job, so that a diff names the jobs that moved."""
     text = json.dumps(document, indent=1)
@@ -82,9 +102,9 @@ def dumped(document: dict[str, object]) -> str:
 
 def main() -> None:
     """Write all golden results; say which changed."""
-    for policy, rules in cases():
-        path = path_of(policy, rules)
-        text = dumped(golden(policy, rules))
+    results = {path_of(policy, rules): golden(policy, rules) for policy, rules in cases()}
+    for path, document in {**results, SLEEPING: sleeping()}.items():
+        text = dumped(document)
         before = path.read_text(encoding="utf-8") if path.exists() else None
         path.write_text(text, encoding="utf-8")
         print(f"{'same   ' if text == before else 'WRITTEN'}  {path.name}")

@@ -34,6 +34,14 @@ def test_schedule_is_the_blessed_one(policy, rules):
     assert not moved, f"{len(moved)} jobs moved, (blessed, now): {dict(list(moved.items())[:5])}"
 
 
+def test_nodes_sleep_and_wake_as_blessed():
+    blessed = json.loads(bless.SLEEPING.read_text(encoding="utf-8"))
+    now = json.loads(bless.dumped(bless.sleeping()))
+    assert now["summary"] == pytest.approx(blessed["summary"])
+    assert now["jobs"] == blessed["jobs"]
+    assert blessed["summary"]["boots_failed"] > 0
+
+
 def test_the_blessed_cases_exercise_the_mechanisms():
     summaries = {
         (policy, rules): json.loads(bless.path_of(policy, rules).read_text())["summary"]

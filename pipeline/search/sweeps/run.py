@@ -24,6 +24,7 @@ from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.job import JobProfile
+from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
@@ -93,7 +94,10 @@ class RunReplayer:
                 remedy="Check the nodes against the log's virtual clusters.",
             )
         rules = load_rules(inputs.rules)
-        return Scenario(workload, cluster, rules=rules, colocation=self._colocation, changes=changes)
+        sleep = NodeSleep.from_data(run.node_sleep, seed=run.seed) if run.node_sleep else None
+        return Scenario(
+            workload, cluster, rules=rules, colocation=self._colocation, changes=changes, node_sleep=sleep
+        )
 
     def workload(self, run: SweepRun) -> Workload:
         """Return the jobs with the beliefs of this run."""

@@ -7,15 +7,16 @@ computed again, wherever it was computed.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 import pandas as pd
 
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.search.experiment_store.experiment import OK
+from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.policies.registry import policy_class
 from simulator.rules import DEFAULT, Rules
 
@@ -23,6 +24,7 @@ from simulator.rules import DEFAULT, Rules
 # engine, of a policy or of a metric): stored results are then computed again.
 RESULTS_VERSION = 1
 
+NODE_SLEEP = "node_sleep"  # begins the columns of settings of nodes that sleep
 MISSING = "missing"  # a run without a record
 
 # Figures that differ from one execution to the next, and those that are no single value.
@@ -35,7 +37,8 @@ class SweepRun:
 
     `node_scale` multiplies every virtual cluster's nodes. With `estimate_noise` sigma, a policy's estimates
     are the true run times times exp(sigma x N(0, 1)), drawn with `seed`; without, they are the log's own or
-    its users' history.
+    its users' history. `node_sleep` are settings of nodes that sleep (`NodeSleep.from_data`); without any,
+    all are always awake.
     """
 
     policy: str
@@ -43,15 +46,18 @@ class SweepRun:
     seed: int = 0
     node_scale: float = 1.0
     estimate_noise: float | None = None
+    node_sleep: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the run as plain values."""
+        """Return the run as plain values. Runs whose nodes never sleep are as before there were such."""
+        sleep = {"node_sleep": dict(sorted(self.node_sleep.items()))} if self.node_sleep else {}
         return {
             "policy": self.policy,
             "settings": dict(sorted(self.settings.items())),
             "seed": self.seed,
             "node_scale": self.node_scale,
             "estimate_noise": self.estimate_noise,
+            **sleep,
         }
 
     @classmethod
@@ -67,7 +73,13 @@ class SweepRun:
             parts.append(f"nodes x {self.node_scale:g}")
         if self.estimate_noise is not None:
             parts.append(f"noise {self.estimate_noise:g}")
+        parts += [f"{NODE_SLEEP}.{name}={shown(value)}" for name, value in sorted(self.node_sleep.items())]
         return " ".join([*parts, f"seed {self.seed}"])
+
+    @property
+    def awake(self) -> "SweepRun":
+        """The same run with nodes that never sleep."""
+        return replace(self, node_sleep={})
 
 
 def run_id(run: SweepRun, inputs_sha256: str) -> str:
@@ -97,11 +109,13 @@ def expand(  # noqa: C901
     seeds: Sequence[int] = (0,),
     node_scales: Sequence[float] = (1.0,),
     estimate_noises: Sequence[float | None] = (None,),
+    node_sleep: Mapping[str, Sequence[Any]] | None = None,
     rules: Rules = DEFAULT,
 ) -> tuple[SweepRun, ...]:
     """Return every combination, each once, in the order in which they are given.
 
     `settings` holds, by policy and setting, the values to try; all combinations of a policy's values are run.
+    So does `node_sleep` for nodes that sleep; each run is then also made with nodes that never do.
     Raises UnknownNameError for a policy or a setting that does not exist, and BadInputError for an empty list
     or a number that cannot be used. A value that a policy refuses is found when it runs.
     """
@@ -112,6 +126,7 @@ def expand(  # noqa: C901
         ("node_scales", node_scales),
         ("estimate_noises", estimate_noises),
         *((f"{policy}.{key}", found) for policy, keys in given.items() for key, found in keys.items()),
+        *((f"{NODE_SLEEP}.{key}", found) for key, found in (node_sleep or {}).items()),
     ):
         if not values:
             raise BadInputError(
@@ -131,6 +146,7 @@ def expand(  # noqa: C901
                 f"A setting is given for {policy!r}, which the sweep does not run.",
                 remedy=f"It runs: {', '.join(policies)}.",
             )
+    sleeps = _sleeps(node_sleep or {})
     runs: dict[str, SweepRun] = {}
     for policy in policies:
         known = _setting_names(policy, rules)
@@ -140,10 +156,20 @@ def expand(  # noqa: C901
                 raise UnknownNameError(f"setting of policy {policy!r}:", key, known)
         for values in product(*axes.values()):
             chosen = dict(zip(axes, values, strict=True))
-            for scale, noise, seed in product(node_scales, estimate_noises, seeds):
-                run = SweepRun(policy, chosen, int(seed), float(scale), noise)
+            for scale, noise, seed, sleep in product(node_scales, estimate_noises, seeds, sleeps):
+                run = SweepRun(policy, chosen, int(seed), float(scale), noise, sleep)
                 runs.setdefault(run_id(run, ""), run)
     return tuple(runs.values())
+
+
+def _sleeps(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return never sleeping, and every combination of the settings of nodes that sleep."""
+    sleeps: list[dict[str, Any]] = [{}]
+    for chosen in product(*values.values()):
+        sleep = dict(zip(values, chosen, strict=True))
+        if sleep and NodeSleep.from_data(sleep).settings.control != "off":
+            sleeps.append(sleep)
+    return sleeps
 
 
 def _setting_names(policy: str, rules: Rules) -> list[str]:
@@ -188,9 +214,10 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
     """Return one row a run, in the order of `runs` (by identity), with its settings, status and figures.
 
     `records` hold `status`, `error` and `figures` (a simulation's summary) by identity; a run without a
-    record is "missing". A setting's column is named POLICY.SETTING and empty for other policies. Figures that
-    depend on the machine (CPU seconds) are not part of the table: the same sweep gives the same table
-    anywhere.
+    record is "missing". A setting's column is named POLICY.SETTING and empty for other policies; those of
+    nodes that sleep are named node_sleep.SETTING, and `added_queuing_delay_s` is the mean queuing delay
+    beyond that of the same run with nodes that never sleep. Figures that depend on the machine (CPU seconds)
+    are not part of the table: the same sweep gives the same table anywhere.
     """
     axes = sorted({f"{run.policy}.{name}" for run in runs.values() for name in run.settings})
     figures: dict[str, None] = {}
@@ -205,6 +232,8 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
         columns[axis] = _column(
             [run.settings.get(name) if run.policy == policy else None for run in runs.values()]
         )
+    for name in sorted({name for run in runs.values() for name in run.node_sleep}):
+        columns[f"{NODE_SLEEP}.{name}"] = _column([run.node_sleep.get(name) for run in runs.values()])
     columns["node_scale"] = [run.node_scale for run in runs.values()]
     columns["estimate_noise"] = pd.array([run.estimate_noise for run in runs.values()], dtype="Float64")
     columns["seed"] = [run.seed for run in runs.values()]
@@ -215,11 +244,27 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
     found = [_figures(record) for record in known]
     for name in figures:
         columns[name] = _column([own.get(name) for own in found])
+    if any(run.node_sleep for run in runs.values()):
+        columns["added_queuing_delay_s"] = _added_queuing_s(runs, records)
     return pd.DataFrame(columns)
 
 
+def _added_queuing_s(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return each run's mean queuing delay beyond that of the same run with nodes that never sleep (s)."""
+    mean_s = {
+        run_id(run, ""): _figures(records.get(identity, {})).get("mean_queuing_delay_s")
+        for identity, run in runs.items()
+    }
+    pairs = [(mean_s[run_id(run, "")], mean_s.get(run_id(run.awake, ""))) for run in runs.values()]
+    added = [None if own is None or awake is None else float(own) - float(awake) for own, awake in pairs]
+    return pd.array(added, dtype="Float64")
+
+
 def axes_of(table: pd.DataFrame) -> list[str]:
-    """Return the columns that a sweep may vary, seeds aside: POLICY.SETTING, node_scale, estimate_noise."""
+    """Return the columns that a sweep may vary, seeds aside.
+
+    POLICY.SETTING, node_sleep.SETTING, node_scale, estimate_noise.
+    """
     return [name for name in table.columns if "." in name or name in ("node_scale", "estimate_noise")]
 
 
@@ -238,11 +283,12 @@ def variants(table: pd.DataFrame, figures: Sequence[str]) -> list[dict[str, Any]
             name: value for name, value in zip(["policy", *axes], values, strict=True) if not pd.isna(value)
         }
         jct = group["mean_jct_s"].astype(float)
+        means = {name: float(group[name].astype(float).mean()) for name in figures}
         rows.append(
             {
                 **chosen,
                 "seeds": len(group),
-                **{name: float(group[name].astype(float).mean()) for name in figures},
+                **{name: value for name, value in means.items() if not isnan(value)},
                 "spread_jct_s": float(jct.max() - jct.min()),
             }
         )

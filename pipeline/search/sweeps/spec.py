@@ -12,6 +12,9 @@ estimate_noises = [0.5, 1.0]
 
 [settings.lucid]
 profiling_limit_s = [60, 100, 200]
+
+[node_sleep]                   # beside all nodes awake
+buffer_nodes = [1, 3, 5, 10]
 """
 
 import tomllib
@@ -44,7 +47,8 @@ class SweepSpec:
     """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file.
 
     `settings` are combined with each other, policy by policy; each of `variants` (policy, settings) stands
-    alone. With `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
+    alone. `node_sleep` are values of settings of nodes that sleep, combined with all runs. With
+    `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
     """
 
     jobs: str = ""
@@ -70,6 +74,7 @@ class SweepSpec:
     cpu_cores_per_node: int = 0
     failure_mtbf_hours: float | None = None
     failure_repair_hours: float = DEFAULT_REPAIR_HOURS
+    node_sleep: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_toml(cls, path: Path) -> "SweepSpec":
@@ -110,6 +115,7 @@ class SweepSpec:
                 seeds=self.seeds,
                 node_scales=self.node_scales,
                 estimate_noises=self.estimate_noises or (None,),
+                node_sleep=self.node_sleep,
                 rules=load_rules(self.rules),
             )
         )
@@ -188,6 +194,10 @@ def _read(key: str, value: Any, place: str) -> Any:  # noqa: C901, PLR0911, PLR0
         if not isinstance(value, Mapping) or not all(isinstance(found, Mapping) for found in value.values()):
             raise fault
         return {str(policy): _tried(found) for policy, found in value.items()}
+    if key == "node_sleep":
+        if not isinstance(value, Mapping):
+            raise fault
+        return _tried(value)
     if key == "variants":
         if not isinstance(value, list | tuple):
             raise fault
@@ -251,4 +261,5 @@ _WANTED = {
     "cpu_cores_per_node": "Give a whole number, 0 or more.",
     "failure_mtbf_hours": "Give the mean hours between a node's failures, or leave it out.",
     "failure_repair_hours": "Give mean hours until a node is back.",
+    "node_sleep": "Write node_sleep.NAME = [values], for instance buffer_nodes = [1, 5].",
 }

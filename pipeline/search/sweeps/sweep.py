@@ -90,7 +90,7 @@ def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> S
     if len({run.seed for run in runs}) > 1 and not _anything_random(inputs, runs):
         remarks.append(
             "Nothing in this sweep is random, so all seeds give the same figures: draw job types, estimates "
-            "(estimate noise) or failures to see a spread."
+            "(estimate noise) or failures, of nodes or boots, to see a spread."
         )
     document = {
         "inputs": inputs_uri.removeprefix(f"{uri}/"),
@@ -104,7 +104,8 @@ def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> S
 
 def _anything_random(inputs: SweepInputs, runs: Sequence[SweepRun]) -> bool:
     noisy = (run for run in runs if run.estimate_noise and policy_class(run.policy).needs_estimates)
-    return inputs.job_types == "drawn" or inputs.failure_mtbf_hours is not None or any(noisy)
+    boots = (run for run in runs if run.node_sleep.get("boot_failure_share"))
+    return inputs.job_types == "drawn" or inputs.failure_mtbf_hours is not None or any(noisy) or any(boots)
 
 
 def plan_digest(inputs: SweepInputs, runs: Sequence[SweepRun]) -> str:

@@ -34,6 +34,10 @@ def buffer(nodes=0, *, boot_s=300.0, keep_bins=0, **more):
     return NodeSleep(SleepSettings(buffer_nodes=nodes, boot_s=boot_s, keep_bins=keep_bins, **more), **own)
 
 
+# Submitted last, when all is over: figures are of the time in which jobs are submitted.
+LAST = (9 * HOUR_S, 1, 60)
+
+
 def workload(*jobs, vc="vc"):
     """Jobs as (submit_time_s, gpus, duration_s) or, with a virtual cluster, four values."""
     return Workload(
@@ -58,8 +62,9 @@ KEEPS_ONE_BUSY = (0, 8, 10 * HOUR_S)
 
 
 def test_a_job_waits_for_the_boot_of_the_nodes_that_it_needs_and_no_longer():
-    result = run(workload(KEEPS_ONE_BUSY, (2 * HOUR_S, 16, 600)), ClusterSpec({"vc": 4}), buffer(boot_s=420))
-    assert waits(result) == [0, 420]
+    jobs = workload(KEEPS_ONE_BUSY, (2 * HOUR_S, 16, 600), LAST)
+    result = run(jobs, ClusterSpec({"vc": 4}), buffer(boot_s=420))
+    assert waits(result) == [0, 420, 420]
     assert result.summary["wake_ups"] == 1
     assert result.summary["nodes_per_wake_up"] == 2
     assert result.summary["node_minutes_short"] == pytest.approx(2 * 420 / 60)
@@ -73,8 +78,9 @@ def test_a_buffer_of_idle_nodes_saves_the_wait():
 
 
 def test_nodes_sleep_from_the_first_check_on_and_mean_is_over_time():
-    result = run(workload((0, 8, 6_000)), ClusterSpec({"vc": 3}), buffer())
+    result = run(workload((0, 8, 6_001), (6_000, 1, 0)), ClusterSpec({"vc": 3}), buffer())
     assert result.summary["nodes_asleep_mean"] == pytest.approx(2 * (6_000 - 600) / 6_000)
+    assert result.summary["kwh_saved"] == pytest.approx(2 * 5_400 / 3_600 * 2.4)
     assert result.summary["node_utilisation_pct"] == pytest.approx(100 / 3)
     assert result.summary["node_utilisation_awake_pct"] == pytest.approx(100 * 6_000 / (6_000 + 2 * 600))
     states = result.node_states
@@ -93,9 +99,9 @@ def test_off_is_a_cluster_whose_nodes_never_sleep():
 
 
 def test_a_job_on_gpus_that_are_free_wakes_no_node():
-    jobs = workload((0, 4, 10 * HOUR_S), (2 * HOUR_S, 4, 600))
+    jobs = workload((0, 4, 10 * HOUR_S), (2 * HOUR_S, 4, 600), LAST)
     result = run(jobs, ClusterSpec({"vc": 4}), buffer())
-    assert waits(result) == [0, 0]
+    assert waits(result) == [0, 0, 0]
     assert result.summary["wake_ups"] == 0
 
 
@@ -141,9 +147,9 @@ def test_some_nodes_of_each_virtual_cluster_never_sleep():
 
 
 def test_a_failed_boot_is_tried_again_and_costs_a_boot_each_time():
-    jobs = workload(KEEPS_ONE_BUSY, *((h * HOUR_S, 8, 600) for h in range(2, 9)))
+    jobs = workload(KEEPS_ONE_BUSY, *((h * HOUR_S, 8, 600) for h in range(2, 9)), LAST)
     result = run(jobs, ClusterSpec({"vc": 2}), buffer(boot_failure_share=0.5, seed=3))
-    boots = sum(waits(result)) / 300
+    boots = sum(waits(result)[:-1]) / 300
     assert result.summary["boots_failed"] > 0
     assert boots == result.summary["wake_ups"] + result.summary["boots_failed"]
     assert run(jobs, ClusterSpec({"vc": 2}), buffer(boot_failure_share=0.5, seed=3)).jobs.equals(result.jobs)
@@ -151,9 +157,9 @@ def test_a_failed_boot_is_tried_again_and_costs_a_boot_each_time():
 
 
 def test_nodes_that_boot_at_once_cost_no_wait():
-    jobs = workload(KEEPS_ONE_BUSY, (2 * HOUR_S, 16, 600))
+    jobs = workload(KEEPS_ONE_BUSY, (2 * HOUR_S, 16, 600), LAST)
     result = run(jobs, ClusterSpec({"vc": 4}), buffer(boot_s=0.0))
-    assert waits(result) == [0, 0]
+    assert waits(result) == [0, 0, 0]
     assert result.summary["wake_ups"] == 1
 
 
