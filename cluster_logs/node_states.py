@@ -19,6 +19,8 @@ SLURM: Final = "slurm"
 PROMETHEUS: Final = "prometheus"
 DERIVED: Final = "derived"
 ORIGINS = (PUBLISHED, SLURM, PROMETHEUS, DERIVED)
+# More nodes than any cluster has.
+MAX_NODES = 1_000_000
 # What a node may be, beside busy; a source that does not tell one of them leaves it null.
 OTHER_STATES = ("idle", "down", "asleep", "booting")
 

@@ -101,6 +101,8 @@ NO_VALUE = "no_value"
 OTHER_METRIC = "other_metric"
 NO_GPU = "no_gpu"
 NOT_STARTED = "not_started"
+NO_END = "no_end"
+UNKNOWN_NODES = "unknown_nodes"
 
 SKIP_RULES: Mapping[str, str] = {
     STEP_ROW: "A step of a job (.batch, .extern, .0): the job has a row of its own.",
@@ -114,7 +116,9 @@ SKIP_RULES: Mapping[str, str] = {
     NO_VALUE: "The exporter had no value at that time (NaN, or DCGM's blank).",
     OTHER_METRIC: "A metric that is not read.",
     NO_GPU: "The job holds no GPU.",
-    NOT_STARTED: "The job has not started.",
+    NOT_STARTED: "The job has not started, or the source does not say when.",
+    NO_END: "The source does not say when the job, which no longer runs, ended.",
+    UNKNOWN_NODES: "The lake does not know the nodes of the job's virtual cluster.",
 }
 
 

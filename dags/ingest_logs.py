@@ -4,7 +4,8 @@ Reads one cluster's log, its published throughput (if any) and the profiles of i
 checks each table against its expectations. Every row is kept, quarantined with a reason, or skipped by a
 named rule; the same window twice gives the same tables. When all tables hold, they are announced
 together, and `retrain_models` starts. Where production's GPUs are watched (a Prometheus, or samples in
-files), each job is told what it needed while it ran.
+files), each job is told what it needed while it ran. Nodes in use are counted by a published sequence, the
+deployment's Prometheus (`LUCID_NODE_QUERIES`) or a live Slurm, else derived from the jobs.
 
 **A live Slurm** (source `slurm`) is a log as well: `sacct` of the data interval and the day before it, and
 `sinfo` for the nodes. With `LUCID_SLURM_CLUSTER` set it is the default, every hour
@@ -30,6 +31,7 @@ from lucid_airflow.operators.ingest import (
     ReadAccountingOperator,
 )
 from lucid_airflow.operators.metrics import IngestMetricsOperator
+from lucid_airflow.operators.node_states import IngestNodeStatesOperator
 from lucid_airflow.operators.validate import ValidateTableOperator
 from lucid_airflow.slurm_settings import ingest_schedule, slurm_cluster
 
@@ -84,6 +86,10 @@ with DAG(
         "allocations_uri": form_fields.place(
             "Who held which GPU",
             "CSV job_id,gpu_uuid,start_time,end_time. Empty: the samples' own job labels.",
+        ),
+        "node_states_uri": form_fields.place(
+            "Nodes in use",
+            "CSV time,busy,total. Empty: Prometheus or Slurm says it, or the jobs let derive it.",
         ),
         "hold_out_days": form_fields.hold_out_days(
             "The log's last days, which training does not see and the gate replays.", default=14
@@ -150,6 +156,15 @@ with DAG(
         start=dag.param("start"),
         end=dag.param("end"),
     )
+    ingest_node_states = IngestNodeStatesOperator(
+        task_id="ingest_node_states",
+        cluster=dag.param("cluster"),
+        source_format=dag.param("source_format"),
+        node_states_uri=dag.param("node_states_uri"),
+        time_zone=dag.param("time_zone"),
+        start=dag.param("start"),
+        end=dag.param("end"),
+    )
     validate_jobs = ValidateTableOperator(
         task_id="validate_jobs", table="jobs", clusters=[dag.param("cluster")]
     )
@@ -168,6 +183,12 @@ with DAG(
         clusters=[dag.param("cluster")],
         trigger_rule="none_failed",
     )
+    validate_node_states = ValidateTableOperator(
+        task_id="validate_node_states",
+        table="node_states",
+        clusters=[dag.param("cluster")],
+        trigger_rule="none_failed",
+    )
     announce_tables = AnnounceTablesOperator(
         task_id="announce_tables",
         cluster=dag.param("cluster"),
@@ -178,8 +199,15 @@ with DAG(
     )
 
     read_accounting >> ingest_jobs
-    ingest_jobs >> [validate_jobs, ingest_throughput, ingest_metrics]
+    ingest_jobs >> [validate_jobs, ingest_throughput, ingest_metrics, ingest_node_states]
     ingest_throughput >> validate_throughput
     ingest_profiles >> validate_profiles
     ingest_metrics >> validate_metrics
-    [validate_jobs, validate_throughput, validate_profiles, validate_metrics] >> announce_tables
+    ingest_node_states >> validate_node_states
+    [
+        validate_jobs,
+        validate_throughput,
+        validate_profiles,
+        validate_metrics,
+        validate_node_states,
+    ] >> announce_tables

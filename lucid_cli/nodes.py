@@ -1,4 +1,4 @@
-"""`lucid nodes`: which nodes may sleep, tried on past days."""
+"""`lucid nodes`: nodes in use, and which of them may sleep, tried on past days."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from foundation.errors import BadInputError, UnknownNameError
+from lucid_cli import node_states
 from lucid_cli.options import TimeZoneOption, existing_file, parse_time, setting_value
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, progress_reporter, show
 from lucid_cli.variadic import variadic
@@ -14,7 +15,7 @@ from lucid_cli.variadic import variadic
 if TYPE_CHECKING:
     from simulator.node_sleep.settings import SleepSettings
 
-app = typer.Typer(help="Which nodes may sleep, tried on past days.", no_args_is_help=True)
+app = typer.Typer(help="Nodes in use, and which of them may sleep.", no_args_is_help=True)
 
 FIGURES = (
     "asleep_mean",
@@ -30,7 +31,7 @@ CURVE = ("buffer", "asleep_mean", "wake_ups_per_day", "nodes_per_wake_up", "shor
 
 @app.callback()
 def group() -> None:
-    """Which nodes may sleep, tried on past days."""
+    """Nodes in use, and which of them may sleep."""
 
 
 def replay(
@@ -200,3 +201,4 @@ def _print(document: dict[str, Any], name: str, out: str) -> None:
 
 
 app.command(cls=variadic("--setting"))(replay)
+node_states.register(app)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from cluster_logs.expectations.job_suites import JOBS, THROUGHPUT
+from cluster_logs.expectations.job_suites import JOBS, NODE_STATES, THROUGHPUT
 from cluster_logs.expectations.model_suites import (
     DURATION_PREDICTIONS,
     JOB_METRICS,
@@ -19,6 +19,7 @@ SUITES: Mapping[str, Suite] = {
     for suite in (
         JOBS,
         THROUGHPUT,
+        NODE_STATES,
         SOLO_PROFILES,
         PAIR_PROFILES,
         JOB_METRICS,

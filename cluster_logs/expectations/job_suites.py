@@ -1,4 +1,4 @@
-"""Expectations of the job table and the throughput table."""
+"""Expectations of the job table, the throughput table and the counts of nodes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from cluster_logs.expectations.suite import (
 )
 from cluster_logs.job_facts import JOB_FACTS, JobFact, KnownFrom
 from cluster_logs.job_table import JobState
+from cluster_logs.node_states import MAX_NODES, ORIGINS, OTHER_STATES
 
 # Joined to the jobs when the cluster's nodes are known: the most GPUs that the job's virtual cluster ever
 # had.
@@ -97,6 +98,25 @@ THROUGHPUT = Suite(
             level=CheckedUnit.TABLE,
             severity=Severity.CRITICAL,
         ),
+    ),
+    failing_share=0.05,
+)
+
+_STATES = ("busy", *OTHER_STATES)
+
+NODE_STATES = Suite(
+    name="node_states",
+    required=("time", "total", "busy", "held", "origin"),
+    checks=(
+        present("time"),
+        between("time", _FIRST, _LAST),
+        one_of("origin", ORIGINS),
+        between("total", 0, MAX_NODES),
+        *(not_less("total", state, f"{state}_nodes_are_nodes") for state in _STATES),
+        *(between(state, 0, MAX_NODES) for state in _STATES),
+        has_rows(),
+        unique_together("count_is_there_once", "virtual_cluster", "time"),
+        at_least("busy", 1, "some_node_is_busy"),
     ),
     failing_share=0.05,
 )

@@ -77,13 +77,16 @@ class PrometheusQuery:
             until = min(begin + most, steps) - 1
             yield first + begin * self.step_s, first + until * self.step_s
 
+    @property
+    def window(self) -> str:
+        """A step as a duration of PromQL, less a millisecond: a sample on the border counts once."""
+        return f"{round(self.step_s * 1000) - 1}ms"
+
     def promql(self, column: str) -> str:
         """The query of one metric: what it was over a step."""
-        # One millisecond less than a step, so that a sample on the border counts once.
-        window = f"{round(self.step_s * 1000) - 1}ms"
         matchers = f"{{{self.matchers}}}" if self.matchers else ""
         over = "max_over_time" if column == "gpu_mem_mib" else "avg_over_time"
-        return f"{over}({self.rules.metrics[column].name}{matchers}[{window}])"
+        return f"{over}({self.rules.metrics[column].name}{matchers}[{self.window}])"
 
 
 def read_prometheus(
@@ -101,16 +104,18 @@ def read_prometheus(
     pieces = list(query.pieces())
     total = len(pieces) * len(query.rules.metrics)
     batches: list[SampleBatch] = []
-    credentials = _credentials(environment)
-    refuse_readable_secret(query.url, "The Prometheus", secret=bool(credentials))
-    limits = AnswerLimits(MOST_BYTES, query.timeout_s)
-    with BoundedClient(limits=limits, **credentials) as client:
-        for index, (first, last) in enumerate(pieces):
+    with open_client(query, environment) as client:
+        for index, piece in enumerate(pieces):
             series: list[Series] = []
             for number, column in enumerate(query.rules.metrics):
                 what = Work("reading metrics", "queries")
                 progress(index * len(query.rules.metrics) + number, total, what)
-                series += _ask(client, query, column, first, last, sleep)
+                # Functions drop a metric's name; a step's figure holds from the step's beginning on.
+                labels = {"__name__": query.rules.metrics[column].name}
+                series += [
+                    replace(one, labels={**one.labels, **labels}, time_s=one.time_s - query.step_s)
+                    for one in range_series(client, query, query.promql(column), piece, sleep)
+                ]
             batches.append(
                 samples_from_series(
                     series, query.rules, source_format="prometheus", source_file=urlsplit(query.url).netloc
@@ -128,18 +133,18 @@ def read_prometheus(
     return found
 
 
-def _ask(
+def range_series(
     client: BoundedClient,
     query: PrometheusQuery,
-    column: str,
-    first: float,
-    last: float,
-    sleep: Callable[[float], None],
+    asked: str,
+    piece: tuple[float, float],
+    sleep: Callable[[float], None] = time.sleep,
 ) -> list[Series]:
-    """The series of one metric in one piece: under the metric's name, which functions drop, and with the
-    beginnings of steps as times.
+    """What a PromQL query (`asked`) was at every step of a piece (`PrometheusQuery.pieces`).
+
+    Raises BadInputError when the server refuses it, ServiceUnavailableError when it does not answer.
     """
-    asked = query.promql(column)
+    first, last = piece
     where = f"{query.url}: {asked} from {_moment(first)} to {_moment(last)}"
     parameters = {
         "query": asked,
@@ -149,11 +154,14 @@ def _ask(
         "timeout": f"{query.timeout_s:.0f}s",
     }
     document = _answer(client, f"{query.url.rstrip('/')}/api/v1/query_range", parameters, where, sleep)
-    name = query.rules.metrics[column].name
-    return [
-        replace(one, labels={**one.labels, "__name__": name}, time_s=one.time_s - query.step_s)
-        for one in series_of_response(document, where)
-    ]
+    return list(series_of_response(document, where))
+
+
+def open_client(query: PrometheusQuery, environment: Mapping[str, str] = os.environ) -> BoundedClient:
+    """A client for the query's server, with the environment's secrets."""
+    credentials = _credentials(environment)
+    refuse_readable_secret(query.url, "The Prometheus", secret=bool(credentials))
+    return BoundedClient(limits=AnswerLimits(MOST_BYTES, query.timeout_s), **credentials)
 
 
 def _answer(

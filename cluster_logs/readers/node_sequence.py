@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
-from cluster_logs.node_states import NODE_STATE_ROWS_SCHEMA, OTHER_STATES, PUBLISHED
+from cluster_logs.node_states import MAX_NODES, NODE_STATE_ROWS_SCHEMA, OTHER_STATES, PUBLISHED
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.nodes_file import MAX_NODES
 from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray

@@ -14,14 +14,13 @@ import pyarrow as pa
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_table import to_frame
+from cluster_logs.node_states import MAX_NODES
 from cluster_logs.readers.base import Context, ReadChunk, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
 from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.values import FloatArray, is_missing
 from foundation.errors import BadInputError
-
-MAX_NODES = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
+from cluster_logs.node_states import MAX_NODES
 from cluster_logs.readers.base import Context, Reader, ReadOptions, StatedSize
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.nodes_file import MAX_NODES
 from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME

@@ -10,22 +10,29 @@ from pipeline.profiling.profile_store import PROFILES, read_profile_set, write_p
 from profiler_jobs.profile_table import ProfileSet
 
 METRICS = "metrics"
+NODE_STATES = "node_states"
 
 
 def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> ValidationReport:
-    """Check `jobs`, `throughput`, `profiles` or `metrics`.
+    """Check `jobs`, `throughput`, `profiles`, `metrics` or `node_states`.
 
-    Failing rows go to quarantine, unless the table fails as a whole. Metrics, which not every cluster has,
-    are only looked at: rows are checked where they are made (`pipeline.ingest.cluster_metrics`).
+    Failing rows go to quarantine, unless the table fails as a whole. Metrics and counts of nodes, which not
+    every cluster has, are only looked at: rows are checked where they are made.
 
     Raises UnknownNameError for another table, NotFoundError when the lake lacks it; nothing on failure (see
     `ValidationReport.raise_for_failure`).
     """
-    if table == METRICS:
-        metrics = Lake(lake_uri).read_job_metrics(cluster)
-        if metrics.empty:
+    if table in (METRICS, NODE_STATES):
+        lake = Lake(lake_uri)
+        if table == METRICS:
+            suite, rows = "job_metrics", lake.read_job_metrics(cluster)
+        elif lake.dates(cluster, NODE_STATES):
+            suite, rows = NODE_STATES, lake.read_node_states(cluster)
+        else:
+            suite, rows = NODE_STATES, pd.DataFrame()
+        if rows.empty:
             return ValidationReport(success=True, expectations=(), docs=None, rows=0)
-        return validate_table(metrics, "job_metrics", docs_dir)
+        return validate_table(rows, suite, docs_dir)
     if table != PROFILES:
         return validate_lake(lake_uri=lake_uri, cluster=cluster, tables=(table,), docs_dir=docs_dir)
     lake = Lake(lake_uri)

@@ -16,6 +16,7 @@
 | how `publish_release` ends on a refused release | LUCID_REFUSED_RUNS (default: skipped; failed) | |
 | rules of the gate | LUCID_GATE_RULES (a JSON object, read by `simulator.gate.installed_rules`) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
+| how that Prometheus counts nodes | LUCID_NODE_QUERIES (a JSON object: state -> PromQL) | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 | where forms may read from | LUCID_INPUT_ROOTS (folders, URI prefixes; besides the inbox, the lake) | |
 
@@ -46,6 +47,12 @@ def tracking_uri() -> str:
 def prometheus_url() -> str | None:
     """Return the address of the Prometheus that knows the GPUs' metrics, or None."""
     return os.environ.get("LUCID_PROMETHEUS_URL") or None
+
+
+def node_queries() -> list[str] | None:
+    """Return `STATE=PROMQL` of each query that counts nodes; None: Prometheus is not asked."""
+    document = read_json_object("LUCID_NODE_QUERIES", example='{"busy": "PROMQL", "total": "PROMQL"}')
+    return [f"{state}={asked}" for state, asked in document.items()] if document else None
 
 
 def mlflow_ui_url() -> str | None:

@@ -1,0 +1,181 @@
+"""Counts of nodes from a Prometheus: one PromQL query a state, given by the operator or of a known exporter.
+
+A query says how many nodes are in a state (`busy`, `idle`, `down`, `asleep`, `booting`), or are there
+(`total`; default: the sum of the states). `$step` stands for the time between two counts, so that
+`last_over_time(metric[$step])` is no count where the exporter was silent; a bare metric repeats its last
+value for five minutes. Series may differ by one label, the virtual cluster's.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.metrics.dcgm import Series
+from cluster_logs.metrics.prometheus import PrometheusQuery, open_client, range_series
+from cluster_logs.node_states import NODE_STATE_ROWS_SCHEMA, OTHER_STATES, PROMETHEUS
+from cluster_logs.quarantine import Accounting
+from cluster_logs.quarantine_table import REFUSED_SCHEMA
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.progress import Progress, Work, silent
+
+COUNTED = ("busy", "total", *OTHER_STATES)
+
+
+def _sum_of(*states: str) -> str:
+    return " + ".join(f"sum(last_over_time(slurm_nodes_{state}[$step]))" for state in states)
+
+
+# Metrics of prometheus-slurm-exporter (vpenso); a completing node still runs its job's end.
+SLURM_EXPORTER: Mapping[str, str] = {
+    "busy": _sum_of("alloc", "mix", "comp"),
+    "idle": _sum_of("idle", "resv"),
+    "down": _sum_of("down", "drain", "err", "fail", "maint"),
+}
+
+
+@dataclass(frozen=True)
+class NodeCountQuery:
+    """What to ask a server for: counts in (start, end], one a step (`server`), by the queries of `promql`.
+
+    `label` names the virtual cluster of a series; without it each query must give one series.
+    """
+
+    server: PrometheusQuery
+    promql: Mapping[str, str] = field(default_factory=lambda: dict(SLURM_EXPORTER))
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        for state in self.promql:
+            if state not in COUNTED:
+                raise UnknownNameError("state of nodes", state, COUNTED)
+        if "busy" not in self.promql:
+            raise BadInputError(
+                "No query counts the busy nodes.", remedy='Give it: --query busy="count(...)".'
+            )
+        if len(self.promql) == 1:
+            raise BadInputError(
+                "The queries count busy nodes alone.",
+                remedy='Say how many there are, too: --query total="...", or idle="...".',
+            )
+
+
+def parse_node_queries(texts: Iterable[str]) -> dict[str, str]:
+    """Return the queries of `STATE=PROMQL` texts; without any those of prometheus-slurm-exporter."""
+    queries = {}
+    for text in texts:
+        state, equals, asked = (part.strip() for part in text.partition("="))
+        if not equals or not asked:
+            raise BadInputError(f"{text!r} is no query of a state.", remedy='Write busy="PROMQL".')
+        if state in queries:
+            raise BadInputError(f"State {state!r} has two queries.", remedy="Keep one.")
+        queries[state] = asked
+    return queries or dict(SLURM_EXPORTER)
+
+
+@dataclass(frozen=True)
+class NodeCounts:
+    """Counts (NODE_STATE_ROWS_SCHEMA), refused ones (REFUSED_SCHEMA), and the account of both."""
+
+    rows: pa.Table
+    refused: pa.Table
+    accounting: Accounting
+
+
+def read_node_counts(query: NodeCountQuery, progress: Progress = silent) -> NodeCounts:
+    """Return one count a moment and virtual cluster.
+
+    A moment at which the busy nodes or all nodes are not known is skipped. Raises NotFoundError when there is
+    no count at all, BadInputError for a count that is none, ServiceUnavailableError as `prometheus` does.
+    """
+    pieces = list(query.server.pieces())
+    parts = []
+    with open_client(query.server) as client:
+        for number, (state, text) in enumerate(query.promql.items()):
+            asked = text.replace("$step", query.server.window)
+            for index, piece in enumerate(pieces):
+                work = Work("counting nodes", "queries")
+                progress(number * len(pieces) + index, len(query.promql) * len(pieces), work)
+                parts += _counts(range_series(client, query.server, asked, piece), state, asked, query.label)
+    progress(
+        len(query.promql) * len(pieces), len(query.promql) * len(pieces), Work("counting nodes", "queries")
+    )
+    if not parts:
+        raise NotFoundError(
+            f"{query.server.url} counts no nodes from {query.server.start.isoformat()} to "
+            f"{query.server.end.isoformat()}: {'; '.join(query.promql.values())}.",
+            remedy='Check the range and the names of the metrics: --query busy="PROMQL".',
+        )
+    return _node_counts(pd.concat(parts), tuple(query.promql), urlsplit(query.server.url).netloc)
+
+
+def _counts(series: list[Series], state: str, asked: str, label: str | None) -> list[pd.DataFrame]:
+    owners = [one.labels.get(label, "") if label else "" for one in series]
+    if len(set(owners)) < len(owners):
+        raise BadInputError(
+            f"The query of {state} nodes gives {len(series)} series: {asked}.",
+            remedy="Sum them up: sum(...), or sum by (LABEL) (...) with the label of virtual clusters.",
+        )
+    frames = []
+    for one, owner in zip(series, owners, strict=True):
+        wrong = np.flatnonzero(~(np.isnan(one.values) | ((one.values >= 0) & (one.values % 1 == 0))))
+        if len(wrong):
+            raise BadInputError(
+                f"The query of {state} nodes gives {one.values[wrong[0]]:g}, which is no count: {asked}.",
+                remedy="A query counts nodes: whole numbers from 0 on.",
+            )
+        frames.append(
+            pd.DataFrame({"time_s": one.time_s, "owner": owner, "state": state, "nodes": one.values})
+        )
+    return frames
+
+
+def _node_counts(counts: pd.DataFrame, states: tuple[str, ...], source: str) -> NodeCounts:
+    """Sort the counts of single states by moment and virtual cluster; a count that is not there is no row."""
+    wide = counts.dropna(subset="nodes").set_index(["time_s", "owner", "state"])["nodes"].unstack("state")
+    wide = wide.reindex(columns=list(states)).reset_index()
+    if "total" not in wide:
+        wide["total"] = wide[list(states)].sum(axis=1, skipna=False)
+    stated = wide[[name for name in ("busy", *OTHER_STATES) if name in wide]].sum(axis=1)
+    unknown = wide["busy"].isna() | wide["total"].isna()
+    wrong = ~unknown & (stated > wide["total"])
+    account = Accounting(rows_in=len(wide), kept=int((~unknown & ~wrong).sum()))
+    account.skipped[q.NO_VALUE] = int(unknown.sum())
+    account.quarantined[q.MORE_NODES_THAN_TOTAL] = int(wrong.sum())
+    account.check("counts of nodes")
+    return NodeCounts(_rows(wide[~unknown & ~wrong]), _refused(wide[wrong], source), account)
+
+
+def _refused(rows: pd.DataFrame, source: str) -> pa.Table:
+    return pa.table(
+        {
+            "reason": [q.MORE_NODES_THAN_TOTAL] * len(rows),
+            "column": ["total"] * len(rows),
+            "value": [f"{total:g}" for total in rows["total"]],
+            "source_format": [PROMETHEUS] * len(rows),
+            "source_file": [source] * len(rows),
+            "source_row": [int(row) + 1 for row in rows.index],
+            "raw_row": [json.dumps(row) for row in rows.to_dict("records")],
+        },
+        schema=REFUSED_SCHEMA,
+    )
+
+
+def _rows(rows: pd.DataFrame) -> pa.Table:
+    owners = [owner or None for owner in rows["owner"]]
+    columns = {
+        "virtual_cluster": pa.array(owners, pa.string()),
+        "time": pa.array((rows["time_s"] * 1e6).round().astype("int64")).cast(pa.timestamp("us", tz="UTC")),
+        "held": pa.repeat(pa.scalar(False), len(rows)),
+        "origin": pa.repeat(pa.scalar(PROMETHEUS, pa.string()), len(rows)),
+    }
+    for name in COUNTED:
+        if name in rows:
+            columns[name] = pa.array(rows[name], pa.float64(), from_pandas=True).cast(pa.int32())
+    arrays = [columns.get(column.name, pa.nulls(len(rows), column.type)) for column in NODE_STATE_ROWS_SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=NODE_STATE_ROWS_SCHEMA)

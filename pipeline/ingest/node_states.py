@@ -1,0 +1,218 @@
+"""How many nodes were busy, idle, down, asleep or booting: into the lake's table `node_states`.
+
+What `lucid nodes ingest` and the DAG `ingest_logs` call. A published sequence is a format of
+`lucid ingest` (`node-sequence`); here is what a live Slurm, its saved answers and a Prometheus tell, and what
+the job table lets derive where nobody counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster_logs.derived_nodes import COLUMNS, STEP_S, ClusterSizeFrom, derive_node_states
+from cluster_logs.ingest import IngestSettings, ingest_log
+from cluster_logs.lake import Lake
+from cluster_logs.log_sources import SLURM
+from cluster_logs.metrics.node_counts import NodeCountQuery, parse_node_queries, read_node_counts
+from cluster_logs.metrics.prometheus import PrometheusQuery
+from cluster_logs.quarantine import Accounting
+from cluster_logs.slurm_nodes import SINFO, read_slurm_nodes
+from foundation.errors import BadInputError
+from foundation.input_files import read_input
+from foundation.jsonable import to_jsonable
+from foundation.progress import Progress, silent
+from live_scheduler.slurm.commands import call
+from pipeline.training.windows import submission_span
+
+MOST_BYTES = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class NodeStatesSource:
+    """Where counts of nodes come from; exactly one of these.
+
+    - `slurm`: this machine's Slurm, as it is now.
+    - `slurm_files`: what sinfo or scontrol wrote; `at` is when, where a file does not say.
+    - `prometheus`: a server, and a query a state.
+    - `derive_step_s`: of the lake's jobs, in steps of so many seconds.
+    """
+
+    slurm: bool = False
+    slurm_files: Sequence[str] = ()
+    at: datetime | None = None
+    prometheus: NodeCountQuery | None = None
+    derive_step_s: int | None = None
+
+    def __post_init__(self) -> None:
+        sources = (
+            self.slurm,
+            bool(self.slurm_files),
+            self.prometheus is not None,
+            self.derive_step_s is not None,
+        )
+        if sum(sources) != 1:
+            raise BadInputError(
+                f"{'No' if not any(sources) else 'More than one'} source of node counts is named.",
+                remedy="Give one of --slurm, --slurm-file FILE, --prometheus URL and --derive.",
+            )
+        if self.derive_step_s is not None and not 1 <= self.derive_step_s <= 86_400:
+            raise BadInputError(f"A step of {self.derive_step_s} s.", remedy="Use 1 to 86,400 s.")
+
+
+@dataclass(frozen=True)
+class NodeStatesReport:
+    """What became of a source's rows (moments, or jobs where counts are derived), and what was written."""
+
+    cluster: str
+    rows_in: int
+    rows_kept: int
+    rows_quarantined: int
+    rows_skipped: int
+    reasons: dict[str, int]
+    counts: int  # rows of the table
+    first: datetime | None
+    last: datetime | None
+    files_changed: int
+    tables: tuple[str, ...]
+
+
+def ingest_node_states(
+    *,
+    lake_uri: str,
+    cluster: str,
+    source: NodeStatesSource,
+    wait_s: float | None = None,
+    progress: Progress = silent,
+) -> NodeStatesReport:
+    """Write counts of nodes into the lake; the same twice changes nothing, unless Slurm is asked for now.
+
+    Raises NotFoundError where a server has no count, or the lake no jobs to derive from.
+    """
+    lake = Lake(lake_uri, wait_s=wait_s)
+    refused: pa.Table | None = None
+    if source.prometheus is not None:
+        read = read_node_counts(source.prometheus, progress)
+        rows, account, refused = read.rows, read.accounting, read.refused
+    elif source.derive_step_s is not None:
+        jobs = lake.iter_jobs(cluster, columns=COLUMNS)
+        rows, account = derive_node_states(jobs, _sizes(lake, cluster), step_s=source.derive_step_s)
+    else:
+        rows = _slurm_rows(source)
+        account = Accounting(rows_in=rows.num_rows, kept=rows.num_rows)
+    with lake.writing(cluster, "ingest of node states", ("node_states", "quarantine"), progress=progress):
+        changed = lake.write_node_states(cluster, rows) if rows.num_rows else 0
+        if refused is not None and refused.num_rows:
+            lake.add_quarantine(cluster, "node-counts", refused)
+    times = pc.min_max(rows.column("time")).as_py()
+    return NodeStatesReport(
+        cluster=cluster,
+        rows_in=account.rows_in,
+        rows_kept=account.kept,
+        rows_quarantined=account.quarantined.total(),
+        rows_skipped=account.skipped.total(),
+        reasons=account.reasons(),
+        counts=rows.num_rows,
+        first=times["min"],
+        last=times["max"],
+        files_changed=changed,
+        tables=(lake.table_uri("node_states", cluster),),
+    )
+
+
+def ingest_recorded_counts(
+    *,
+    lake_uri: str,
+    cluster: str,
+    source_format: str,
+    input_uri: str | None = None,
+    time_zone: str | None = None,
+    prometheus: NodeCountQuery | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """As a DAG calls it: a published sequence, else a server, else Slurm now, else what jobs let derive.
+
+    Raises NotFoundError or BadInputError where there is nothing to count nodes by.
+    """
+    if input_uri:
+        report = ingest_log(
+            source_format="node-sequence",
+            input_uri=input_uri,
+            cluster=cluster,
+            lake_uri=lake_uri,
+            settings=IngestSettings(time_zone=time_zone),
+            progress=progress,
+        )
+        return dict(to_jsonable(report))
+    source = NodeStatesSource(derive_step_s=STEP_S)
+    if prometheus is not None:
+        source = NodeStatesSource(prometheus=prometheus)
+    elif source_format == SLURM:
+        source = NodeStatesSource(slurm=True)
+    counted = ingest_node_states(lake_uri=lake_uri, cluster=cluster, source=source, progress=progress)
+    return dict(to_jsonable(counted))
+
+
+def query_of_range(
+    lake_uri: str,
+    cluster: str,
+    url: str,
+    queries: Sequence[str],
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> NodeCountQuery:
+    """Return the question for a count a minute of [start, end), default: as long as jobs were submitted."""
+    if start is None or end is None:
+        first, last = submission_span(lake_uri, cluster)
+        start, end = start or first, end or last + timedelta(minutes=1)
+    return NodeCountQuery(PrometheusQuery(url, start, end, 60.0), parse_node_queries(queries))
+
+
+def show_node_states(*, lake_uri: str, cluster: str) -> dict[str, Any]:
+    """Return what the lake holds of a cluster's nodes: of the whole, and of each virtual cluster."""
+    states = Lake(lake_uri).read_node_states(cluster)
+    series = []
+    for owner, rows in states.groupby(states["virtual_cluster"].fillna(""), sort=True):
+        counted = rows[~rows["held"]]
+        latest = rows.iloc[-1]
+        series.append(
+            {
+                "virtual_cluster": owner or None,
+                "origin": ", ".join(sorted(rows["origin"].unique())),
+                "counts": len(rows),
+                "held": int(rows["held"].sum()),
+                "first": rows["time"].iloc[0].isoformat(),
+                "last": latest["time"].isoformat(),
+                "nodes": int(latest["total"]),
+                "mean_busy": None if counted.empty else float(counted["busy"].mean()),
+                "most_busy": None if counted.empty else int(counted["busy"].max()),
+            }
+        )
+    return {"cluster": cluster, "counts": len(states), "held": int(states["held"].sum()), "series": series}
+
+
+def _slurm_rows(source: NodeStatesSource) -> pa.Table:
+    if source.slurm:
+        now = datetime.now(UTC).replace(microsecond=0)
+        return read_slurm_nodes(call(SINFO), "sinfo", at=now)
+    texts = (
+        (uri, read_input(uri, most_bytes=MOST_BYTES).decode(errors="replace")) for uri in source.slurm_files
+    )
+    return pa.concat_tables([read_slurm_nodes(text, uri, at=source.at) for uri, text in texts])
+
+
+def _sizes(lake: Lake, cluster: str) -> list[ClusterSizeFrom]:
+    """Return the lake's node counts, by the day from which they hold (UTC)."""
+    days: list[date | None] = [*lake.node_dates(cluster)] or [None]
+    return [
+        ClusterSizeFrom(
+            pd.Timestamp(datetime.combine(day, time(), UTC)).timestamp() if day else 0.0,
+            dict(zip(nodes["virtual_cluster"].astype(str), nodes["nodes"].astype(int), strict=True)),
+            dict(zip(nodes["virtual_cluster"].astype(str), nodes["gpus_per_node"].astype(int), strict=True)),
+        )
+        for day, nodes in ((day, lake.read_nodes(cluster, day)) for day in days)
+    ]
