@@ -1,6 +1,6 @@
-"""Generated lists of docs/: modules by folder, the job table's columns, decisions by number.
+"""Generated lists of docs/: modules by folder, the job table's columns, services, decisions by number.
 
-    python -m experiments.docs_index    # writes docs/modules.md, docs/formats.md, docs/decisions/README.md
+    python -m experiments.docs_index    # docs/modules.md, docs/formats.md, docs/services.md, docs/decisions/
 
 Every sentence is the first of a docstring, or the title of a record.
 """
@@ -14,6 +14,7 @@ from cluster_logs.job_table import describe
 from cluster_logs.node_states import NODE_STATES_SCHEMA
 from experiments.pages import written
 from foundation.markdown import markdown_table
+from pipeline.services import SERVICES
 
 ROOT = Path(__file__).resolve().parents[1]
 # From what runs on top to what all else stands on.
@@ -92,12 +93,31 @@ def decision_list() -> str:
     return "\n".join(f"- [{title}]({record.name})" for title, record in zip(titles, records, strict=True))
 
 
+def service_table() -> str:
+    """Return what services learn, and where each part of them is."""
+    rows = []
+    for service in SERVICES.values():
+        parts = {
+            f"learns {', '.join(service.models)}": service.trained_by,
+            "its learning is judged": service.learning_judged_by,
+            "decides": (service.decides_by,),
+            "its decisions are judged": (service.deciding_judged_by,),
+            "acts on a live cluster": (service.acts_by,),
+        }
+        rows += [
+            (service.title, part, ", ".join(f"`{place}`" for place in places))
+            for part, places in parts.items()
+        ]
+    return markdown_table(("service", "part", "place"), rows, align_numbers=False)
+
+
 def pages() -> dict[Path, str]:
     """Return each page that holds a generated list, as it should read."""
     docs = ROOT / "docs"
     tables = {
         docs / "modules.md": {"modules": module_list()},
         docs / "formats.md": {"job table": job_table(), "node states": node_states_table()},
+        docs / "services.md": {"services": service_table()},
         docs / "decisions" / "README.md": {"decisions": decision_list()},
     }
     return {page: written(page.read_text(encoding="utf-8"), lists) for page, lists in tables.items()}

@@ -6,10 +6,12 @@ from typing import Any
 
 from foundation.errors import UnknownNameError
 from foundation.jsonable import to_jsonable
+from lucid_models.releases.manifest import MODEL_KINDS
+from pipeline.services import learned_kinds
 
-MODELS = ("packing", "throughput", "duration")
+MODELS = MODEL_KINDS
 # Trained where the cluster has what it learns from; a release may do without.
-OPTIONAL_MODELS = ("node_demand",)
+OPTIONAL_MODELS = tuple(kind for kind in learned_kinds() if kind not in MODELS)
 
 
 @dataclass(frozen=True)
