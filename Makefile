@@ -86,7 +86,7 @@ quality: install  ## Measure the models beside their rivals and write docs/model
 	$(BIN)/lucid evaluate all --write docs/model_quality.md
 
 protobuf: install  ## Write the decision service's generated module anew
-	$(BIN)/python -m live_scheduler.service.generate
+	$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. live_scheduler/service/scheduler.proto
 
 lock:  ## Resolve the dependencies anew
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import LucidError
-from foundation.regular_files import open_regular, read_regular
+from foundation.regular_files import read_regular
 
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1
@@ -135,15 +135,6 @@ def parse_model(payload: bytes, *, kind: str | None = None, source: str = "the m
             remedy="Check which file the release names.",
         )
     return checked
-
-
-def sha256_of(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file as 64 hexadecimal digits, read in pieces."""
-    digest = hashlib.sha256()
-    with open_regular(path) as stream:
-        while piece := stream.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def _check_envelope(document: object, source: str) -> Document:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,13 @@ Floats = NDArray[np.float64]
 # More rows take minutes and gain next to nothing; the newest rows are taken.
 FOREST_ROWS = 30_000
 NETWORK_ROWS = 30_000
+REPEATABLE_LIGHTGBM: Mapping[str, Any] = {
+    "random_state": 0,
+    "n_jobs": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+}
 # What these learn badly by squared error, because a few bursts outweigh everything, they learn as a root.
 SQUARED_ERROR_ONLY = ("rf", "neural")
 
@@ -86,11 +94,7 @@ def _lightgbm(loss: str, seed: int) -> Any:
         n_estimators=300,
         learning_rate=0.05,
         min_child_samples=30,
-        random_state=seed,
-        n_jobs=1,
-        deterministic=True,
-        force_row_wise=True,
-        verbosity=-1,
+        **{**REPEATABLE_LIGHTGBM, "random_state": seed},
     )
 
 

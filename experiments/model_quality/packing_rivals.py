@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.model_quality.black_boxes import available
+from experiments.model_quality.black_boxes import REPEATABLE_LIGHTGBM, available
 from lucid_models.evaluation import packing_contenders
 from lucid_models.evaluation.baselines import scaled
 from lucid_models.evaluation.packing_contenders import (
@@ -30,13 +30,6 @@ from lucid_models.packing.pairwise_training import model_bags, read_pair_table, 
 
 # Choosing a threshold costs a black box one fit for each held-out group of models.
 _DEAR = ("leave_model_out",)
-_LIGHTGBM: Mapping[str, Any] = {
-    "random_state": 0,
-    "n_jobs": 1,
-    "deterministic": True,
-    "force_row_wise": True,
-    "verbosity": -1,
-}
 
 
 def _pair_regressor(make: Callable[[], Any]) -> Callable[[LabelledPairs, PackingSettings], Judge]:
@@ -89,7 +82,7 @@ def _lightgbm(features: Floats, scores: Scores) -> Any:
     from lightgbm import LGBMClassifier
 
     # Its defaults ask for 20 configurations a leaf, of the 50 that there are.
-    return LGBMClassifier(n_estimators=60, min_child_samples=3, **_LIGHTGBM).fit(features, scores)
+    return LGBMClassifier(n_estimators=60, min_child_samples=3, **REPEATABLE_LIGHTGBM).fit(features, scores)
 
 
 def _neural_net(features: Floats, scores: Scores) -> Any:
@@ -103,7 +96,7 @@ def _neural_net(features: Floats, scores: Scores) -> Any:
 def _pair_lightgbm() -> Any:
     from lightgbm import LGBMRegressor
 
-    return LGBMRegressor(n_estimators=100, learning_rate=0.05, **_LIGHTGBM)
+    return LGBMRegressor(n_estimators=100, learning_rate=0.05, **REPEATABLE_LIGHTGBM)
 
 
 def _pair_forest() -> Any:

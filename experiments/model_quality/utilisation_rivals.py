@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.model_quality.black_boxes import available
+from experiments.model_quality.black_boxes import REPEATABLE_LIGHTGBM, available
 from lucid_models.evaluation.baselines import scaled
 from lucid_models.evaluation.utilisation import (
     Predict,
@@ -105,11 +105,7 @@ def _lightgbm() -> Any:
         n_estimators=60,
         num_leaves=4,
         min_child_samples=4,
-        random_state=0,
-        n_jobs=1,
-        deterministic=True,
-        force_row_wise=True,
-        verbosity=-1,
+        **REPEATABLE_LIGHTGBM,
     )
 
 

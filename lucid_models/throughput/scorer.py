@@ -62,20 +62,6 @@ class ThroughputScorer:
             dict(zip(self.features.names, values, strict=True)),
         )
 
-    def account_next(self, counts: ArrayLike, first_bin_s: int, ahead: int = 1) -> ForecastAccount:
-        """Why the bin that follows the history by `ahead` (1: the next one) is forecast as it is.
-
-        Raises BadInputError beyond the lead, where forecasts rest on forecasts.
-        """
-        lead = self.features.lead_bins
-        if not 1 <= ahead <= lead:
-            raise BadInputError(
-                f"Bin {ahead} after the history is not forecast directly.", remedy=f"Choose 1 to {lead}."
-            )
-        extended = np.concatenate([_history(counts), np.full(ahead, np.nan)])
-        row = self.features.matrix(extended, first_bin_s, slice(-1, None))[0]
-        return self.account(row.tolist())
-
     def predict_series(
         self, counts: ArrayLike, first_bin_s: int, rows: slice | None = None
     ) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.release import LiveRelease
 from live_scheduler.release_store import ReleaseStore
 from live_scheduler.verified_release import verify_release
-from lucid_models.model_format import sha256_of
 from lucid_models.releases.approval import APPROVED, VerdictTags, identify
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
@@ -45,7 +44,13 @@ def keep_release(
         created="2020-04-12T00:00:00+00:00",
         cluster=cluster,
         models={
-            kind: ModelPin(f"lucid-{kind}", 1, path.name, sha256_of(path), path.stat().st_size)
+            kind: ModelPin(
+                f"lucid-{kind}",
+                1,
+                path.name,
+                hashlib.sha256(path.read_bytes()).hexdigest(),
+                path.stat().st_size,
+            )
             for kind, path in paths.items()
         },
         settings={"gss": 2},

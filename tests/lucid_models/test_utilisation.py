@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.model_quality.utilisation_rivals import all_contenders
+from experiments.profiling.zoo_graphs import measure_zoo
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.evaluation.utilisation import TARGETS, evaluate_utilisation
 from lucid_models.model_format import load_model, save_model
@@ -23,7 +24,7 @@ from lucid_models.utilisation.margins import Margins, level_of_cost, model_quant
 from lucid_models.utilisation.model import UtilisationModel, UtilisationSettings, fit_memory, fit_step
 from lucid_models.utilisation.profiled_graphs import join_graphs
 from lucid_models.utilisation.scorer import FIGURES, TERMS
-from lucid_models.utilisation.zoo_features import measure_zoo, read_features_table, read_zoo_features
+from lucid_models.utilisation.zoo_features import read_features_table, read_zoo_features
 from profiler_jobs.workloads import all_job_types
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,7 @@ def test_rows_are_what_the_exporter_gives(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnx")
-    from profiler_jobs.zoo.onnx_export import export_zoo
+    from experiments.profiling.onnx_export import export_zoo
 
     chosen = [one for one in all_job_types() if one.name in ("NeuMF/MovieLens/64/0", "LSTM/Wikitext2/64/1")]
     export_zoo(chosen, tmp_path)

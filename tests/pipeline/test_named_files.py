@@ -14,7 +14,7 @@ from experiments.model_quality.throughput_rivals import read_published
 from foundation.errors import LucidError
 from live_scheduler.queue_file import read_queue
 from live_scheduler.settings_file import read_live_settings
-from lucid_models.model_format import load_model, sha256_of
+from lucid_models.model_format import load_model
 from pipeline.search.pareto.compare import read_configurations
 from pipeline.search.sweeps.spec import SweepSpec
 from profiler_jobs.profile_table import read_solo_profiles
@@ -32,7 +32,6 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "queue.csv.gz": read_queue,
     "published.csv": read_published,
     "model.json": load_model,
-    "digest": sha256_of,
     "front.json": read_configurations,
     "front.csv": read_configurations,
     "sweep.toml": SweepSpec.from_toml,

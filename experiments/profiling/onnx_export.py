@@ -1,4 +1,4 @@
-"""Write the zoo's forward passes as ONNX files: `python -m profiler_jobs.zoo.onnx_export --out DIR`.
+"""Write the zoo's forward passes as ONNX files: `python -m experiments.profiling.onnx_export --out DIR`.
 
 One file a configuration, `<model>_<batch>_<amp>.onnx`, holds the graph of one batch with the shapes of all
 tensors, in inference mode and single precision (AMP changes types, not the graph). Weights have names, shapes
@@ -146,7 +146,7 @@ def _quiet() -> Iterator[None]:
 def main() -> None:
     """Export the whole zoo, with progress on standard error."""
     parser = argparse.ArgumentParser(
-        prog="python -m profiler_jobs.zoo.onnx_export",
+        prog="python -m experiments.profiling.onnx_export",
         description="Write the forward pass of every configuration of the zoo as an ONNX file.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the files")

@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
+from experiments.profiling.onnx_export import WEIGHTS_FILE, export_workload, export_zoo  # noqa: E402
 from profiler_jobs.workloads import find_job_type  # noqa: E402
-from profiler_jobs.zoo.onnx_export import WEIGHTS_FILE, export_workload, export_zoo  # noqa: E402
 
 
 def read(path):
