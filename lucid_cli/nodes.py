@@ -195,9 +195,7 @@ def _print(document: dict[str, Any], name: str, out: str) -> None:
     better = document["better_buffers"]
     sizes = f"Plain buffers of {', '.join(map(str, better))} nodes have" if better else "No plain buffer has"
     lines = [f"{sizes} more nodes asleep at fewer wake-ups and fewer node-minutes short."]
-    if document["choice"]:
-        lines.insert(0, document["choice"]["reason"])
-    print_lines(lines)
+    print_lines([document["why"], *lines])
 
 
 app.command(cls=variadic("--setting"))(replay)

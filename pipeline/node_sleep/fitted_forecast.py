@@ -13,24 +13,31 @@ LEAST_DAYS = 10  # of bins to learn from: every weekday, and a weekend that a ba
 
 
 class FittedForecaster:
-    """A node demand model as a control asks it."""
+    """A node demand model as a control asks it.
 
-    def __init__(self, scorer: NodeDemandScorer) -> None:
+    It reads a series whose gaps are held, also where the control takes them for zeros: what telemetry did not
+    count is no demand that could be forecast.
+    """
+
+    def __init__(self, scorer: NodeDemandScorer, held_bins: NodeSeries) -> None:
         self._scorer = scorer
+        self._bins = held_bins
 
     def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> DemandForecast:
-        """Return the model's forecast at the end of the newest bin."""
-        said = self._scorer.forecast(busy, last_bin_start_s)
+        """Return the model's forecast at the end of the bin that began at `last_bin_start_s`."""
+        finished = round((last_bin_start_s - self._bins.start_s) / BIN_S) + 1
+        said = self._scorer.forecast(self._bins.running[:finished], last_bin_start_s)
         return DemandForecast(said.near_mean, said.far_mean, said.near_peak)
 
 
 def fit_forecaster(
-    bins: NodeSeries, until_s: float, near_bins: int, *, utc_offset_s: int = 0
+    held_bins: NodeSeries, until_s: float, near_bins: int, *, utc_offset_s: int = 0
 ) -> NodeForecaster | None:
-    """Return a forecaster that has learned from the bins that ended by `until_s` (s since 1970).
+    """Return a forecaster that has learned from the bins that ended by `until_s` (s since 1970), gaps held.
 
     `utc_offset_s` is the cluster's local time minus UTC. None where there are less than LEAST_DAYS of bins.
     """
+    bins = held_bins
     count = int((until_s - bins.start_s) // BIN_S)
     if count * BIN_S < LEAST_DAYS * 86_400:
         return None
@@ -38,4 +45,4 @@ def fit_forecaster(
         bins.start_s, bins.step_s, bins.running[:count], bins.total[:count], bins.held[:count]
     )
     model = NodeDemandModel(DemandSettings(near_bins=near_bins, utc_offset_s=utc_offset_s)).fit(before)
-    return RememberingForecaster(FittedForecaster(model.scorer))
+    return RememberingForecaster(FittedForecaster(model.scorer, bins))

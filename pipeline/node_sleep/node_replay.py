@@ -13,7 +13,7 @@ from cluster_logs.node_series import NodeSeries, read_node_series
 from cluster_logs.readers.time_zones import load_zone
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, Work, silent
-from pipeline.node_sleep.fitted_forecast import fit_forecaster
+from pipeline.node_sleep.fitted_forecast import LEAST_DAYS, fit_forecaster
 from pipeline.node_sleep.published_forecast import PublishedForecast, read_published_forecast
 from pipeline.node_sleep.replay_files import write_replay
 from simulator.node_sleep.choice import WEEK_S, SettingsChoice, SleepLimits, candidates, choose_settings
@@ -101,14 +101,13 @@ def replay_nodes(
     Raises BadInputError for what cannot be replayed, UnknownNameError for a name that is not in a catalogue.
     """
     gaps = source.gaps or ("zero" if settings.control == "helios-artifact" else "hold")
-    series = read_node_series(
-        source.path, gaps=gaps, virtual_cluster=source.virtual_cluster, time_zone=source.time_zone
-    )
+    series = _read(source, gaps)
+    held_bins = (series if gaps == "hold" else _read(source, "hold")).bins(BIN_S)
     window = demand_window(series, _seconds(source.start, source), _seconds(source.end, source))
     published = read_published_forecast(forecast_path, time_zone=source.time_zone) if forecast_path else None
     zone = load_zone(source.time_zone)
-    run = _Run(series, window, settings, published, zone, progress)
-    sleep, choice = run.settings()
+    run = _Run(series, window, settings, Forecasts(published, held_bins, zone), progress)
+    sleep, choice, reason = run.settings()
     forecaster = run.forecaster(sleep)
     timeline = run.replay(window, sleep, forecaster)
     figures = figures_of(timeline)
@@ -122,6 +121,7 @@ def replay_nodes(
         **asdict(figures),
         "idle_mean": float(np.maximum(0.0, timeline.total - timeline.running).mean()),
         "settings": sleep.to_data(),
+        "why": reason,
         "choice": None if choice is None else _choice_facts(choice),
         "energy": {
             **asdict(settings.energy),
@@ -136,6 +136,27 @@ def replay_nodes(
     return NodeReplayReport({**document, "files": [str(path) for path in files]}, files)
 
 
+@dataclass(frozen=True)
+class Forecasts:
+    """Where forecasts come from: a published one, else a model that learns from `held_bins`, gaps held."""
+
+    published: PublishedForecast | None
+    held_bins: NodeSeries
+    zone: ZoneInfo
+
+    def known_at_start(self, window: DemandWindow, sleep: SleepSettings) -> NodeForecaster | None:
+        """Return what can forecast from the beginning of a window on; None where there are too few days."""
+        if self.published is not None:
+            return self.published.forecaster(sleep.near_bins) if self.published.covers(window) else None
+        offset = datetime.fromtimestamp(window.start_s, self.zone).utcoffset()
+        return fit_forecaster(
+            self.held_bins,
+            window.start_s,
+            sleep.near_bins,
+            utc_offset_s=round(offset.total_seconds()) if offset else 0,
+        )
+
+
 class _Run:
     """One series and window, replayed under several settings."""
 
@@ -144,36 +165,45 @@ class _Run:
         series: NodeSeries,
         window: DemandWindow,
         settings: NodeReplaySettings,
-        published: PublishedForecast | None,
-        zone: ZoneInfo,
+        forecasts: Forecasts,
         progress: Progress,
     ) -> None:
         self._series = series
         self._window = window
         self._settings = settings
-        self._published = published
-        self._zone = zone
+        self._forecasts = forecasts
         self._progress = progress
 
-    def settings(self) -> tuple[SleepSettings, SettingsChoice | None]:
-        """Return the settings to replay, and how they were chosen, if they were."""
+    def settings(self) -> tuple[SleepSettings, SettingsChoice | None, str]:
+        """Return the settings to replay, how they were chosen (None: they were not), and why in words."""
         asked = self._settings
         name = {"causal": "forecast", "oracle": "forecast"}.get(asked.control, asked.control)
         given = replace(asked.sleep or SleepSettings(), control=name, boot_s=asked.boot_s)
         if asked.control != "causal" or asked.sleep is not None:
-            return given, None
-        weeks = min(MOST_PAST_WEEKS, int((self._window.start_s - self._series.start_s) // WEEK_S))
+            return given, None, "The settings are as given."
+        weeks = _past_weeks(self._window.start_s - self._series.start_s)
+        published = self._forecasts.published
         if weeks < 1:
-            raise BadInputError(
-                "There is no week before the start to choose settings on.",
-                remedy="Choose a later --start, or give --buffer or --setting.",
+            if published is not None:
+                return (
+                    given,
+                    None,
+                    "No week lies before the start to choose on: the forecast is used as given.",
+                )
+            buffer = replace(given, control="buffer")
+            return (
+                buffer,
+                None,
+                f"No week lies before the start to choose on: {given.buffer_nodes} nodes idle.",
             )
-        return self._chosen(given, weeks)
+        past = demand_window(self._series, self._window.start_s - weeks * WEEK_S, self._window.start_s)
+        if published is not None and not published.covers(past):
+            return given, None, "The published forecast has no past weeks to choose on: it is used as given."
+        choice = self._chosen(given, past)
+        return choice.settings, choice, choice.reason
 
-    def _chosen(self, given: SleepSettings, weeks: int) -> tuple[SleepSettings, SettingsChoice]:
-        start_s = self._window.start_s - weeks * WEEK_S
-        past = demand_window(self._series, start_s, self._window.start_s)
-        forecaster = self._causal_forecaster(given, past)
+    def _chosen(self, given: SleepSettings, past: DemandWindow) -> SettingsChoice:
+        forecaster = self._forecasts.known_at_start(past, given)
         total = float(past.total[-1, -1])
         buffers = candidates(replace(given, control="buffer"), total)
         forecasts = candidates(given, total) if forecaster else []
@@ -186,8 +216,7 @@ class _Run:
             done += 1
             return self.replay(past, tried, forecaster)
 
-        choice = choose_settings(replay_past, buffers, forecasts, self._settings.limits)
-        return choice.settings, choice
+        return choose_settings(replay_past, buffers, forecasts, self._settings.limits)
 
     def forecaster(self, sleep: SleepSettings) -> NodeForecaster | None:
         """Return what the control of the replay asks."""
@@ -195,26 +224,13 @@ class _Run:
             return self._future(sleep)
         if sleep.control != "forecast":
             return None
-        forecaster = self._causal_forecaster(sleep, self._window)
+        forecaster = self._forecasts.known_at_start(self._window, sleep)
         if forecaster is None:
             raise BadInputError(
-                "There are too few days before the start to learn a forecast from.",
-                remedy="Choose a later --start, give --forecast FILE, or use --control buffer.",
+                "There is no forecast: too few days lie before the start, or a published one lacks bins.",
+                remedy="Choose another --start, give --forecast FILE, or use --control buffer.",
             )
         return forecaster
-
-    def _causal_forecaster(self, sleep: SleepSettings, window: DemandWindow) -> NodeForecaster | None:
-        """Return what is known at the beginning of a window; None without a forecast of all its bins."""
-        if self._published is not None:
-            self._published.of(window)
-            return self._published.forecaster(sleep.near_bins)
-        offset = datetime.fromtimestamp(window.start_s, self._zone).utcoffset()
-        return fit_forecaster(
-            window.bins,
-            window.start_s,
-            sleep.near_bins,
-            utc_offset_s=round(offset.total_seconds()) if offset else 0,
-        )
 
     def _future(self, sleep: SleepSettings) -> NodeForecaster:
         bins = self._window.bins
@@ -228,11 +244,11 @@ class _Run:
             return replay_minutes(window, sleep, forecaster, failures=self._settings.failures)
         given = None
         if sleep.control == "helios-artifact":
-            if self._published is None:
+            if self._forecasts.published is None:
                 raise BadInputError(
                     "The control 'helios-artifact' needs its forecast.", remedy="Give --forecast FILE."
                 )
-            given = self._published.of(window)
+            given = self._forecasts.published.of(window)
         return replay_bins(window, sleep, forecaster, published_forecast=given)
 
     def curve(self, sleep: SleepSettings) -> list[dict[str, Any]]:
@@ -259,6 +275,18 @@ class _Run:
         return self.replay(self._window, replace(sleep, control="forecast", peak_bins=1), self._future(sleep))
 
 
+def _read(source: SeriesToReplay, gaps: Literal["hold", "zero"]) -> NodeSeries:
+    return read_node_series(
+        source.path, gaps=gaps, virtual_cluster=source.virtual_cluster, time_zone=source.time_zone
+    )
+
+
+def _past_weeks(past_s: float) -> int:
+    """Return on how many weeks to choose: where two remain, with days before to learn a forecast from."""
+    with_forecast = int((past_s - LEAST_DAYS * 86_400) // WEEK_S)
+    return min(MOST_PAST_WEEKS, with_forecast if with_forecast >= 2 else int(past_s // WEEK_S))
+
+
 def _is_better(point: Mapping[str, Any], figures: SleepFigures) -> bool:
     """Return whether a buffer has more nodes asleep at fewer wake-ups and fewer node-minutes short.
 
@@ -274,7 +302,6 @@ def _is_better(point: Mapping[str, Any], figures: SleepFigures) -> bool:
 
 def _choice_facts(choice: SettingsChoice) -> dict[str, Any]:
     return {
-        "reason": choice.reason,
         "past_weeks": choice.weeks,
         "best_buffer": asdict(choice.buffer),
         "best_forecast": None if choice.forecast is None else asdict(choice.forecast),

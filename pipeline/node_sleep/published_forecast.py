@@ -50,11 +50,16 @@ class PublishedForecast:
     start_s: float
     values: NDArray[np.float64]
 
+    def covers(self, window: DemandWindow) -> bool:
+        """Return whether every bin of the window is forecast."""
+        first = round((window.start_s - self.start_s) / BIN_S)
+        return 0 <= first <= len(self.values) - len(window.running)
+
     def of(self, window: DemandWindow) -> NDArray[np.float64]:
         """Return the forecasts of the window's bins; raises BadInputError where the file lacks one."""
         first = round((window.start_s - self.start_s) / BIN_S)
         bins = len(window.running)
-        if first < 0 or first + bins > len(self.values):
+        if not self.covers(window):
             raise BadInputError(
                 f"{self.path} does not forecast all bins that are replayed.",
                 remedy="Choose --start and --end within it.",

@@ -57,7 +57,7 @@ def test_settings_are_chosen_on_the_weeks_before(lucid, counts: Path, tmp_path: 
     assert said.json["choice"]["past_weeks"] == 2
     # Every morning needs 20 nodes more than a buffer of 12 has.
     assert not said.json["choice"]["best_buffer"]["within_limits"]
-    assert "Nothing tried kept the limits" in said.json["choice"]["reason"]
+    assert "Nothing tried kept the limits" in said.json["why"]
 
     loose = lucid(
         "nodes", "replay", "--series", counts, "--start", "1970-01-15", "--most-short", 500,
@@ -80,6 +80,21 @@ def test_a_forecast_is_learned_from_the_days_before(lucid, counts: Path, tmp_pat
     rows = list(csv.DictReader((tmp_path / "bins.csv").open()))
     # The mean of the next five hours, in a series of 30 by night and 50 by day.
     assert all(25 <= float(row["forecast"]) <= 60 for row in rows)
+
+
+def test_without_a_week_before_nothing_is_chosen(lucid, counts: Path, tmp_path: Path) -> None:
+    forecast = tmp_path / "forecast.csv"
+    forecast.write_text(
+        "time,forecast\n" + "".join(f"{at * BIN_S},40\n" for at in range(14 * 144, DAYS * 144))
+    )
+    asked = ("nodes", "replay", "--series", counts, "--out", tmp_path, "--json")
+    alone = lucid(*asked)
+    assert (alone.json["settings"]["control"], alone.json["choice"]) == ("buffer", None)
+    assert "No week lies before" in alone.json["why"]
+
+    given = lucid(*asked, "--forecast", forecast, "--start", "1970-01-15")
+    assert (given.json["settings"]["control"], given.json["choice"]) == ("forecast", None)
+    assert "no past weeks" in given.json["why"]
 
 
 def test_people_see_the_curve_and_the_oracle(lucid, counts: Path, tmp_path: Path) -> None:
@@ -123,8 +138,7 @@ def test_the_artifact_replays_with_its_forecast_alone(lucid, counts: Path, tmp_p
         (("--parameters", "pluto"), ("pluto", "philly")),
         (("--start", "1971-01-01"), ("no whole bin",)),
         (("--boot-failures", "1.5"), ("1.5",)),
-        ((), ("no week before",)),
-        (("--control", "causal", "--buffer", "5"), ("too few days",)),
+        (("--control", "causal", "--buffer", "5"), ("too few days", "--control buffer")),
         (("--control", "helios-artifact", "--rules", "minutes"), ("--rules bins",)),
     ],
 )
