@@ -66,10 +66,14 @@ def _people() -> "Console":
 def print_table(
     rows: Sequence[Mapping[str, Any]], *, title: str | None = None, columns: Sequence[str] | None = None
 ) -> None:
-    """Print rows as a table; the first row names the columns unless `columns` does."""
+    """Print rows as a table; the first row names the columns unless `columns` does.
+
+    A column that no row has a value for (prediction errors, where none predicts) is left out.
+    """
     from rich.table import Table
 
     names = list(columns or (rows[0].keys() if rows else ()))
+    names = [name for name in names if not rows or any(row.get(name) is not None for row in rows)]
     console = _people()
     longest = {name: max((len(shown(row.get(name))) for row in rows), default=0) for name in names}
     heading = {name: max(map(len, name.split("_"))) for name in names}

@@ -39,19 +39,6 @@ ReleaseClusterOption = Annotated[
 ]
 VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="Default: the challenger.")]
 EXIT_REFUSED = 2
-POLICY_COLUMNS = (
-    "policy",
-    "jobs",
-    "mean_jct_s",
-    "mean_queuing_delay_s",
-    "p999_queuing_delay_s",
-    "mean_slowdown",
-    "utilisation_pct",
-    "preemptions",
-    "colocated_jobs",
-    "mean_pred_err_pct",
-    "p99_pred_err_pct",
-)
 
 
 def _present(release: object, as_json: bool) -> None:
@@ -259,6 +246,8 @@ def validate(
     verdict = validation.verdict
 
     def people() -> None:
+        from pipeline.release.release_gate import POLICY_COLUMNS
+
         facts = verdict.to_dict()
         print_table(facts["policies"], title="Policies on the held-out window", columns=POLICY_COLUMNS)
         print_table(facts["constraints"], title="Constraints", columns=("passed", "name", "sentence"))

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 POLICY_COLUMNS = (
-    *("policy", "jobs", "mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s"),
-    *("utilisation_pct", "preemptions", "mean_pred_err_pct", "p99_pred_err_pct"),
+    *("policy", "jobs", "mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "mean_slowdown"),
+    *("utilisation_pct", "preemptions", "colocated_jobs", "mean_pred_err_pct", "p99_pred_err_pct"),
 )
 CONSTRAINT_COLUMNS = ("name", "challenger", "reference", "limit", "passed", "sentence")
 
@@ -47,14 +47,9 @@ def read_verdict(
 
 
 def summarise_verdict(verdict: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the policies' rows and the constraints of `Verdict.to_dict()`, with a screen's columns only.
-
-    A figure that no policy has (prediction errors, where none predicts) is no column.
-    """
-    rows = verdict["policies"]
-    measured = [name for name in POLICY_COLUMNS if any(row.get(name) is not None for row in rows)]
+    """Return the policies' rows and the constraints of `Verdict.to_dict()`, with a screen's columns only."""
     return {
-        "policies": [_select(row, measured) for row in rows],
+        "policies": [_select(row, POLICY_COLUMNS) for row in verdict["policies"]],
         "constraints": [_select(row, CONSTRAINT_COLUMNS) for row in verdict["constraints"]],
     }
 
