@@ -5,7 +5,7 @@ meanwhile is read before anything is added.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -21,20 +21,22 @@ class LastLines(Generic[Value]):
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         to_fields: Callable[[str, Value | None], Mapping[str, object]],
         from_fields: Callable[[Mapping[str, Any]], tuple[str, Value | None]],
         *,
         most_stale: int,
+        durable: bool = False,
     ) -> None:
         """Read what is there (nothing without the file). Raises OSError.
 
-        `from_fields` undoes `to_fields`, and raises ValueError, KeyError or TypeError for what is no line.
-        The file is written anew once it has `most_stale` lines more than keys.
+        Without a path it lasts as long as this object. `from_fields` undoes `to_fields`, and raises
+        ValueError, KeyError, TypeError or AttributeError for what is no line. The file is written anew once
+        it has `most_stale` lines more than keys. `durable`: what is noted is on the disk.
         """
         self.path = path
         self._to_fields, self._from_fields = to_fields, from_fields
-        self._most_stale = most_stale
+        self._most_stale, self._durable = most_stale, durable
         self._values: dict[str, Value] = {}
         self._lines = self._size = 0
         self.reload()
@@ -45,39 +47,80 @@ class LastLines(Generic[Value]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """What stands under each key, in the order in which the keys came."""
+        return self._values
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether so much of the file is past that it is to be written anew."""
+        return self._lines > len(self._values) + self._most_stale
+
     def get(self, key: str) -> Value | None:
         """Return what stands under a key."""
         return self._values.get(key)
 
-    def reload(self) -> None:
+    def refresh(self) -> None:
         """Read the file anew if another process wrote it. Raises OSError when it cannot be read."""
+        if self.path is None:
+            return
         try:
-            if self.path.stat().st_size == self._size:
-                return
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if size != self._size:
+            self.reload()
+
+    def reload(self) -> None:
+        """Read the file anew. Raises OSError when it is there and cannot be read."""
+        if self.path is None:
+            return
+        self._values, self._lines, self._size = {}, 0, 0
+        try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            content = b""
-        self._values, self._lines, self._size = {}, 0, len(content)
+            return
+        self._size = len(content)
         for line in content.decode(errors="replace").splitlines():
             self._lines += 1
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
                 self._take(*self._from_fields(json.loads(line)))
 
     def note(self, values: Mapping[str, Value | None]) -> None:
         """Write down what is not so yet. Raises OSError: what could not be written is as before."""
-        self.reload()
+        self.refresh()
         fresh = {key: value for key, value in values.items() if self._values.get(key) != value}
         if not fresh:
             return
-        lines = [json.dumps(self._to_fields(key, value)) for key, value in fresh.items()]
-        self._size = append_lines(self.path, lines, for_good=False)
-        self._lines += len(lines)
+        if self.path is not None:
+            lines = [self._line(*each) for each in fresh.items()]
+            self._size = append_lines(self.path, lines, for_good=self._durable)
+            self._lines += len(lines)
         for key, value in fresh.items():
             self._take(key, value)
-        if self._lines > len(self._values) + self._most_stale:
-            kept = (json.dumps(self._to_fields(*each)) + "\n" for each in self._values.items())
-            replace_file(self.path, kept)
-            self._lines, self._size = len(self._values), self.path.stat().st_size
+        if self.is_stale:
+            with suppress(OSError):  # it is long, and otherwise as good
+                self._rewrite()
+
+    def keep(self, keys: Collection[str]) -> None:
+        """Leave all others out. Raises OSError for a file that is to be written anew and cannot be."""
+        self._values = {key: value for key, value in self._values.items() if key in keys}
+        if self.is_stale:
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        if self.path is None:
+            return
+        lines = (self._line(*each) + "\n" for each in self._values.items())
+        replace_file(self.path, lines, durable=self._durable)
+        self._lines, self._size = len(self._values), self.path.stat().st_size
+
+    def _line(self, key: str, value: Value | None) -> str:
+        return json.dumps(self._to_fields(key, value), allow_nan=False)
 
     def _take(self, key: str, value: Value | None) -> None:
         if value is None:

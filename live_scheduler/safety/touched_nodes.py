@@ -56,7 +56,7 @@ class TouchedNodes:
 
         A node that another put to sleep is nobody's to give back once it was woken here.
         """
-        self._nodes.reload()
+        self._nodes.refresh()
         self._nodes.note(
             {
                 change.node: NodeTouch.PUT_TO_SLEEP if isinstance(change, PutToSleep) else NodeTouch.WOKEN
@@ -67,8 +67,7 @@ class TouchedNodes:
 
     def cross_off(self, nodes: Iterable[str]) -> None:
         """Write down that these nodes are as the cluster would have them. Raises OSError."""
-        self._nodes.reload()
-        self._nodes.note(dict.fromkeys(set(nodes) & set(self._nodes)))
+        self._nodes.note(dict.fromkeys(nodes))
 
     def cross_off_awake(self, reading: PowerReading) -> None:
         """Cross off the nodes that are awake again, or gone. Raises OSError."""

@@ -9,15 +9,14 @@ mark was overwritten, for how long it was to run, and that a begin time is Slurm
 Append-only, and on the disk before `note` returns; a line that was cut off is left out.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from foundation.replaced_files import replace_file
-from live_scheduler.append_only import append_lines
+from live_scheduler.last_lines import LastLines
 
 INTENTS_FILE = "intents.jsonl"
 # The file is written anew when it has this many lines more than open intents.
@@ -46,10 +45,6 @@ class Intent:
     limit_s: float
     restarts: int
 
-    def to_line(self) -> str:
-        """Return one line of JSON."""
-        return json.dumps(asdict(self), allow_nan=False)
-
 
 class Intents:
     """The open intents of one state folder. One process writes at a time, any may read."""
@@ -57,67 +52,42 @@ class Intents:
     def __init__(self, folder: Path) -> None:
         """Read what is there. Raises OSError for a file that cannot be read."""
         self.path = folder / INTENTS_FILE
-        self._open: dict[str, Intent] = {}
-        self._lines = 0
-        self.reload()
+        self._open = LastLines(self.path, _fields, _read_fields, most_stale=MOST_STALE_LINES, durable=True)
 
     @property
     def open(self) -> Mapping[str, Intent]:
         """The open intents by job."""
-        return self._open
+        return self._open.values
 
     def reload(self) -> None:
         """Read the file anew. Raises OSError when it is there and cannot be read."""
-        self._open, self._lines = {}, 0
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return
-        for line in content.decode(errors="replace").splitlines():
-            self._lines += 1
-            self._take(line)
+        self._open.reload()
 
     def note(self, intents: Iterable[Intent]) -> None:
         """Write intents down for good, in place of older ones of the same jobs. Raises OSError."""
-        fresh = [intent for intent in intents if self._open.get(intent.job_id) != intent]
-        self._append([intent.to_line() for intent in fresh])
-        self._open |= {intent.job_id: intent for intent in fresh}
+        self._open.note({intent.job_id: intent for intent in intents})
 
     def settle(self, job_ids: Iterable[str]) -> None:
         """Close the intents of these jobs, and the file up when it has grown. Raises OSError."""
-        known = [job_id for job_id in dict.fromkeys(job_ids) if job_id in self._open]
-        self._append([json.dumps({"job_id": job_id, "settled": True}) for job_id in known])
-        for job_id in known:
-            del self._open[job_id]
-        if self._lines - len(self._open) > MOST_STALE_LINES:
-            self._rewrite()
+        self._open.note(dict.fromkeys(job_ids))
 
-    def _append(self, lines: list[str]) -> None:
-        if not lines:
-            return
-        append_lines(self.path, lines)
-        self._lines += len(lines)
 
-    def _rewrite(self) -> None:
-        replace_file(self.path, (f"{intent.to_line()}\n" for intent in self._open.values()), durable=True)
-        self._lines = len(self._open)
+def _fields(job_id: str, intent: Intent | None) -> Mapping[str, object]:
+    return {"job_id": job_id, "settled": True} if intent is None else asdict(intent)
 
-    def _take(self, line: str) -> None:
-        try:
-            fields = json.loads(line)
-            job_id = str(fields["job_id"])
-            if fields.get("settled"):
-                self._open.pop(job_id, None)
-                return
-            intent = Intent(
-                job_id,
-                str(fields["home"]),
-                Step(fields["step"]),
-                float(fields["at_s"]),
-                float(fields["limit_s"]),
-                int(fields["restarts"]),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return
-        if intent.home and math.isfinite(intent.at_s) and 0 <= intent.limit_s < math.inf:
-            self._open[job_id] = intent
+
+def _read_fields(fields: Mapping[str, Any]) -> tuple[str, Intent | None]:
+    job_id = str(fields["job_id"])
+    if fields.get("settled"):
+        return job_id, None
+    intent = Intent(
+        job_id,
+        str(fields["home"]),
+        Step(fields["step"]),
+        float(fields["at_s"]),
+        float(fields["limit_s"]),
+        int(fields["restarts"]),
+    )
+    if not (intent.home and math.isfinite(intent.at_s) and 0 <= intent.limit_s < math.inf):
+        raise ValueError("no intent that can be acted on")
+    return job_id, intent

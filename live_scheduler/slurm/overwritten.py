@@ -8,14 +8,13 @@ looks like ours, so what is to be given back is known from here alone. Written, 
 is told. A line that was cut off is left out; a job's last line counts.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from foundation.replaced_files import replace_file
-from live_scheduler.append_only import append_lines
+from live_scheduler.last_lines import LastLines
 
 OVERWRITTEN_FILE = "overwritten.jsonl"
 # The file is written anew when it has this many lines more than jobs.
@@ -35,42 +34,20 @@ class Overwritten:
 
     def __init__(self, folder: Path | None) -> None:
         """Read what is there; without a folder it lasts as long as this object. Raises OSError."""
-        self._path = None if folder is None else folder / OVERWRITTEN_FILE
-        self._jobs: dict[str, Before] = {}
-        self._lines = self._size = 0
-        self.refresh()
+        path = None if folder is None else folder / OVERWRITTEN_FILE
+        self._jobs = LastLines(path, _fields, _read_fields, most_stale=_MOST_STALE_LINES, durable=True)
 
     def of(self, job_id: str) -> Before:
         """Return what stood on a job; nothing of ours stands there if that is empty."""
-        return self._jobs.get(job_id, Before())
+        return self._jobs.get(job_id) or Before()
 
     def refresh(self) -> None:
         """Read the file anew if another process wrote it. Raises OSError when it cannot be read."""
-        if self._path is None:
-            return
-        try:
-            if self._path.stat().st_size == self._size:
-                return
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            content = b""
-        self._jobs, self._lines, self._size = {}, 0, len(content)
-        for line in content.decode(errors="replace").splitlines():
-            self._lines += 1
-            with suppress(ValueError, KeyError, TypeError):
-                self._take(*_read_line(line))
+        self._jobs.refresh()
 
     def note(self, jobs: Mapping[str, Before]) -> None:
         """Write down what stands on jobs. Raises OSError: nothing may be written over it then."""
-        self.refresh()
-        fresh = {job_id: before for job_id, before in jobs.items() if self.of(job_id) != before}
-        if not fresh:
-            return
-        if self._path is not None:
-            self._size = append_lines(self._path, [_line(*each) for each in fresh.items()])
-        self._lines += len(fresh)
-        for job_id, before in fresh.items():
-            self._take(job_id, before)
+        self._jobs.note({job_id: None if before == Before() else before for job_id, before in jobs.items()})
 
     def cross_off(self, job_ids: Iterable[str]) -> None:
         """Write down that nothing of ours stands on these jobs any more. Raises OSError."""
@@ -78,34 +55,20 @@ class Overwritten:
 
     def keep(self, alive: Collection[str]) -> None:
         """Leave jobs out that are gone: their numbers may be given again."""
-        self._jobs = {job_id: before for job_id, before in self._jobs.items() if job_id in alive}
-        if self._path is not None and self._lines > len(self._jobs) + _MOST_STALE_LINES:
-            with suppress(OSError):  # it is long, and otherwise as good
-                self._rewrite(self._path)
-
-    def _rewrite(self, path: Path) -> None:
-        replace_file(path, (_line(*each) + "\n" for each in self._jobs.items()), durable=True)
-        self._lines, self._size = len(self._jobs), path.stat().st_size
-
-    def _take(self, job_id: str, before: Before) -> None:
-        if before == Before():
-            self._jobs.pop(job_id, None)
-        else:
-            self._jobs[job_id] = before
+        with suppress(OSError):  # it is long, and otherwise as good
+            self._jobs.keep(alive)
 
 
-def _line(job_id: str, before: Before) -> str:
+def _fields(job_id: str, before: Before | None) -> Mapping[str, object]:
     fields: dict[str, object] = {"job_id": job_id}
-    if before.comment is not None:
+    if before is not None and before.comment is not None:
         fields["comment"] = before.comment
-    if before.nice:
+    if before is not None and before.nice:
         fields["nice"] = before.nice
-    return json.dumps(fields)
+    return fields
 
 
-def _read_line(line: str) -> tuple[str, Before]:
-    fields = json.loads(line)
+def _read_fields(fields: Mapping[str, Any]) -> tuple[str, Before | None]:
     comment = fields.get("comment")
-    return str(fields["job_id"]), Before(
-        None if comment is None else str(comment), int(fields.get("nice", 0))
-    )
+    before = Before(None if comment is None else str(comment), int(fields.get("nice", 0)))
+    return str(fields["job_id"]), None if before == Before() else before

@@ -206,7 +206,7 @@ def test_each_job_is_on_record_before_the_cluster_is_asked_the_front_first(
     assert asked == [place.job_id for place in view.decision.ranked]
     assert len(asked) == len(USERS)
     # Where it cannot be written down, nothing is asked.
-    monkeypatch.setattr("live_scheduler.safety.touched.append_lines", full_disk)
+    monkeypatch.setattr("live_scheduler.last_lines.append_lines", full_disk)
     cluster.submit("late", user="u1")
     assert "No space left" in daemon.pass_once().problem
     assert len(asked) == len(USERS)

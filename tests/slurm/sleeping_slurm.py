@@ -25,7 +25,7 @@ for node in $(scontrol show hostnames "$1"); do
     kill -9 $(cat {folder}/run/slurmd.$node.pid)
 done
 """
-BOOT_LIMIT_S = 12
+BOOT_LIMIT_S = 8
 
 
 @dataclass

@@ -253,10 +253,10 @@ def test_a_nice_value_comes_back_from_what_was_written_down_alone(
 def test_what_cannot_be_written_down_is_not_written_over(
     slurm: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> int:
+    def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("live_scheduler.slurm.overwritten.append_lines", full)
+    monkeypatch.setattr("live_scheduler.last_lines.append_lines", full)
     rows = [row(nice=100, comment=JobComment("mine"), partition="prof")]
     for change in (SetPriority("17", PRIORITIES.most), Advise("17", "soon")):
         heard, (why,) = slurm.told(rows, change)
