@@ -76,8 +76,9 @@ def throughput(
 ) -> None:
     """Forecast job submissions and GPU demand over the last four weeks of a throughput table."""
     from experiments.model_quality.inputs import published_for, read_throughput
+    from experiments.model_quality.throughput_comparison import compare_throughput
     from experiments.model_quality.throughput_rivals import throughput_rivals
-    from lucid_models.evaluation.throughput import LEADS, compare_throughput
+    from lucid_models.evaluation.throughput import LEADS
 
     with progress_reporter() as progress:
         table = read_throughput(
@@ -113,9 +114,9 @@ def duration(
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate run times of the jobs submitted after the training days."""
+    from experiments.model_quality.duration_comparison import compare_durations
     from experiments.model_quality.duration_rivals import add_duration_rivals
     from experiments.model_quality.inputs import read_jobs
-    from lucid_models.evaluation.duration import compare_durations
 
     with progress_reporter() as progress:
         jobs = read_jobs(source, source_format, cluster=cluster, time_zone=time_zone, progress=progress)
@@ -248,7 +249,7 @@ def _present(
     as_json: bool,
 ) -> None:
     """Print the document, or a table of its rows and where the pictures are."""
-    from lucid_models.evaluation.measures import verdict
+    from experiments.model_quality.verdicts import verdict
 
     if drawn:
         document = {**document, "pictures": [os.fspath(path) for path in drawn]}

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.model_quality import authors_recipes, black_boxes
+from experiments.model_quality.duration_comparison import DurationRivalTest
 from foundation.progress import Progress
 from lucid_models.duration import rival_estimates
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
-from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import cpu_timed, predict_timed
 from lucid_models.qssf.estimates import mixed_s
 from lucid_models.qssf.rolling import rolling_estimates_s
@@ -20,7 +20,7 @@ _LARGEST_LOG = 20.0  # of seconds: fifteen years
 
 
 def add_duration_rivals(
-    test: DurationTest, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
+    test: DurationRivalTest, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
 ) -> None:
     """Add black boxes on the model's causal features and on raw ids, Lucid's own recipe, Helios' mixes."""
     _add_causal_boxes(test, model, features, progress)
@@ -29,7 +29,7 @@ def add_duration_rivals(
 
 
 def _add_causal_boxes(
-    test: DurationTest, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
+    test: DurationRivalTest, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
 ) -> None:
     """Black boxes on the model's own features: one on log run time for the order, one on seconds."""
     (matrix, logarithm), making_s = cpu_timed(lambda: model.training_rows(test.train))
@@ -44,7 +44,7 @@ def _add_causal_boxes(
         test.add(name, seconds, mean, fit_s=making_s + log_s + raw_s, predict_ms=took_ms)
 
 
-def _add_raw_boxes(test: DurationTest, progress: Progress) -> None:
+def _add_raw_boxes(test: DurationRivalTest, progress: Progress) -> None:
     """What the papers do: ids as numbers and seconds as they are; Helios mixes its trees with P_R."""
     known = rival_estimates.known_from_s(test.train)
     ended = known <= epoch_seconds(test.test, "submit_time").min()
@@ -62,7 +62,7 @@ def _add_raw_boxes(test: DurationTest, progress: Progress) -> None:
         test.add(f"{name}_raw_ids", said, said, fit_s=fit_s, predict_ms=took_ms)
 
 
-def _add_helios_mixes(test: DurationTest, progress: Progress) -> None:
+def _add_helios_mixes(test: DurationRivalTest, progress: Progress) -> None:
     """Helios' estimate (QSSF) by its paper's rules and by its artifact's, and with better trees.
 
     `helios_mix_causal` mixes the paper's rolling estimate with trees on the duration model's features.

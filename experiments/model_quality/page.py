@@ -13,19 +13,18 @@ from typing import Any
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.synthetic.generator import synthesize
+from experiments.model_quality.duration_comparison import DurationComparison, compare_durations
 from experiments.model_quality.duration_rivals import add_duration_rivals
 from experiments.model_quality.packing_rivals import CONTENDERS
+from experiments.model_quality.throughput_comparison import ThroughputComparison, compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from experiments.model_quality.utilisation import UtilisationQuality, measure_utilisation
 from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
 from foundation.run_manifest import commit_text, machine_text
-from lucid_models.evaluation.duration import DurationComparison, compare_durations
 from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import (
-    ThroughputComparison,
-    compare_throughput,
     read_throughput_csv,
 )
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lucid_models.evaluation.duration import DurationComparison
+from experiments.model_quality.duration_comparison import DurationComparison
+from experiments.model_quality.throughput_comparison import ThroughputComparison
 from lucid_models.evaluation.measures import Floats
-from lucid_models.evaluation.throughput import ThroughputComparison, lead_bins_of
+from lucid_models.evaluation.throughput import lead_bins_of
 from lucid_models.explanation.figures import new_figure, save_figure
 
 WEEK_RIVALS = ("ebm", "lightgbm", "rolling_median_12", "lucid_published")

@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 
 from experiments.model_quality import page as quality_of
+from experiments.model_quality.duration_comparison import DurationComparison
 from experiments.model_quality.page import ModelQuality
 from experiments.model_quality.utilisation import utilisation_standing, utilisation_tables
+from experiments.model_quality.verdicts import verdict
 from experiments.reproduction.published import PACKING_ACCURACY, TABLE_7
 from foundation.markdown import NO_VALUE, markdown_frame, number
 from lucid_models.evaluation.baselines import UTILISATION_SUM_PCT
-from lucid_models.evaluation.duration import DurationComparison
-from lucid_models.evaluation.measures import Row, verdict
+from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.throughput import lead_bins_of
 
 # What each row is; a model that is not here is shown by its name alone.

@@ -11,10 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from experiments.model_quality import authors_recipes, black_boxes
+from experiments.model_quality.throughput_comparison import ThroughputRivals
 from foundation.errors import BadInputError
 from foundation.regular_files import read_regular
 from lucid_models.evaluation.measures import cpu_timed, predict_timed
-from lucid_models.evaluation.throughput import TEST_DAYS, ThroughputRivals, ThroughputTest, test_start
+from lucid_models.evaluation.throughput import TEST_DAYS, ThroughputTest, test_start
 from lucid_models.series_windows import WEEK_S
 from lucid_models.throughput.model import ThroughputPredictModel
 

@@ -4,13 +4,10 @@ A run time is known only once its job ended (submission + wait + run). Naive met
 rivals that must be trained come from whoever measures them.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
@@ -33,23 +30,6 @@ from lucid_models.series_windows import DAY_S
 LEAST_JOBS = 10
 
 
-@dataclass(frozen=True)
-class DurationComparison:
-    """What was measured.
-
-    - `rows`: one a model; `ebm_unconstrained` is the model before its monotone constraints.
-    - `by_group`: one a model and group of jobs (known and new users and names, virtual clusters): {model,
-      split, group, jobs, mae_log10}.
-    - `estimates`: one row a test job: submit_time, virtual_cluster, truth_s, p50_s, p90_s, mean_s of the
-      model and one column a rival, in seconds.
-    """
-
-    rows: list[Row] = field(default_factory=list)
-    by_group: list[Row] = field(default_factory=list)
-    estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
-    train_jobs: int = 0
-
-
 def evaluate_duration(
     jobs: pd.DataFrame,
     train_days: float,
@@ -57,38 +37,22 @@ def evaluate_duration(
     settings: DurationSettings | None = None,
     progress: Progress = silent,
 ) -> list[Row]:
-    """The rows of `compare_durations` for the model and what needs no training."""
-    return compare_durations(jobs, train_days, settings=settings, progress=progress).rows
-
-
-def compare_durations(
-    jobs: pd.DataFrame,
-    train_days: float,
-    *,
-    rivals: "DurationRivals | None" = None,
-    settings: DurationSettings | None = None,
-    progress: Progress = silent,
-) -> DurationComparison:
-    """Every model on the jobs submitted after the first `train_days` days.
+    """The model and what needs no training on the jobs submitted after the first `train_days` days.
 
     Rows {model, kendall_tau, spearman, mae_log10, r2_mean_head, coverage_p50, coverage_p90, negative_share,
-    fit_s, predict_ms, jobs, worse_by, ...}. Jobs that never ran (no run time, or zero) are left out. Ranks
-    are of GPU time (GPUs x run time), errors of log10 run time, R2 of seconds; `negative_share` of what a
-    model says below zero, which counts as a second in ranks and errors. `rivals` adds what must be
-    trained. Times are CPU time; `fit_s` includes making the features, `predict_ms` is for all test jobs
-    from ready features. `worse_by`: how much the error exceeds the model's (measures.compared,
+    fit_s, predict_ms, jobs, worse_by, ...}; `ebm_unconstrained` is the model before its monotone constraints.
+    Jobs that never ran (no run time, or zero) are left out. Ranks are of GPU time (GPUs x run time), errors
+    of log10 run time, R2 of seconds; `negative_share` of what a model says below zero, which counts as a
+    second in ranks and errors. Times are CPU time; `fit_s` includes making the features, `predict_ms` is for
+    all test jobs from ready features. `worse_by`: how much the error exceeds the model's (measures.compared,
     blocks of days).
 
     Raises BadInputError when the split leaves too few jobs on either side.
     """
     test = DurationTest(jobs, train_days)
-    progress(0, None, "duration: the model")
-    model, features = _add_model(test, settings, progress)
-    _add_naive(test)
-    if rivals is not None:
-        rivals(test, model, features, progress)
+    test.measure(settings, progress)
     progress(1, 1, "durations evaluated")
-    return test.result()
+    return test.rows()
 
 
 class DurationTest:
@@ -112,43 +76,31 @@ class DurationTest:
         self.truth = self.test["duration_s"].to_numpy(dtype=np.float64)
         # A job without a GPU counts as one unit, so that CPU logs are ranked by run time x cores or run time.
         self.size = np.maximum(self.test["gpus"].to_numpy(dtype=np.float64), 1.0)
-        self.estimates = pd.DataFrame(
-            {
-                "submit_time": self.test["submit_time"],
-                "virtual_cluster": self.test.get("virtual_cluster"),
-                "gpus": self.test["gpus"],
-                "truth_s": self.truth,
-            }
-        )
-        self._said: dict[str, tuple[Floats, Floats, Row]] = {}
+        self.said: dict[str, tuple[Floats, Floats, Row]] = {}
+
+    def measure(
+        self, settings: DurationSettings | None, progress: Progress = silent
+    ) -> tuple[WorkloadEstimateModel, pd.DataFrame]:
+        """Fit the model, and measure it and what needs no training; return it and the test jobs' features."""
+        progress(0, None, "duration: the model")
+        fitted = _add_model(self, settings, progress)
+        _add_naive(self)
+        return fitted
 
     def add(self, name: str, seconds: Floats, mean: Floats, **measured: float | None) -> None:
         """Take note of a model: what it orders jobs by, its mean run times, what else was measured."""
-        self._said[name] = (seconds, mean, measured)
-        self.estimates["p50_s" if name == "ebm" else name] = seconds
-
-    def has(self, name: str) -> bool:
-        """Whether the model was measured."""
-        return name in self._said
-
-    def estimate_of(self, name: str) -> Floats:
-        """What a model orders jobs by, in seconds."""
-        return self._said[name][0]
-
-    def costs_of(self, name: str) -> Row:
-        """What a model costs: fit_s, predict_ms."""
-        return {key: self._said[name][2].get(key) for key in ("fit_s", "predict_ms")}
+        self.said[name] = (seconds, mean, measured)
 
     def later(self, of_all_jobs: Floats) -> Floats:
         """The test jobs' part of an estimate for all jobs."""
         return of_all_jobs[~self.early]
 
-    def result(self) -> DurationComparison:
-        """Return what was measured."""
-        errors = {name: log10_errors(self.truth, said[0]) for name, said in self._said.items()}
+    def rows(self) -> list[Row]:
+        """Return a row a model."""
+        errors = {name: log10_errors(self.truth, said[0]) for name, said in self.said.items()}
         days = pd.to_datetime(self.test["submit_time"], utc=True).dt.floor("D")
         blocks = np.unique(days, return_inverse=True)[1].astype(np.intp)
-        rows = [
+        return [
             {
                 "model": name,
                 **duration_metrics(self.truth, seconds, self.size),
@@ -161,47 +113,8 @@ class DurationTest:
                 "jobs": len(self.truth),
                 **compared(errors[name], errors["ebm"], blocks),
             }
-            for name, (seconds, mean, measured) in self._said.items()
+            for name, (seconds, mean, measured) in self.said.items()
         ]
-        return DurationComparison(rows, self._by_group(errors), self.estimates, len(self.train))
-
-    def _by_group(self, errors: dict[str, Floats]) -> list[Row]:
-        rows = []
-        for split, group, inside in self._groups():
-            for name, error in errors.items():
-                rows.append(
-                    {
-                        "model": name,
-                        "split": split,
-                        "group": group,
-                        "jobs": int(inside.sum()),
-                        "mae_log10": float(error[inside].mean()),
-                    }
-                )
-        return rows
-
-    def _groups(self) -> list[tuple[str, str, NDArray[np.bool_]]]:
-        """Jobs whose user or name the training days knew and those of new ones; virtual clusters."""
-        groups: list[tuple[str, str, NDArray[np.bool_]]] = []
-        for column in ("user", "name"):
-            if column in self.train.columns and self.train[column].notna().any():
-                has_value = self.test[column].notna().to_numpy()
-                seen_in_training = self.test[column].isin(self.train[column].dropna().unique()).to_numpy()
-                groups += [
-                    (column, "known", has_value & seen_in_training),
-                    (column, "new", has_value & ~seen_in_training),
-                ]
-        if "virtual_cluster" in self.test.columns and self.test["virtual_cluster"].nunique() > 1:
-            clusters = self.test["virtual_cluster"].astype(object)
-            groups += [
-                ("virtual_cluster", str(name), (clusters == name).to_numpy())
-                for name in sorted(clusters.dropna().unique())
-            ]
-        return [(split, group, inside) for split, group, inside in groups if inside.any()]
-
-
-# Adds rivals to a test: the fitted model and its features of the test jobs are at hand.
-DurationRivals = Callable[[DurationTest, WorkloadEstimateModel, pd.DataFrame, Progress], None]
 
 
 def _add_model(
@@ -225,8 +138,6 @@ def _add_model(
             fit_s=fit_s,
             predict_ms=took_ms,
         )
-        if name == "ebm":
-            test.estimates["p90_s"], test.estimates["mean_s"] = p90, mean
     return model, features
 
 

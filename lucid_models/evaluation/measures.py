@@ -80,13 +80,3 @@ def compared(errors: Floats, of_model: Floats, blocks: NDArray[np.intp], *, seed
     drawn = np.random.default_rng(seed).multinomial(count.size, np.full(count.size, 1 / count.size), DRAWS)
     low, high = np.quantile((drawn @ total) / (drawn @ count), (0.025, 0.975))
     return {"worse_by": mean, "worse_by_low": float(low), "worse_by_high": float(high)}
-
-
-def verdict(row: Row) -> str:
-    """What `compared` says of a rival: "ours better", "ours worse", "level" (may be chance), "" unknown."""
-    worse_by, low, high = (row.get(f"worse_by{end}") for end in ("", "_low", "_high"))
-    if worse_by is None or low is None or high is None or row.get("model") == "ebm":
-        return ""
-    if low <= 0 <= high:
-        return "level"
-    return "ours better" if low > 0 else "ours worse"

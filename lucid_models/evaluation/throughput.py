@@ -5,8 +5,7 @@ allows. Forecasts of different leads are never compared.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -30,14 +29,6 @@ LEADS = ("g5", "g1")
 TEST_DAYS = 28
 
 
-@dataclass(frozen=True)
-class ThroughputComparison:
-    """`rows` for a table; `forecasts[series, lead]`: bin_start, truth, a column a model; test bins only."""
-
-    rows: list[Row] = field(default_factory=list)
-    forecasts: dict[tuple[str, str], pd.DataFrame] = field(default_factory=dict)
-
-
 def evaluate_throughput(
     source: Path | str | pd.DataFrame,
     *,
@@ -45,32 +36,31 @@ def evaluate_throughput(
     leads: tuple[str, ...] = LEADS,
     settings: ThroughputSettings | None = None,
 ) -> list[Row]:
-    """The rows of `compare_throughput` for the model and what needs no training."""
-    return compare_throughput(source, test_days=test_days, leads=leads, settings=settings).rows
-
-
-def compare_throughput(
-    source: Path | str | pd.DataFrame,
-    *,
-    test_days: int = TEST_DAYS,
-    leads: tuple[str, ...] = LEADS,
-    series: tuple[str, ...] = tuple(SERIES),
-    rivals: "ThroughputRivals | None" = None,
-    settings: ThroughputSettings | None = None,
-    progress: Progress = silent,
-) -> ThroughputComparison:
-    """Every model on the last `test_days` days of a throughput table, by series and lead.
+    """The model and what needs no training on the last `test_days` days of a throughput table.
 
     Rows {series, lead, model, mae, fit_s, predict_ms, bins, worse_by, ...}. `source`: a throughput table
     (THROUGHPUT_SCHEMA) or a CSV in Helios's layout, whose times are taken as they are written. Lead gN: the
-    newest known bin lies N bins before the forecast one. `rivals` adds others to each test. Times are CPU
-    time; `fit_s` includes making the features, `predict_ms` is for all test bins from ready features.
-    `worse_by`: how much the error exceeds the model's (measures.compared, blocks of days).
+    newest known bin lies N bins before the forecast one. Times are CPU time; `fit_s` includes making the
+    features, `predict_ms` is for all test bins from ready features. `worse_by`: how much the error exceeds
+    the model's (measures.compared, blocks of days).
 
     Raises BadInputError for a table that is too short or has other columns, and for an unknown lead.
     """
+    tests = measured_tests(source, test_days=test_days, leads=leads, settings=settings)
+    return [row for test, _ in tests for row in test.result()]
+
+
+def measured_tests(
+    source: Path | str | pd.DataFrame,
+    *,
+    test_days: int,
+    leads: tuple[str, ...],
+    series: tuple[str, ...] = tuple(SERIES),
+    settings: ThroughputSettings | None = None,
+    progress: Progress = silent,
+) -> Iterator[tuple["ThroughputTest", ThroughputPredictModel]]:
+    """Yield the test of each series at each lead, and the model that was fitted for it."""
     table = source if isinstance(source, pd.DataFrame) else read_throughput_csv(source)
-    comparison = ThroughputComparison()
     work = [(name, lead) for name in series for lead in leads]
     for done, (name, lead) in enumerate(work):
         progress(done, len(work), f"throughput: {name} at lead {lead}")
@@ -79,12 +69,8 @@ def compare_throughput(
         naive = baselines.throughput_baselines(test.data.counts, test.lead_bins, test.data.bin_s)
         for rival, values in naive.items():
             test.add(rival, values[test.data.position][test.rows], 0.0, 0.0)
-        if rivals is not None:
-            rivals(test, model)
-        comparison.rows.extend(test.result())
-        comparison.forecasts[name, lead] = test.forecasts
+        yield test, model
     progress(len(work), len(work), "throughput evaluated")
-    return comparison
 
 
 def lead_bins_of(lead: str) -> int:
@@ -164,10 +150,6 @@ def test_start(table: pd.DataFrame, test_days: int) -> pd.Timestamp:
     after_last = table["bin_start"].max() + pd.Timedelta(seconds=int(table["bin_s"].iloc[0]))
     start: pd.Timestamp = after_last - pd.Timedelta(days=test_days)
     return start
-
-
-# Adds rivals to a test of one series at one lead.
-ThroughputRivals = Callable[[ThroughputTest, ThroughputPredictModel], None]
 
 
 def _add_model(test: ThroughputTest) -> ThroughputPredictModel:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from experiments.model_quality import authors_recipes
+from experiments.model_quality.throughput_comparison import compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
-from lucid_models.evaluation.throughput import compare_throughput
 
 pytestmark = pytest.mark.slow
 

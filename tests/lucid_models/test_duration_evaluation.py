@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.model_quality.duration_comparison import DurationComparison, compare_durations
 from experiments.model_quality.duration_rivals import add_duration_rivals
 from experiments.model_quality.plots import coverage_by_estimate, draw_durations
 from foundation.errors import BadInputError
 from lucid_models.duration.model import DurationSettings
-from lucid_models.evaluation.duration import DurationComparison, compare_durations
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.evaluation.measures import compared, duration_metrics, log10_errors, r_squared, verdict
+from experiments.model_quality.verdicts import verdict
+from lucid_models.evaluation.measures import compared, duration_metrics, log10_errors, r_squared
 
 DAYS = np.repeat(np.arange(20), 50)
 

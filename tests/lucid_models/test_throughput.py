@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.model_quality.throughput_comparison import compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
-from lucid_models.evaluation.throughput import compare_throughput, evaluate_throughput
+from lucid_models.evaluation.throughput import evaluate_throughput
 from lucid_models.model_format import FormatVersionError
 from lucid_models.series_windows import DAY_S
 from lucid_models.throughput.features import ThroughputFeatures, filled

@@ -5,12 +5,11 @@ import pandas as pd
 import pytest
 
 from experiments.model_quality import authors_recipes
+from experiments.model_quality.throughput_comparison import ThroughputComparison, compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation.throughput import (
-    ThroughputComparison,
-    compare_throughput,
     evaluate_throughput,
 )
 from lucid_models.throughput.model import ThroughputSettings

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from experiments.model_quality.duration_comparison import DurationComparison
 from experiments.model_quality.page import COMMAND, FILES, ModelQuality, measure
 from experiments.model_quality.tables import MODELS, tables
+from experiments.model_quality.throughput_comparison import ThroughputComparison
 from experiments.model_quality.utilisation import UtilisationQuality
 from experiments.pages import written
-from lucid_models.evaluation.duration import DurationComparison
-from lucid_models.evaluation.throughput import ThroughputComparison
 from lucid_models.evaluation.utilisation import TARGETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "model_quality.md"

@@ -1,0 +1,119 @@
+"""The duration model beside rivals that must be trained too, over all jobs and by group."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from foundation.progress import Progress, silent
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.evaluation.duration import DurationTest
+from lucid_models.evaluation.measures import Floats, Row, log10_errors
+
+
+@dataclass(frozen=True)
+class DurationComparison:
+    """What was measured.
+
+    - `rows`: one a model, as `evaluate_duration` has them.
+    - `by_group`: one a model and group of jobs (known and new users and names, virtual clusters): {model,
+      split, group, jobs, mae_log10}.
+    - `estimates`: one row a test job: submit_time, virtual_cluster, truth_s, p50_s, p90_s, mean_s of the
+      model and one column a rival, in seconds.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    by_group: list[Row] = field(default_factory=list)
+    estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
+    train_jobs: int = 0
+
+
+class DurationRivalTest(DurationTest):
+    """A test to which rivals are added."""
+
+    def has(self, name: str) -> bool:
+        """Whether the model was measured."""
+        return name in self.said
+
+    def estimate_of(self, name: str) -> Floats:
+        """What a model orders jobs by, in seconds."""
+        return self.said[name][0]
+
+    def costs_of(self, name: str) -> Row:
+        """What a model costs: fit_s, predict_ms."""
+        return {key: self.said[name][2].get(key) for key in ("fit_s", "predict_ms")}
+
+    def estimates(self, p90_s: Floats) -> pd.DataFrame:
+        """Return what each model said of each test job; `p90_s` is the model's own."""
+        table = {
+            "submit_time": self.test["submit_time"],
+            "virtual_cluster": self.test.get("virtual_cluster"),
+            "gpus": self.test["gpus"],
+            "truth_s": self.truth,
+        }
+        for name, (seconds, mean, _) in self.said.items():
+            table |= {"p50_s": seconds, "p90_s": p90_s, "mean_s": mean} if name == "ebm" else {name: seconds}
+        return pd.DataFrame(table)
+
+    def by_group(self) -> list[Row]:
+        """Return a row a model and group of jobs."""
+        errors = {name: log10_errors(self.truth, said[0]) for name, said in self.said.items()}
+        rows = []
+        for split, group, inside in self._groups():
+            for name, error in errors.items():
+                rows.append(
+                    {
+                        "model": name,
+                        "split": split,
+                        "group": group,
+                        "jobs": int(inside.sum()),
+                        "mae_log10": float(error[inside].mean()),
+                    }
+                )
+        return rows
+
+    def _groups(self) -> list[tuple[str, str, NDArray[np.bool_]]]:
+        """Jobs whose user or name the training days knew and those of new ones; virtual clusters."""
+        groups: list[tuple[str, str, NDArray[np.bool_]]] = []
+        for column in ("user", "name"):
+            if column in self.train.columns and self.train[column].notna().any():
+                has_value = self.test[column].notna().to_numpy()
+                seen_in_training = self.test[column].isin(self.train[column].dropna().unique()).to_numpy()
+                groups += [
+                    (column, "known", has_value & seen_in_training),
+                    (column, "new", has_value & ~seen_in_training),
+                ]
+        if "virtual_cluster" in self.test.columns and self.test["virtual_cluster"].nunique() > 1:
+            clusters = self.test["virtual_cluster"].astype(object)
+            groups += [
+                ("virtual_cluster", str(name), (clusters == name).to_numpy())
+                for name in sorted(clusters.dropna().unique())
+            ]
+        return [(split, group, inside) for split, group, inside in groups if inside.any()]
+
+
+# Adds rivals to a test: the fitted model and its features of the test jobs are at hand.
+DurationRivals = Callable[[DurationRivalTest, WorkloadEstimateModel, pd.DataFrame, Progress], None]
+
+
+def compare_durations(
+    jobs: pd.DataFrame,
+    train_days: float,
+    *,
+    rivals: DurationRivals | None = None,
+    settings: DurationSettings | None = None,
+    progress: Progress = silent,
+) -> DurationComparison:
+    """Every model on the jobs submitted after the first `train_days` days; as `evaluate_duration`.
+
+    `rivals` adds what must be trained. Raises BadInputError when the split leaves too few jobs.
+    """
+    test = DurationRivalTest(jobs, train_days)
+    model, features = test.measure(settings, progress)
+    if rivals is not None:
+        rivals(test, model, features, progress)
+    progress(1, 1, "durations evaluated")
+    p90_s = model.scorer.estimate_rows(features.to_numpy())[1]
+    return DurationComparison(test.rows(), test.by_group(), test.estimates(p90_s), len(test.train))
