@@ -9,7 +9,7 @@ from lucid_models.node_demand.scorer import NodeDemandScorer
 from simulator.node_sleep.control import BIN_S, DemandForecast, NodeForecaster
 from simulator.node_sleep.series_forecast import RememberingForecaster
 
-LEAST_DAYS = 10  # of bins to learn from: every weekday, and a weekend that a bag has not seen
+LEAST_DAYS = 7  # of bins to learn from: every day of the week
 
 
 class FittedForecaster:
