@@ -243,7 +243,7 @@ def reproduce_helios(
 ) -> None:
     """Write the numbers of Helios' paper (SC '21) beside what public data gives.
 
-    Tables 1 to 5, Figures 11 to 15 and the text, a row a number: ours, or why there is none.
+    Tables 1 to 5, Figures 1 to 9 and 11 to 15 and the text, a row a number: ours, or why there is none.
     """
     from experiments.reproduction.helios.evaluation import evaluate_helios, report_of
     from experiments.reproduction.helios.published import frame_of
@@ -271,7 +271,9 @@ def reproduce_helios(
     }
 
     def people() -> None:
-        both = frame[frame["published"].notna() & frame["ours"].notna() & (frame["table"] != "Figure 13")]
+        both = frame[
+            frame["published"].notna() & frame["ours"].notna() & ~frame["table"].str.startswith("Figure")
+        ]
         columns = ("table", "scheme", "metric", "published", "ours")
         print_table(rows_of(both), title=report.title, columns=columns)
         print_facts({"written": ", ".join(str(path) for path in files if path.suffix in (".md", ".html"))})

@@ -74,6 +74,16 @@ def test_what_public_data_decides_agrees(rows: list[HeliosRow]) -> None:
 
 
 @pytest.mark.reference
+def test_figures_that_public_data_decides_agree(rows: list[HeliosRow]) -> None:
+    by_hour = [row for row in rows if row.table == "Figure 2b" and row.metric.startswith("Venus")]
+    assert len(by_hour) == 24
+    assert [row.ours for row in by_hour] == pytest.approx([row.published for row in by_hour], abs=0.01)
+    states = [row for row in rows if row.table in ("Figure 1b", "Figure 7a") and row.ours is not None]
+    assert len(states) == 9
+    assert [row.ours for row in states] == pytest.approx([row.published for row in states], abs=0.1)
+
+
+@pytest.mark.reference
 def test_the_page_shows_both_numbers_and_says_what_is_missing(rows: list[HeliosRow]) -> None:
     text = to_markdown(report_of(rows, "lucid reproduce helios"))
     assert "| QSSF | mean queuing, Philly | 7,783 |" in text

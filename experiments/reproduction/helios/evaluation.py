@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.reproduction.helios.characteristics import figure_rows, measured_figures
 from experiments.reproduction.helios.published import HeliosRow, frame_of, published_rows, set_beside
 from experiments.reproduction.helios.replays import replay_loaded_week, replay_philly
 from experiments.reproduction.helios.scheduling import absent_rows, loaded_week_rows, philly_rows
@@ -20,6 +21,22 @@ TITLES = {
     "Table 1": "Table 1: the clusters",
     "Table 2": "Table 2: the traces",
     "section 3": "Section 3: what jobs and users are like",
+    "Figure 1a": "Figure 1a: duration of GPU jobs, Helios and Philly",
+    "Figure 1b": "Figure 1b: GPU time by final state",
+    "Figure 2a": "Figure 2a: utilisation by hour of day",
+    "Figure 2b": "Figure 2b: submissions by hour of day",
+    "Figure 3": "Figure 3: utilisation by month",
+    "Figure 4": "Figure 4: the ten largest virtual clusters of Earth",
+    "Figure 5a": "Figure 5a: duration of GPU jobs",
+    "Figure 5b": "Figure 5b: duration of CPU jobs",
+    "Figure 6a": "Figure 6a: size of jobs, by number of jobs",
+    "Figure 6b": "Figure 6b: size of jobs, by GPU time",
+    "Figure 7a": "Figure 7a: final states",
+    "Figure 7b": "Figure 7b: final states by size",
+    "Figure 8a": "Figure 8a: GPU time of the top users",
+    "Figure 8b": "Figure 8b: CPU time of the top users",
+    "Figure 9a": "Figure 9a: queuing of the top users",
+    "Figure 9b": "Figure 9b: users by their share of completed jobs",
     "Table 3": "Table 3: schedulers",
     "Table 4": "Table 4: queuing under FIFO / under QSSF",
     "Figure 11": "Figure 11: distribution of JCT",
@@ -61,8 +78,9 @@ def evaluate_helios(data: Path, *, seed: int = 0, progress: Progress = silent) -
     scheduled, bounded = philly_rows(philly)
     slept, equal = sleeping_rows(data, published)
     measured = scheduled | slept | summary_rows(data, philly.by_scheme["FIFO"])
+    measured |= measured_figures(data, progress)
     return [
-        *set_beside(published, measured),
+        *set_beside([*published, *figure_rows(data)], measured),
         *bounded,
         *loaded_week_rows(replay_loaded_week(data, seed, progress)),
         *absent_rows(),
@@ -112,6 +130,9 @@ def _section(table: str, rows: Sequence[HeliosRow]) -> Section:
             }
         )
     notes = [f"{letter}: {remark}." for remark, letter in letters.items()]
-    notes += [f"Not measured, {count:,} rows: {reason}." for reason, count in unmeasured.items()]
+    notes += [
+        f"Not measured, {count:,} row{'s' if count > 1 else ''}: {reason}."
+        for reason, count in unmeasured.items()
+    ]
     key = table.lower().replace(" ", "_").replace(".", "_")
     return Section(key, TITLES.get(table, table), frame_of(rows), pd.DataFrame(told), tuple(notes))

@@ -45,7 +45,7 @@ def published_rows(data: Path) -> list[HeliosRow]:
     Raises BadInputError for reference data without them.
     """
     rows = []
-    for _, table, row, column, value in _read(data, "published_tables.csv").itertuples():
+    for _, table, row, column, value in read_published(data, "published_tables.csv").itertuples():
         scheme = next((name for name in SCHEMES if row.endswith(f" {name}")), "")
         about = row.removesuffix(f" {scheme}") if scheme else row
         if table.startswith("Table 4"):
@@ -53,7 +53,7 @@ def published_rows(data: Path) -> list[HeliosRow]:
         elif table == "Table 5":
             scheme = "CES"
         rows.append(HeliosRow(table, scheme, f"{about}, {column}", float(value)))
-    per_vc = _read(data, "published_philly_per_vc.csv")
+    per_vc = read_published(data, "published_philly_per_vc.csv")
     for scheme in ("FIFO", "SJF", "SRTF", "QSSF"):
         for _, vc, measure, value in per_vc[["vc", "measure", scheme.lower()]].itertuples():
             rows.append(HeliosRow("Figure 13", scheme, f"{measure}, Philly {vc}", float(value)))
@@ -85,16 +85,20 @@ def _why_not(row: HeliosRow) -> str:
         return NO_SERIES
     if row.table == "4.3.3":
         return "a fact or a figure of the data centre's operation, not of public data"
+    if row.table == "Figure 1b":
+        return "this copy of Philly has no final states"
     if "Philly" in row.metric:
         return "not in this copy of the log"
     return NO_JOB_LOG
 
 
-def _read(data: Path, name: str) -> pd.DataFrame:
+def read_published(data: Path, name: str) -> pd.DataFrame:
+    """Return a file of published numbers, names as text; raises BadInputError where it is not there."""
     path = data / FOLDER / name
     if not path.is_file():
         raise BadInputError(
             f"{path} is not there.",
             remedy="Name the public reference data: --data DIR or LUCID_REFERENCE_DATA.",
         )
-    return pd.read_csv(path, dtype={"vc": str, "row": str, "column": str, "table": str})
+    texts = ("vc", "row", "column", "table", "figure", "series", "x", "unit")
+    return pd.read_csv(path, dtype=dict.fromkeys(texts, str))
