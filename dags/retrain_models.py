@@ -1,10 +1,13 @@
-"""### Three models from the lake, and a release of them
+"""### Models from the lake, and a release of them
 
 Starts when `ingest_logs` announces its tables, when `monitor_live` requests it, when `profile_workloads` has
 measured, by the clock if `LUCID_RETRAIN_SCHEDULE` says so (then for the champion's cluster), or by hand.
 Trains the packing, throughput and duration models side by side on what was known before the held-out window,
 registers a version of each in MLflow with naive rivals beside every score, and pins the three in a new
 release: the challenger. `validate_release` judges it next.
+
+Where the lake has counts of nodes, a forecast of busy nodes is trained as well, and skipped with the reason
+where not. A release pins it if the champion's settings of sleeping nodes go by a forecast.
 
 New measurements of GPUs train the packing model alone; the release keeps the newest versions of the others.
 """
@@ -17,6 +20,7 @@ from lucid_airflow import form_fields
 from lucid_airflow.assets import (
     DURATION_MODEL,
     JOB_TABLE,
+    NODE_DEMAND_MODEL,
     PACKING_MODEL,
     PROFILE_MEASUREMENTS,
     PROFILE_TABLE,
@@ -31,7 +35,7 @@ from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveTrainingOperator, TrainModelOperator
 from lucid_airflow.settings import retrain_schedule
 
-MODELS = ["packing", "throughput", "duration"]
+MODELS = ["packing", "throughput", "duration", "node_demand"]
 
 with DAG(
     dag_id="retrain_models",
@@ -74,13 +78,21 @@ with DAG(
             title="Lead of forecasts",
             description="How many bins of throughput lie between the newest known one and the forecast one.",
         ),
+        "near_bins": Param(
+            30,
+            type="integer",
+            minimum=1,
+            maximum=1_008,
+            title="Bins ahead of nodes",
+            description="How many bins of ten minutes the forecast of busy nodes looks ahead.",
+        ),
         "utc_offset_hours": Param(
             0,
             type="number",
             minimum=-12,
             maximum=14,
             title="Local time minus UTC",
-            description="Hours. Daily and weekly patterns of throughput follow the users' clocks.",
+            description="Hours. Daily and weekly patterns follow the users' clocks.",
         ),
     },
 ) as dag:
@@ -120,6 +132,18 @@ with DAG(
         outlets=[DURATION_MODEL],
         **inputs,
     )
+    train_node_demand = TrainModelOperator(
+        task_id="train_node_demand",
+        model="node_demand",
+        options={
+            "near_bins": dag.param("near_bins"),
+            "utc_offset_hours": dag.param("utc_offset_hours"),
+        },
+        models=resolve_inputs.output["models"],
+        reasons=resolve_inputs.output["reasons"],
+        outlets=[NODE_DEMAND_MODEL],
+        **inputs,
+    )
     build_release = BuildReleaseOperator(
         task_id="build_release",
         hold_out_days=resolve_inputs.output["hold_out_days"],
@@ -128,6 +152,7 @@ with DAG(
             "packing": train_packing.output["version"],
             "throughput": train_throughput.output["version"],
             "duration": train_duration.output["version"],
+            "node_demand": train_node_demand.output["version"],
         },
         kept=resolve_inputs.output["kept"],
         allow_simulated_profiles=resolve_inputs.output["allow_simulated_profiles"],
@@ -137,5 +162,5 @@ with DAG(
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 
-    resolve_inputs >> [train_packing, train_throughput, train_duration] >> build_release
+    resolve_inputs >> [train_packing, train_throughput, train_duration, train_node_demand] >> build_release
     resolve_inputs >> request_rest

@@ -177,10 +177,17 @@ class Daemon:
         if decision is not None and problem is None:
             view = self._act(view, decision, cluster)
             if self.sleeper is not None:
-                self.sleeper.look(cluster, ReleasedControl())
+                self.sleeper.look(cluster, self._released_control())
         done = time.perf_counter()
         seconds = {"read": read - began, "decide": decided - read, "apply": done - decided}
         return replace(view, seconds=seconds)
+
+    def _released_control(self) -> ReleasedControl:
+        """What the release in use says of sleeping nodes."""
+        release = self._followed
+        if release is None:
+            return ReleasedControl()
+        return ReleasedControl(release.scorers.node_demand, release.manifest.node_sleep)
 
     def _happened(self, cluster: ClusterState) -> list[EndedJob]:
         """Take in what has happened since the last reading; return the jobs that ended."""

@@ -1,7 +1,9 @@
 """Makes a release of what a server or a disk holds, or refuses it: both are believed equally little."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from foundation.errors import BadInputError, ReleaseRefusedError
 from live_scheduler.release import LiveRelease
 from lucid_models.releases.approval import (
     MAX_VERDICT_BYTES,
@@ -16,6 +18,7 @@ from lucid_models.releases.manifest import (
     VERDICT_FILE,
     parse_pinned_manifest,
 )
+from simulator.node_sleep.settings import SleepSettings
 
 ReadFile = Callable[[str, int], bytes]
 """Reads a file of a release by name, of at most so many bytes."""
@@ -40,8 +43,20 @@ def verify_release(
         files[pin.file] = read(pin.file, pin.bytes)
         check_size(manifest, kind, len(files[pin.file]))
     scorers = load_release_scorers(manifest, files)
+    if manifest.node_sleep is not None:
+        _check_node_sleep(manifest.node_sleep)
     approval = None if verdict is None else verdict.sha256
     return (
         LiveRelease(alias, release.version, manifest, release.manifest_sha256, approval, scorers),
         files,
     )
+
+
+def _check_node_sleep(settings: Mapping[str, Any]) -> None:
+    """Refuse settings of sleeping nodes that no live control can be opened with."""
+    try:
+        control = SleepSettings.from_data(settings).control
+    except BadInputError as error:
+        raise ReleaseRefusedError(f"The release's settings of sleeping nodes do not hold: {error}") from error
+    if control == "helios-artifact":
+        raise ReleaseRefusedError("The control 'helios-artifact' reads the future: it replays series only.")

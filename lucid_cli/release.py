@@ -53,6 +53,7 @@ def _present(release: object, as_json: bool) -> None:
             "policy": facts["policy"],
             "settings": facts["settings"],
             **({"choice": facts["choice"]} if facts["choice"] else {}),
+            **({"node_sleep": facts["node_sleep"]} if facts["node_sleep"] else {}),
             "provenance": facts["provenance"],
             "says": (facts["verdict"] or {}).get("sentence"),
         }
@@ -91,6 +92,16 @@ def build(
         typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated."),
     ] = None,
     policy: Annotated[str, typer.Option(help="What the release runs.")] = DEFAULT_POLICY,
+    node_demand: Annotated[
+        int | None, typer.Option(min=1, help="Version of the forecast of nodes; default: the newest.")
+    ] = None,
+    node_sleep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Nodes may sleep: a setting of their control, such as control=forecast; may be repeated.",
+        ),
+    ] = None,
     allow_simulated_profiles: Annotated[
         bool,
         typer.Option(
@@ -104,15 +115,22 @@ def build(
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import build_release
-    from pipeline.release.release_settings import allowing_simulated, pinned_settings
+    from pipeline.release.release_settings import allowing_simulated, pinned_node_sleep, pinned_settings
     from pipeline.training.windows import read_as_of, training_window_end
     from pipeline.validation.held_out_days import record_held_out
 
-    versions = {
-        model: version
-        for model, version in (("packing", packing), ("throughput", throughput), ("duration", duration))
-        if version is not None
+    chosen = {
+        "packing": packing,
+        "throughput": throughput,
+        "duration": duration,
+        "node_demand": node_demand,
     }
+    versions = {model: version for model, version in chosen.items() if version is not None}
+    if node_demand is not None and not node_sleep:
+        raise BadInputError(
+            "A forecast of nodes is of no use to a release in which no node sleeps.",
+            remedy="Add --node-sleep control=forecast.",
+        )
     tracking = tracking_or_default(tracking_uri)
     cluster = which_cluster(tracking, cluster)
     release = build_release(
@@ -123,6 +141,7 @@ def build(
         settings=allowing_simulated(
             pinned_settings(_settings(setting or []), policy), allow=allow_simulated_profiles
         ),
+        node_sleep=pinned_node_sleep(_settings(node_sleep)) if node_sleep else None,
         training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
     )
     record_held_out(tracking, release, hold_out_days)

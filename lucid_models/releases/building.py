@@ -2,18 +2,19 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, ReleaseManifest
+from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, NODE_KIND, ReleaseManifest
 
 RELEASE_EXPERIMENT = "lucid-release"
 # The utilisation model is registered beside a release, not in it (docs/decisions/0017).
 MODEL_NAMES: Mapping[str, str] = {
-    "node_demand": "lucid-node-demand",
+    NODE_KIND: "lucid-node-demand",
     **{kind: f"lucid-{kind}" for kind in (*MODEL_KINDS, "utilisation")},
 }
 
@@ -24,17 +25,34 @@ _DESCRIPTION = (
 )
 
 
+@dataclass(frozen=True)
+class SettingsOrigin:
+    """How a release's settings were chosen: `choice` where a person picked them from a search, and the
+    SHA-256 of what else was learned from, by name, such as the study that chose them.
+    """
+
+    choice: Mapping[str, Any] | None = None
+    datasets: Mapping[str, str] = field(default_factory=dict)
+
+
+SET_BY_DEFAULT = SettingsOrigin()
+
+
 def choose_versions(
-    registry: Registry, cluster: str, wanted: Mapping[str, int]
+    registry: Registry, cluster: str, wanted: Mapping[str, int], *, forecasts_nodes: bool = False
 ) -> dict[str, RegisteredVersion]:
-    """The wanted version of each kind, or the newest that fits the cluster; errors as in `build_release`."""
-    unknown = sorted(set(wanted) - set(MODEL_KINDS))
+    """The wanted version of each kind, or the newest that fits the cluster; errors as in `build_release`.
+
+    A forecast of nodes is among them where the release goes by one (`forecasts_nodes`), wanted or not.
+    """
+    unknown = sorted(set(wanted) - {*MODEL_KINDS, NODE_KIND})
     if unknown:
         raise BadInputError(
-            f"Unknown kinds of model {unknown}.", remedy=f"A release holds: {', '.join(MODEL_KINDS)}."
+            f"Unknown kinds of model {unknown}.",
+            remedy=f"A release holds: {', '.join(MODEL_KINDS)}, and perhaps {NODE_KIND}.",
         )
     versions_by_model: dict[str, RegisteredVersion] = {}
-    for kind in MODEL_KINDS:
+    for kind in (*MODEL_KINDS, *((NODE_KIND,) if forecasts_nodes else ())):
         name = MODEL_NAMES[kind]
         if kind in wanted:
             model = registry.version(name, wanted[kind])
@@ -42,7 +60,7 @@ def choose_versions(
                 raise BadInputError(
                     f"{name} version {model.version} was trained on cluster {model.tags.get('cluster')!r}, "
                     f"not on {cluster!r}.",
-                    remedy=f"Choose another version, or train one: lucid train {kind} --cluster {cluster}.",
+                    remedy=f"Choose another version, or train one: {_trained_by(kind)} --cluster {cluster}.",
                 )
             versions_by_model[kind] = model
             continue
@@ -50,10 +68,14 @@ def choose_versions(
         if not fitting:
             raise NotFoundError(
                 f"There is no {name} for cluster {cluster!r} on {registry.tracking_uri}.",
-                remedy=f"Train one: lucid train {kind} ...",
+                remedy=f"Train one: {_trained_by(kind)} ...",
             )
         versions_by_model[kind] = fitting[0]
     return versions_by_model
+
+
+def _trained_by(kind: str) -> str:
+    return f"lucid train {'nodes' if kind == NODE_KIND else kind}"
 
 
 def _fits(model: RegisteredVersion, cluster: str) -> bool:

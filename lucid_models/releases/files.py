@@ -7,15 +7,18 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from foundation.errors import LucidError, ReleaseRefusedError
 from lucid_models.model_format import MAX_FILE_BYTES, parse_model
-from lucid_models.releases.manifest import MODEL_KINDS, ReleaseManifest
+from lucid_models.releases.manifest import MODEL_KINDS, NODE_KIND, ReleaseManifest
 from lucid_models.scoring import (
     DurationScorer,
+    NodeDemandScorer,
     PackingScorer,
+    Scorer,
     ThroughputForecasts,
     ThroughputScorer,
     scorer_from_document,
@@ -24,11 +27,12 @@ from lucid_models.scoring import (
 
 @dataclass(frozen=True)
 class ReleaseScorers:
-    """The three models of one release, ready to score."""
+    """The models of one release, ready to score; `node_demand` None: it forecasts no nodes."""
 
     packing: PackingScorer
     throughput: ThroughputForecasts | ThroughputScorer
     duration: DurationScorer
+    node_demand: NodeDemandScorer | None = None
 
 
 def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) -> ReleaseScorers:
@@ -37,9 +41,8 @@ def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) 
     `files` maps the manifest's file names to their bytes. Raises ReleaseRefusedError that names the file,
     what was expected and what was found; nothing is returned unless everything holds.
     """
-    loaded = {}
-    for kind in MODEL_KINDS:
-        pin = manifest.models[kind]
+    loaded: dict[str, Scorer] = {}
+    for kind, pin in manifest.models.items():
         payload = files.get(pin.file)
         if payload is None:
             raise ReleaseRefusedError(
@@ -57,13 +60,17 @@ def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) 
         except LucidError as error:
             raise ReleaseRefusedError(f"The {kind} model of the release does not load: {error}") from error
     packing, throughput, duration = (loaded[kind] for kind in MODEL_KINDS)
+    nodes = loaded.get(NODE_KIND)
     if (
         not isinstance(packing, PackingScorer)
         or not isinstance(throughput, ThroughputForecasts | ThroughputScorer)
         or not isinstance(duration, DurationScorer)
+        or not isinstance(nodes, NodeDemandScorer | None)
     ):
         raise ReleaseRefusedError("A file of the release holds another kind of model than the manifest says.")
-    scorers = ReleaseScorers(packing, throughput, duration)
+    if nodes is not None:
+        check_near_bins(nodes, manifest.node_sleep or {})
+    scorers = ReleaseScorers(packing, throughput, duration, nodes)
     try:
         probe(scorers)
     except ReleaseRefusedError:
@@ -71,6 +78,17 @@ def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) 
     except Exception as error:  # whatever a damaged model raises must not reach the scheduler
         raise ReleaseRefusedError(f"A model of the release fails on a probe: {error!r}.") from error
     return scorers
+
+
+def check_near_bins(nodes: NodeDemandScorer, node_sleep: Mapping[str, Any]) -> None:
+    """Refuse a forecast that looks ahead another time than the control's settings say (Helios' f)."""
+    wanted, ahead = node_sleep.get("near_bins"), nodes.features.near_bins
+    if node_sleep.get("control") == "forecast" and wanted != ahead:
+        raise ReleaseRefusedError(
+            f"The forecast of nodes looks {ahead} bins ahead; the settings of sleeping nodes say near_bins = "
+            f"{wanted}.",
+            remedy=f"Set near_bins to {ahead}, or train with it: lucid train nodes --near-bins {wanted}.",
+        )
 
 
 def check_size(manifest: ReleaseManifest, kind: str, size: int) -> None:
@@ -98,6 +116,12 @@ def probe(scorers: ReleaseScorers) -> None:
         if not 0 <= forecast < math.inf:
             raise ReleaseRefusedError(
                 f"The throughput model forecasts {forecast} {member.series} on a probe."
+            )
+    if scorers.node_demand is not None:
+        ahead = scorers.node_demand.forecast(np.ones(300), 0.0)
+        if not all(0 <= value < math.inf for value in (ahead.near_mean, ahead.far_mean)):
+            raise ReleaseRefusedError(
+                f"The node demand model forecasts {ahead.near_mean} busy nodes on a probe."
             )
     job = {"job_id": "probe", "gpus": 1, "user": "probe", "virtual_cluster": "probe", "name": "probe"}
     estimate = scorers.duration.estimate([job])[0]

@@ -1,4 +1,4 @@
-"""Releases: three models and the settings that were proven together, as one version of the registered model
+"""Releases: models and the settings that were proven together, as one version of the registered model
 of their cluster.
 
 build -> (validate, elsewhere) -> record_verdict -> publish -> rollback. Every step may be killed and run
@@ -21,6 +21,8 @@ from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_c
 from lucid_models.releases.approval import APPROVED, MAX_VERDICT_BYTES, REFUSED
 from lucid_models.releases.building import (
     MODEL_NAMES,
+    SET_BY_DEFAULT,
+    SettingsOrigin,
     check_training_end,
     choose_versions,
     json_values,
@@ -93,25 +95,27 @@ def build_release(
     versions: Mapping[str, int] | None = None,
     settings: Mapping[str, Any] | None = None,
     training_until: datetime | None = None,
-    datasets: Mapping[str, str] | None = None,
     policy: str = DEFAULT_POLICY,
-    choice: Mapping[str, Any] | None = None,
+    origin: SettingsOrigin = SET_BY_DEFAULT,
+    node_sleep: Mapping[str, Any] | None = None,
 ) -> ReleaseInfo:
     """Pin one version of each model (default: the newest for the cluster) and make the release the
     challenger.
 
-    `policy` is what the release runs, `settings` are its settings, `choice` how they were chosen.
+    `policy` is what the release runs, `settings` are its settings, `origin` says how they were chosen.
+    `node_sleep` are the settings of the control of sleeping nodes; where that goes by a forecast, the node
+    demand model is pinned as well.
 
     `training_until`: the gate will replay what comes after it, so a model that learned later is refused. The
-    model files are copied into the release, checked and loaded before anything is registered. `datasets`: the
-    SHA-256 of what else was learned from, by name, such as the study that chose the settings.
+    model files are copied into the release, checked and loaded before anything is registered.
 
     Raises BadInputError for an unknown kind, a model of another cluster or one that learned too late;
     NotFoundError when a model was never trained; ReleaseRefusedError when a file does not hold what was
     registered.
     """
     registry = open_registry(tracking_uri)
-    versions_by_model = choose_versions(registry, cluster, versions or {})
+    forecasts_nodes = (node_sleep or {}).get("control") == "forecast"
+    versions_by_model = choose_versions(registry, cluster, versions or {}, forecasts_nodes=forecasts_nodes)
     if training_until is not None and training_until.tzinfo is None:
         training_until = training_until.replace(tzinfo=UTC)
     pins: dict[str, ModelPin] = {}
@@ -132,17 +136,19 @@ def build_release(
         training=Training(
             until,
             {kind: require_tag(model, "dataset_digest") for kind, model in versions_by_model.items()}
-            | dict(datasets or {}),
+            | dict(origin.datasets),
         ),
         provenance=Provenance(
             simulated_profiles=versions_by_model["packing"].tags.get("simulated_profiles") == "true",
             synthetic_logs=any(
                 versions_by_model[kind].tags.get("synthetic_logs") == "true"
-                for kind in ("throughput", "duration")
+                for kind in versions_by_model
+                if kind != "packing"
             ),
         ),
         policy=policy,
-        choice=None if choice is None else plain_settings(choice),
+        choice=None if origin.choice is None else plain_settings(origin.choice),
+        node_sleep=None if node_sleep is None else plain_settings(node_sleep),
     )
     load_release_scorers(manifest, files)
     version = register_release(registry, manifest, files)

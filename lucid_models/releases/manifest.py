@@ -1,17 +1,22 @@
 """The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
 
-    {"format_version": 3, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
+    {"format_version": 4, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
      "cluster": "venus",
      "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...",
                             "bytes": 812},
-                "throughput": {...}, "duration": {...}},
+                "throughput": {...}, "duration": {...}, "node_demand": {...}},
      "policy": "lucid", "settings": {...}, "choice": {...} or null,
+     "node_sleep": {...},
      "training": {"until": ISO time or null, "datasets": {name: digest}},
      "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
 
 `name` is the registered model that holds the releases of this cluster (`release_name`). `policy` is what the
 release runs, `settings` are its settings, and `choice` says how they were chosen where a person picked them
 from a search (which search and point, what was preferred, what was expected).
+
+The part of nodes that sleep is optional: `node_sleep`, the settings of their control, and where that goes by
+a forecast the pin `node_demand`. A release without it is written in version 3, which had neither, so that
+schedulers without that part still read it; one with it is refused by them (docs/decisions/0056).
 
 Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
 scheduler that ignored a field could run something else than what was proven.
@@ -36,12 +41,14 @@ from typing import Any
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, ReleaseRefusedError
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+_WITHOUT_NODES = 3  # the version of a release without the part of sleeping nodes
 # The one registered model of all clusters, until format version 2; `lucid release migrate` reads it.
 OLD_RELEASE_NAME = "lucid-release"
 RELEASE_PREFIX = f"{OLD_RELEASE_NAME}-"
 DEFAULT_POLICY = "lucid"
 MODEL_KINDS = ("packing", "throughput", "duration")
+NODE_KIND = "node_demand"  # the optional pin
 MANIFEST_FILE = "manifest.json"
 VERDICT_FILE = "verdict.json"  # lies beside it where a scheduler keeps a release
 MAX_MANIFEST_BYTES = 1024 * 1024
@@ -50,7 +57,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _FIELDS = (
     *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
-    *("training", "provenance"),
+    *("training", "provenance", "node_sleep"),
 )
 # Settings that policies no longer have, and what older releases pinned of them: it changed nothing.
 _RETIRED_SETTINGS: Mapping[str, Any] = {
@@ -75,7 +82,16 @@ def _named_by_cluster(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "format_version": 3, "name": name}
 
 
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_policy, 2: _named_by_cluster}
+def _with_node_sleep(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 to 4: no release said anything of nodes that sleep."""
+    return {**document, "format_version": 4, "node_sleep": None}
+
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _with_policy,
+    2: _named_by_cluster,
+    3: _with_node_sleep,
+}
 
 
 def release_name(cluster: str) -> str:
@@ -137,6 +153,7 @@ class ReleaseManifest:
     """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse.
 
     `settings` are those of `policy`, by the names of its `Settings`, besides `allow_simulated_profiles`.
+    `node_sleep` are those of the control of sleeping nodes (None: the release says nothing of them).
     """
 
     name: str
@@ -148,15 +165,21 @@ class ReleaseManifest:
     provenance: Provenance
     policy: str = DEFAULT_POLICY
     choice: Mapping[str, Any] | None = None
+    node_sleep: Mapping[str, Any] | None = None
 
     def to_data(self) -> dict[str, Any]:
         """The manifest as a JSON object."""
+        node_part = {} if self.node_sleep is None else {"node_sleep": dict(self.node_sleep)}
         return {
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if node_part else _WITHOUT_NODES,
             "name": self.name,
             "created": self.created,
             "cluster": self.cluster,
-            "models": {kind: dict(vars(self.models[kind])) for kind in MODEL_KINDS},
+            "models": {
+                kind: dict(vars(self.models[kind]))
+                for kind in (*MODEL_KINDS, NODE_KIND)
+                if kind in MODEL_KINDS or kind in self.models
+            },
             "policy": self.policy,
             "settings": dict(self.settings),
             "choice": None if self.choice is None else dict(self.choice),
@@ -165,6 +188,7 @@ class ReleaseManifest:
                 "datasets": dict(sorted(self.training.datasets.items())),
             },
             "provenance": dict(vars(self.provenance)),
+            **node_part,
         }
 
     def to_bytes(self) -> bytes:
@@ -248,7 +272,7 @@ def _upgrade(document: dict[str, Any], source: str) -> dict[str, Any]:
 
 def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
     top = _object(document, _FIELDS, source)
-    models = _object(top["models"], MODEL_KINDS, f"{source}: models")
+    models = _object(top["models"], MODEL_KINDS, f"{source}: models", optional=(NODE_KIND,))
     training = _object(top["training"], ("until", "datasets"), f"{source}: training")
     provenance = _object(top["provenance"], ("simulated_profiles", "synthetic_logs"), f"{source}: provenance")
     datasets = training["datasets"]
@@ -258,6 +282,7 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         raise _wrong(source, "settings", top["settings"], "an object")
     if not isinstance(top["policy"], str) or not _POLICY.fullmatch(top["policy"]):
         raise _wrong(source, "policy", top["policy"], "the name of a policy, such as lucid")
+    _check_node_sleep(top["node_sleep"], NODE_KIND in models, source)
     if not isinstance(top["choice"], dict | None):
         raise _wrong(source, "choice", top["choice"], "an object or null")
     for flag in ("simulated_profiles", "synthetic_logs"):
@@ -266,10 +291,14 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
     name, cluster = _text(top, "name", source), _text(top, "cluster", source)
     if cluster_of(name) != cluster:
         raise _wrong(source, "name", name, f"the registered model of the releases of cluster {cluster!r}")
-    pins = {kind: _parse_pin(models[kind], f"{source}: models.{kind}") for kind in MODEL_KINDS}
+    pins = {
+        kind: _parse_pin(models[kind], f"{source}: models.{kind}")
+        for kind in (*MODEL_KINDS, NODE_KIND)
+        if kind in models
+    }
     files = [pin.file for pin in pins.values()]
     if len({*files, MANIFEST_FILE, VERDICT_FILE}) != len(files) + 2:
-        raise _wrong(source, "models", files, "three files of their own")
+        raise _wrong(source, "models", files, "files of their own")
     return ReleaseManifest(
         name=name,
         created=_time(top["created"], source, "created"),
@@ -287,7 +316,22 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         provenance=Provenance(provenance["simulated_profiles"], provenance["synthetic_logs"]),
         policy=top["policy"],
         choice=top["choice"],
+        node_sleep=top["node_sleep"],
     )
+
+
+def _check_node_sleep(settings: object, is_forecast_pinned: bool, source: str) -> None:
+    """Refuse settings of sleeping nodes that are no flat object, and a forecast that nothing reads."""
+    if settings is None:
+        if is_forecast_pinned:
+            raise _wrong(source, "node_sleep", settings, "the settings of the control that asks its forecast")
+        return
+    if not isinstance(settings, dict) or any(
+        not isinstance(value, str | int | float) for value in settings.values()
+    ):
+        raise _wrong(source, "node_sleep", settings, "a flat object of settings, or null")
+    if settings.get("control") == "forecast" and not is_forecast_pinned:
+        raise _wrong(source, "node_sleep.control", "forecast", "a control that does without a forecast")
 
 
 def _parse_pin(value: object, place: str) -> ModelPin:
@@ -306,11 +350,13 @@ def _parse_pin(value: object, place: str) -> ModelPin:
     )
 
 
-def _object(value: object, fields: tuple[str, ...], place: str) -> dict[str, Any]:
+def _object(
+    value: object, fields: tuple[str, ...], place: str, *, optional: tuple[str, ...] = ()
+) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CorruptManifestError(f"{place} is {value!r}, not an object.", remedy="Build the release again.")
     missing = [field for field in fields if field not in value]
-    unknown = sorted(field for field in value if field not in fields)
+    unknown = sorted(field for field in value if field not in (*fields, *optional))
     if missing or unknown:
         raise CorruptManifestError(
             f"{place} lacks the fields {missing} and has the unknown fields {unknown}.",

@@ -30,7 +30,8 @@ ALLOW_SIMULATED = "allow_simulated_profiles"
 @dataclass(frozen=True)
 class ReleaseInfo:
     """One release as people see it. `alias` is the one asked for (else its first); `verdict` None: not
-    judged. `moved`: what publishing it or rolling back to it did, in words.
+    judged. `node_sleep` None: nothing of sleeping nodes. `moved`: what publishing it or rolling back to
+    it did, in words.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ReleaseInfo:
     policy: str
     settings: Mapping[str, Any]
     choice: Mapping[str, Any] | None
+    node_sleep: Mapping[str, Any] | None
     training: Mapping[str, Any]
     provenance: Mapping[str, bool]
     verdict: Mapping[str, Any] | None
@@ -152,6 +154,7 @@ def describe_release(
         policy=manifest.policy,
         settings=manifest.settings,
         choice=manifest.choice,
+        node_sleep=manifest.node_sleep,
         training={"until": manifest.training.until, "datasets": manifest.training.datasets},
         provenance=vars(manifest.provenance),
         verdict=verdict,

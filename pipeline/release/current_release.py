@@ -15,11 +15,12 @@ from pipeline.release.release_settings import pinned_settings
 
 @dataclass(frozen=True)
 class PolicyOfRelease:
-    """What a release runs: arguments of `build_release` by name."""
+    """What a release runs, how that was chosen, and the settings of its sleeping nodes."""
 
     policy: str
     settings: Mapping[str, Any]
     choice: Mapping[str, Any] | None
+    node_sleep: Mapping[str, Any] | None = None
 
 
 def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> ReleaseInfo:
@@ -50,7 +51,8 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
     """What a release with new models keeps running: the champion's policy where a person chose it.
 
     A configuration that was picked stays until another is picked. Lucid's settings are the defaults of the
-    day, which `tune_system` may better. That simulated profiles are allowed stays as well.
+    day, which `tune_system` may better. That simulated profiles are allowed stays as well, and so do the
+    settings of sleeping nodes.
     """
     try:
         champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
@@ -58,6 +60,6 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
         return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
     if champion.policy == DEFAULT_POLICY:
         allowed = {name: value for name, value in champion.settings.items() if name == ALLOW_SIMULATED}
-        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(allowed), None)
+        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(allowed), None, champion.node_sleep)
     settings = pinned_settings(champion.settings, champion.policy)
-    return PolicyOfRelease(champion.policy, settings, champion.choice)
+    return PolicyOfRelease(champion.policy, settings, champion.choice, champion.node_sleep)

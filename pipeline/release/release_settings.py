@@ -12,6 +12,7 @@ from simulator.elastic.configurations import FIELDS, configuration_to_json
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.gate.installed_rules import installed_rules
 from simulator.gate.rules import GateRules
+from simulator.node_sleep.settings import SleepSettings
 from simulator.policies.pcs import PcsSettings
 from simulator.policies.registry import load_policy, policy_class
 
@@ -74,6 +75,21 @@ def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAU
         document = configuration_to_json(settings.config())
         pinned |= {name: document[name] for name in FIELDS}
     return pinned | allowed
+
+
+def pinned_node_sleep(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of the control of sleeping nodes, the chosen ones in place of their defaults.
+
+    Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value and for the
+    control that only replays series.
+    """
+    settings = SleepSettings.from_data(chosen)
+    if settings.control == "helios-artifact":
+        raise BadInputError(
+            "A release cannot run the control 'helios-artifact': it reads the future.",
+            remedy="Use 'forecast' or 'buffer'.",
+        )
+    return settings.to_data()
 
 
 def allowing_simulated(settings: Mapping[str, Any], *, allow: bool) -> dict[str, Any]:

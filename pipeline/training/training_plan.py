@@ -1,32 +1,40 @@
-"""Which of the three models a retraining trains, and which versions it keeps.
+"""Which models a retraining trains, and which versions it keeps.
 
 New measurements of GPUs say nothing about when jobs come or how long they run: they are worth a new packing
 model beside the throughput and duration models that there are. A version is kept only if the gate may judge
 it on the held-out window, that is, if it has seen none of it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from cluster_logs.lake import Lake
 from foundation.errors import NotFoundError, UnknownNameError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.manifest import NODE_KIND
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import read_profile_set
-from pipeline.training.model_training import MODELS
+from pipeline.training.model_training import MODELS, OPTIONAL_MODELS
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span, training_window_end
+
+# Four days to learn from, and a fifth of the whole to be measured on.
+LEAST_NODE_DAYS = 7
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What is trained and what is kept: every model is in one of the two. `remarks` say why it is so."""
+    """What is trained and what is kept: every model is in one of the two, unless it is optional and cannot be
+    trained. `remarks` say why it is so, `reasons` by the name of each model that is not trained.
+    """
 
     train: tuple[str, ...]
     kept: dict[str, int]
     hold_out_days: int
     training_until: datetime
     remarks: tuple[str, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_training(
@@ -38,7 +46,9 @@ def plan_training(
     hold_out_days: int | None = None,
     as_of: datetime | None = None,
 ) -> TrainingPlan:
-    """Plan to train `models` (default: all) and to keep the cluster's newest version of each other one.
+    """Plan to train `models` and to keep the cluster's newest version of each other one.
+
+    Without `models` all are trained, the optional ones where the lake has what they learn from.
 
     A model of which there is no version, or whose newest has learned from what the gate will replay, is
     trained with the rest. Without `hold_out_days` the window is as long as the kept models have not seen, at
@@ -47,18 +57,22 @@ def plan_training(
     Raises UnknownNameError for an unknown model, NotFoundError when the lake has no jobs,
     BadInputError when the held-out window leaves nothing to learn from.
     """
-    asked = set(models or MODELS)
+    every = (*MODELS, *OPTIONAL_MODELS)
+    asked = set(models or every)
     for name in sorted(asked):
-        if name not in MODELS:
-            raise UnknownNameError("model", name, MODELS)
+        if name not in every:
+            raise UnknownNameError("model", name, every)
     registry = Registry(tracking_uri)
-    newest = {name: _newest(registry, name, lake_uri, cluster) for name in MODELS if name not in asked}
+    newest = {name: _newest(registry, name, lake_uri, cluster) for name in every if name not in asked}
     days = hold_out_days or _unseen_days(newest, lake_uri, cluster, as_of)
     until = training_window_end(lake_uri, cluster, days, as_of)
     remarks: list[str] = []
+    reasons: dict[str, str] = {}
     kept: dict[str, int] = {}
     for name, version in newest.items():
-        if version is None:
+        if version is None and name in OPTIONAL_MODELS:
+            reasons[name] = f"The {name} model was not asked for, and there is none to keep."
+        elif version is None:
             remarks.append(f"There is no {name} model for cluster {cluster!r} yet: it is trained too.")
         elif (learned := _learned_until(version)) is not None and learned > until:
             remarks.append(
@@ -67,9 +81,22 @@ def plan_training(
             )
         else:
             kept[name] = version.version
-            remarks.append(f"The {name} model stays version {version.version}.")
-    train = tuple(name for name in MODELS if name not in kept)
-    return TrainingPlan(train, kept, days, until, tuple(remarks))
+            reasons[name] = f"The {name} model stays version {version.version}."
+    if NODE_KIND not in {*kept, *reasons} and (reason := _too_few_node_days(lake_uri, cluster, until)):
+        reasons[NODE_KIND] = reason
+    train = tuple(name for name in every if name not in {*kept, *reasons})
+    return TrainingPlan(train, kept, days, until, (*remarks, *reasons.values()), reasons)
+
+
+def _too_few_node_days(lake_uri: str, cluster: str, until: datetime) -> str | None:
+    """Why no forecast of nodes can be learned from the lake; None: it can."""
+    counted = [day for day in Lake(lake_uri).dates(cluster, "node_states") if day < until.date()]
+    if len(counted) >= LEAST_NODE_DAYS:
+        return None
+    return (
+        f"The node_demand model is left out: the lake has counts of nodes of {len(counted)} days before "
+        f"{until:%Y-%m-%d %H:%M} UTC, and {LEAST_NODE_DAYS} are needed."
+    )
 
 
 def _newest(registry: Registry, model: str, lake_uri: str, cluster: str) -> RegisteredVersion | None:

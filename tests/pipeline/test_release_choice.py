@@ -10,6 +10,7 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.registry import Registry
+from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import (
     ReleaseInfo,
     build_release,
@@ -167,7 +168,11 @@ def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, shop: Re
     kept = kept_policy(shop.uri, "small")
     assert (kept.policy, kept.settings, kept.choice) == ("pcs", built.settings, built.choice)
     retrained = build_release(
-        tracking_uri=shop.uri, cluster="small", policy=kept.policy, settings=kept.settings, choice=kept.choice
+        tracking_uri=shop.uri,
+        cluster="small",
+        policy=kept.policy,
+        settings=kept.settings,
+        origin=SettingsOrigin(kept.choice),
     )
     assert retrained.version != built.version
     assert retrained.models != built.models

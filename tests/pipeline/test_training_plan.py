@@ -83,6 +83,23 @@ def test_a_kept_packing_model_is_one_of_the_clusters_own_profiles(lake: str, sho
     assert found.kept == {"packing": 1, "throughput": 2}
 
 
+def test_a_forecast_of_nodes_is_trained_where_the_lake_has_counts_of_a_week(
+    lake: str, shop: ReleaseShop
+) -> None:
+    without = plan(shop, lake, hold_out_days=1)
+    assert "counts of nodes of 0 days" in without.reasons["node_demand"]
+    times = pd.date_range("2020-03-20", "2020-04-12", freq="10min", tz="UTC")
+    counts = pd.DataFrame({"time": times, "total": 9, "busy": 5, "held": False, "origin": "derived"})
+    Lake(lake).write_node_states("small", counts)
+    found = plan(shop, lake, hold_out_days=1)
+    assert found.train == ("packing", "throughput", "duration", "node_demand")
+    assert found.reasons == {}
+    other = plan(shop, lake, models=["packing"])
+    assert other.train == ("packing",)
+    assert "node_demand" not in other.kept
+    assert "none to keep" in other.reasons["node_demand"]
+
+
 def test_an_unknown_model_is_named(lake: str, shop: ReleaseShop) -> None:
     with pytest.raises(UnknownNameError, match="'horus'"):
         plan(shop, lake, models=["packing", "horus"])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lucid_models.registry import Registry
+from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.release.current_release import find_current_release
@@ -59,9 +60,9 @@ def build_picked_release(
             pinned_settings({name: configuration[name] for name in FIELDS}, POLICY),
             allow=base.settings.get(ALLOW_SIMULATED) is True,
         ),
-        choice=choice,
         training_until=training_window_end(lake_uri, cluster, held_out.days, held_out.as_of),
-        datasets={SEARCH_DATASET: front.study},
+        origin=SettingsOrigin(choice, {SEARCH_DATASET: front.study}),
+        node_sleep=base.node_sleep,
     )
     record_held_out(tracking_uri, release, held_out.days)
     registry = Registry(tracking_uri)

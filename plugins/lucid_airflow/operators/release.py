@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class BuildReleaseOperator(LucidOperator):
     """Pin three model versions and the settings in a new release: the challenger.
 
-    A policy that a person picked for the champion is kept, and so is its permission to learn from simulated
-    profiles; `allow_simulated_profiles` gives it.
+    A policy that a person picked for the champion is kept, and so are its settings of sleeping nodes and its
+    permission to learn from simulated profiles; `allow_simulated_profiles` gives it.
 
     `versions`: those that this run trained (None: a model that it did not train); `kept`: the others'.
     """
@@ -39,6 +39,7 @@ class BuildReleaseOperator(LucidOperator):
         """Build; returns the release's name and version."""
         from datetime import datetime
 
+        from lucid_models.releases.building import SettingsOrigin
         from lucid_models.releases.lifecycle import build_release
         from pipeline.release.current_release import kept_policy
         from pipeline.release.release_settings import allowing_simulated
@@ -55,7 +56,8 @@ class BuildReleaseOperator(LucidOperator):
             versions={**kept, **trained},
             policy=kept_of.policy,
             settings=allowing_simulated(kept_of.settings, allow=bool(self.allow_simulated_profiles)),
-            choice=kept_of.choice,
+            origin=SettingsOrigin(kept_of.choice),
+            node_sleep=kept_of.node_sleep,
             training_until=datetime.fromisoformat(self.training_until),
         )
         record_held_out(settings.tracking_uri(), release, int(self.hold_out_days))

@@ -78,7 +78,8 @@ class ResolveTrainingOperator(ResolveInputsOperator):
     `models`: which to train (None: those that the events name; all of them unless every event names some).
     `allow_simulated_profiles`: the form's or an event's word.
     What is not trained is kept: `kept` maps its name to the newest version for the cluster. A model that
-    cannot be kept is trained as well, and the log says why. `models` and `kept` are XComs of their own.
+    cannot be kept is trained as well, and the log says why. `reasons` maps those that are not trained to why.
+    All three are XComs of their own.
     """
 
     models: Any = None
@@ -120,6 +121,7 @@ class ResolveTrainingOperator(ResolveInputsOperator):
             "training_until": plan.training_until.isoformat(),
             "models": list(plan.train),
             "kept": plan.kept,
+            "reasons": dict(plan.reasons),
             "allow_simulated_profiles": bool(
                 self.allow_simulated_profiles or announced.get("allow_simulated_profiles")
             ),
@@ -144,16 +146,18 @@ def _models_of(extras: Sequence[Mapping[str, Any]]) -> list[str] | None:
 
 
 class TrainModelOperator(LucidOperator, multiple_outputs=True):
-    """Train one of the three models on what was known before `training_until` and register a version.
+    """Train one of the models on what was known before `training_until` and register a version.
 
     `options`: settings of this model by name, as `train_model` has them. `models`:
-    which ones this run trains (None: all); a model that is not among them is skipped.
+    which ones this run trains (None: all); a model that is not among them is skipped, for the reason that
+    `reasons` gives by its name.
     """
 
     operator_extra_links = (MlflowLink(),)
 
     model: str
     models: Any = None
+    reasons: Any = None
     cluster: Any
     lake_uri: Any
     training_until: Any
@@ -164,7 +168,8 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
         from pipeline.training.model_training import TrainingOptions, train_model
 
         if self.models is not None and self.model not in self.models:
-            raise AirflowSkipException(f"The {self.model} model is kept as it is.")
+            kept = f"The {self.model} model is kept as it is."
+            raise AirflowSkipException((self.reasons or {}).get(self.model, kept))
 
         report = train_model(
             model=self.model,
