@@ -5,10 +5,13 @@ out here: nodes sleep where most are idle, and are woken where jobs are short, t
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
+
+_Key = tuple[tuple[int, int, str], ...]  # sorts names as people count: n9 before n10
 
 
 def choose_to_sleep(
@@ -20,22 +23,21 @@ def choose_to_sleep(
     """
     awake = _count(nodes, PowerState.AWAKE)
     idle = _count(nodes, PowerState.AWAKE, idle=True)
-    candidates = [node for node in nodes if node.may_sleep]
+    # The last by name: what is woken first sleeps last.
+    groups = _alike((node for node in nodes if node.may_sleep), last_first=True)
     chosen: list[str] = []
     while len(chosen) < count:
         free = [
-            node
-            for node in candidates
-            if all(awake[p] > awake_in.get(p, 0) and idle[p] > needed.get(p, 0) for p in node.partitions)
+            group
+            for group in groups
+            if all(awake[p] > awake_in.get(p, 0) and idle[p] > needed.get(p, 0) for p in group.partitions)
         ]
         if not free:
             break
-        # The last by name: what is woken first sleeps last.
-        node = max(free, key=lambda each: (min(map(idle.__getitem__, each.partitions)), _natural(each.name)))
-        candidates.remove(node)
-        awake.subtract(node.partitions)
-        idle.subtract(node.partitions)
-        chosen.append(node.name)
+        group = max(free, key=lambda each: (min(idle[p] for p in each.partitions), each.next_key))
+        chosen.append(group.take(groups))
+        awake.subtract(group.partitions)
+        idle.subtract(group.partitions)
     return chosen
 
 
@@ -50,33 +52,60 @@ def choose_to_wake(
 
     `short` are the nodes that jobs lack by partition; nodes that rest are left alone.
     """
-    candidates = [
+    groups = _alike(
         node
         for node in nodes
         if node.power is PowerState.ASLEEP and node.counts and not node.busy and node.name not in resting
-    ]
+    )
     coming = _count(nodes, PowerState.AWAKE) + _count(nodes, PowerState.BOOTING)
     idle = _count(nodes, PowerState.AWAKE, idle=True) + _count(nodes, PowerState.BOOTING, idle=True)
     lack = Counter(short)
     chosen: list[str] = []
-    while candidates:
-        below = [node for node in candidates if any(coming[p] < awake_in.get(p, 0) for p in node.partitions)]
+    while groups:
+        below = [each for each in groups if any(coming[p] < awake_in.get(p, 0) for p in each.partitions)]
         if not below and len(chosen) >= count:
             break
-        node = min(
-            below or candidates,
+        group = min(
+            below or groups,
             key=lambda each: (
                 -max(lack[p] for p in each.partitions),
                 min(idle[p] for p in each.partitions),
-                _natural(each.name),
+                each.next_key,
             ),
         )
-        candidates.remove(node)
-        coming.update(node.partitions)
-        idle.update(node.partitions)
-        lack.subtract(node.partitions)
-        chosen.append(node.name)
+        chosen.append(group.take(groups))
+        coming.update(group.partitions)
+        idle.update(group.partitions)
+        lack.subtract(group.partitions)
     return chosen
+
+
+@dataclass
+class _Group:
+    """Nodes of the same partitions, by name; one is as good as another."""
+
+    partitions: tuple[str, ...]
+    nodes: deque[tuple[_Key, str]]
+
+    @property
+    def next_key(self) -> _Key:
+        return self.nodes[0][0]
+
+    def take(self, groups: "list[_Group]") -> str:
+        """Return the next node; the last one takes the group off `groups`."""
+        _, name = self.nodes.popleft()
+        if not self.nodes:
+            groups.remove(self)
+        return name
+
+
+def _alike(nodes: Iterable[PoweredNode], *, last_first: bool = False) -> list[_Group]:
+    groups: dict[tuple[str, ...], list[tuple[_Key, str]]] = {}
+    for node in nodes:
+        groups.setdefault(node.partitions, []).append((_natural(node.name), node.name))
+    return [
+        _Group(partitions, deque(sorted(names, reverse=last_first))) for partitions, names in groups.items()
+    ]
 
 
 def _count(nodes: Collection[PoweredNode], power: PowerState, *, idle: bool = False) -> Counter[str]:
@@ -88,6 +117,6 @@ def _count(nodes: Collection[PoweredNode], power: PowerState, *, idle: bool = Fa
     )
 
 
-def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
+def _natural(name: str) -> _Key:
     words = re.findall(r"\d+|\D+", name)
     return tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)

@@ -38,13 +38,9 @@ class PoweredNode:
 
 @dataclass(frozen=True)
 class PowerReading:
-    """All nodes at one moment; `problem` says why the cluster's power saving cannot be driven ("": it can).
-
-    `boot_limit_s`: a node that takes longer to boot is given up by the cluster.
-    """
+    """All nodes at one moment; `problem`: why the cluster's power saving cannot be driven ("": it can)."""
 
     nodes: tuple[PoweredNode, ...]
-    boot_limit_s: float
     problem: str = ""
 
     @cached_property

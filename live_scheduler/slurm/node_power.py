@@ -41,7 +41,7 @@ _READ_LIMIT_S, _ASK_LIMIT_S = 20.0, 60.0
 # slurm.conf is read anew so often; reservations at every look.
 _CONFIG_KEPT_S = 60.0
 # Slurm would put nodes to sleep that were woken as a buffer.
-LEAST_SUSPEND_TIME_S = 86_400.0
+LEAST_SUSPEND_TIME_S = 86_400
 
 _AWAY = frozenset(
     {"drain", "drained", "draining", "fail", "failing", "error", "unknown", "future", "invalid_reg", "down"}
@@ -52,13 +52,13 @@ _BUSY = frozenset({"allocated", "mixed", "completing"})
 _GIVEN_UP = "ResumeTimeout reached"
 _RESERVED_NODES = re.compile(r"(?:^|\s)Nodes=(\S+)")
 _SECONDS = re.compile(r"\d+")
+_SUSPEND_TIMES = re.compile(r"\bSuspendTime=(\d+)")  # of partitions that have one of their own
 
 
 @dataclass(frozen=True)
 class PowerSettings:
     """What slurm.conf says of power saving; `problem`: why it cannot be driven ("": it can)."""
 
-    boot_limit_s: float
     excluded_nodes: frozenset[str]
     excluded_partitions: frozenset[str]
     problem: str = ""
@@ -76,14 +76,17 @@ class SlurmNodePower:
     def read(self) -> PowerReading:
         """Return all nodes as they are now."""
         if self._config is None or time.monotonic() - self._config_read_s > _CONFIG_KEPT_S:
-            self._config = power_settings(call(["scontrol", "show", "config"], limit_s=_READ_LIMIT_S))
+            self._config = power_settings(
+                call(["scontrol", "show", "config"], limit_s=_READ_LIMIT_S),
+                call(["scontrol", "--oneliner", "show", "partition"], limit_s=_READ_LIMIT_S),
+            )
             self._config_read_s = time.monotonic()
         config = self._config
         reservations = call(["scontrol", "--oneliner", "show", "reservation"], limit_s=_READ_LIMIT_S)
         untouchable = config.excluded_nodes | self._keep_awake | reserved_nodes(reservations)
         lines = call(_COMMAND, limit_s=_READ_LIMIT_S).splitlines()
         nodes = parse_power(lines, untouchable, config.excluded_partitions)
-        return PowerReading(nodes, config.boot_limit_s, config.problem)
+        return PowerReading(nodes, config.problem)
 
     def apply(self, changes: Sequence[NodeChange]) -> list[NodeRefusal]:
         """Ask for the changes in their order; return those that Slurm refused."""
@@ -167,8 +170,8 @@ def reserved_nodes(text: str) -> frozenset[str]:
     )
 
 
-def power_settings(config: str) -> PowerSettings:
-    """Return what `scontrol show config` says of power saving."""
+def power_settings(config: str, partitions: str = "") -> PowerSettings:
+    """Return what `scontrol show config` and `scontrol --oneliner show partition` say of power saving."""
     values = {
         name.strip(): value.strip()
         for name, _, value in (line.partition("=") for line in config.splitlines())
@@ -184,14 +187,15 @@ def power_settings(config: str) -> PowerSettings:
             f"Slurm's power saving is off ({' and '.join(missing) or 'SuspendTime=INFINITE'}"
             f"{' not set' if missing else ''} in slurm.conf)."
         )
-    elif float(suspend_time[0]) < LEAST_SUSPEND_TIME_S:
-        problem = (
-            f"Slurm puts nodes to sleep itself after SuspendTime={suspend_time[0]} s, the buffer too:"
-            f" set it to {LEAST_SUSPEND_TIME_S:.0f} s or more."
-        )
-    boot_limit = _SECONDS.match(given.get("ResumeTimeout", ""))
+    else:
+        own = _SUSPEND_TIMES.findall(partitions)
+        least_s = min(map(int, (suspend_time[0], *own)))
+        if least_s < LEAST_SUSPEND_TIME_S:
+            problem = (
+                f"Slurm puts nodes to sleep itself after SuspendTime={least_s} s, the buffer too:"
+                f" set it to {LEAST_SUSPEND_TIME_S} s or more."
+            )
     return PowerSettings(
-        float(boot_limit[0]) if boot_limit else 60.0,
         frozenset(expand_hosts(excluded)),
         frozenset(filter(None, given.get("SuspendExcParts", "").split(","))),
         problem,

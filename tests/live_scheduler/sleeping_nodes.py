@@ -43,7 +43,7 @@ class MemoryNodes:
     def read(self) -> PowerReading:
         if self.away:
             raise ServiceUnavailableError("The nodes are away.")
-        return PowerReading(tuple(self.nodes.values()), 60.0, self.problem)
+        return PowerReading(tuple(self.nodes.values()), self.problem)
 
     def apply(self, changes: Sequence[NodeChange]) -> list[NodeRefusal]:
         self.asked += changes

@@ -88,7 +88,6 @@ def test_nodes_of_reservations_present_and_to_come() -> None:
 
 def test_what_slurm_conf_says_of_power_saving() -> None:
     settings = power_settings(CONFIG)
-    assert settings.boot_limit_s == 900.0
     assert settings.excluded_nodes == {"login1", "login2", *(f"gpu{n}" for n in range(1, 9))}
     assert settings.excluded_partitions == {"interactive", "debug"}
     assert settings.problem == ""
@@ -98,6 +97,10 @@ def test_what_slurm_conf_says_of_power_saving() -> None:
     assert "SuspendProgram not set" in missing.problem
     soon = power_settings(CONFIG.replace("31536000", "600"))
     assert "after SuspendTime=600 s" in soon.problem
+    own = power_settings(
+        CONFIG, "PartitionName=a SuspendTime=GLOBAL\nPartitionName=b SuspendTime=900 State=UP\n"
+    )
+    assert "after SuspendTime=900 s" in own.problem
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
 from live_scheduler.cluster_state import ClusterState, LiveJob
@@ -18,7 +20,7 @@ from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.safety.touched_nodes import TouchedNodes
 from live_scheduler.safety.waking import wake_touched
 from live_scheduler.settings_file import settings_from
-from simulator.node_sleep.control import BIN_S
+from simulator.node_sleep.control import BIN_S, DemandForecast
 from tests.live_scheduler.memory_cluster import MemoryCluster
 from tests.live_scheduler.sleeping_nodes import MemoryNodes
 
@@ -34,6 +36,7 @@ class Site:
     settings: NodeSleepSettings
     now_s: float = START_S
     waiting: list[LiveJob] = field(default_factory=list)
+    released: ReleasedControl = field(default_factory=ReleasedControl)
 
     def __post_init__(self) -> None:
         settings = LiveSettings("c", node_sleep=self.settings)
@@ -42,7 +45,7 @@ class Site:
 
     def look(self, later_s: float = 2.0) -> NodeSleepView:
         self.now_s += later_s
-        return self.sleeper.look(ClusterState(self.now_s, tuple(self.waiting), ()), ReleasedControl())
+        return self.sleeper.look(ClusterState(self.now_s, tuple(self.waiting), ()), self.released)
 
     def look_after_a_bin(self) -> NodeSleepView:
         """Let a bin begin and end with a look in it."""
@@ -104,6 +107,41 @@ def test_a_job_that_no_node_can_serve_keeps_no_others_awake(tmp_path: Path) -> N
     here.waiting = [LiveJob("1", "other", "other", 4, 0.0, reason="Resources")]
     here.look_after_a_bin()
     assert len(here.nodes.asked) == 3
+
+
+class Forecast:
+    """Says what it is told to, and remembers what it was asked."""
+
+    def __init__(self, near_mean: float) -> None:
+        self.near_mean = near_mean
+        self.asked: list[tuple[list[float], float]] = []
+
+    def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> DemandForecast:
+        self.asked.append((busy.tolist(), last_bin_start_s))
+        return DemandForecast(self.near_mean, self.near_mean, {})
+
+
+@pytest.mark.parametrize(("near_mean", "sleeping"), [(1.0, 4), (5.0, 0)])
+def test_the_forecast_of_a_release_decides_with_its_settings(
+    tmp_path: Path, near_mean: float, sleeping: int
+) -> None:
+    settings = NodeSleepSettings(Mode.CONTROL, {"buffer_nodes": 1})
+    here = Site(tmp_path, MemoryNodes.awake(6), settings)
+    forecast = Forecast(near_mean)
+    here.released = ReleasedControl(forecast, {"control": "forecast", "buffer_nodes": 4, "past_bins": 1})
+    here.nodes.give_jobs({"n1", "n2", "n3"})
+    here.look()
+    here.nodes.give_jobs({"n1"})
+    here.look(BIN_S)
+    view = here.look(BIN_S)
+    assert view.control == "forecast"
+    assert forecast.asked == [([3.0, 1.0], START_S + BIN_S)]
+    assert len(here.nodes.asked) == sleeping
+
+
+def test_without_its_forecast_a_buffer_is_kept_and_that_is_said(tmp_path: Path) -> None:
+    here = Site(tmp_path, MemoryNodes.awake(6), NodeSleepSettings(Mode.CONTROL, {"control": "forecast"}))
+    assert here.look().control == "buffer (the forecast of nodes is not in the release)"
 
 
 def test_nodes_that_a_waiting_job_collects_stay_awake(tmp_path: Path) -> None:
