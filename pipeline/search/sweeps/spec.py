@@ -18,8 +18,8 @@ buffer_nodes = [1, 3, 5, 10]
 """
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -94,13 +94,16 @@ class SweepSpec:
 
     def changed(self, values: Mapping[str, Any], *, place: str = "The sweep") -> "SweepSpec":
         """Return the same with other values by key; `place` says in errors where they come from."""
-        known = {found.name: found for found in fields(self)}
-        read: dict[str, Any] = {}
+        checked: dict[str, Any] = {}
         for key, value in values.items():
-            if key not in known:
-                raise UnknownNameError(f"key of a sweep ({place}):", key, known)
-            read[key] = _read(key, value, place)
-        return replace(self, **read)
+            if key not in _KEYS:
+                raise UnknownNameError(f"key of a sweep ({place}):", key, _KEYS)
+            read, wanted = _KEYS[key]
+            try:
+                checked[key] = read(value)
+            except (TypeError, ValueError):
+                raise BadInputError(f"{place}: {key} is {value!r}.", remedy=wanted) from None
+        return replace(self, **checked)
 
     def runs(self) -> tuple[SweepRun, ...]:
         """Return every combination. Raises BadInputError or UnknownNameError for what cannot be run."""
@@ -181,85 +184,95 @@ class SweepSpec:
         )
 
 
-def _read(key: str, value: Any, place: str) -> Any:  # noqa: C901, PLR0911, PLR0912
-    """One value in the type of its field; raises BadInputError that names key, value and place."""
-    fault = BadInputError(f"{place}: {key} is {value!r}.", remedy=_WANTED[key])
-    if key in ("seeds", "node_scales", "estimate_noises", "policies"):
-        wanted: Any = {"seeds": int, "policies": str}.get(key, int | float)
-        values = value if isinstance(value, list | tuple) else [value]
-        if not values or not all(isinstance(item, wanted) and not isinstance(item, bool) for item in values):
-            raise fault
-        return tuple(values)
-    if key == "settings":
-        if not isinstance(value, Mapping) or not all(isinstance(found, Mapping) for found in value.values()):
-            raise fault
-        return {str(policy): _tried(found) for policy, found in value.items()}
-    if key == "node_sleep":
-        if not isinstance(value, Mapping):
-            raise fault
-        return _tried(value)
-    if key == "variants":
-        if not isinstance(value, list | tuple):
-            raise fault
-        for found in value:
-            if not isinstance(found, Mapping) or set(found) - {"settings"} != {"policy"}:
-                raise fault
-            if not isinstance(found.get("settings", {}), Mapping):
-                raise fault
-        return tuple((str(found["policy"]), _tried(found.get("settings", {}))) for found in value)
-    if key in ("gpus", "gpus_per_node"):
-        if value is None and key == "gpus":
-            return None
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise fault
-        return value
-    if key in ("cpu_cores_per_node", "failure_mtbf_hours", "failure_repair_hours"):
-        kind = int if key == "cpu_cores_per_node" else (int, float)
-        if value is None and key == "failure_mtbf_hours":
-            return None
-        if not isinstance(value, kind) or isinstance(value, bool) or value < 0:
-            raise fault
-        return value
+def _text(value: Any) -> str | None:
     if isinstance(value, datetime | date):  # TOML has times of its own
         return value.isoformat()
-    if key == "job_types" and value is not None and value not in get_args(JobTypes):
-        raise fault
-    if value is not None and not isinstance(value, str):
-        raise fault
-    return value
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError
 
 
-def _tried(settings: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """A policy's settings, each with the values to try."""
+def _job_types(value: Any) -> Any:
+    if value is None or value in get_args(JobTypes):
+        return value
+    raise ValueError
+
+
+def _number(least: int, *, whole: bool = False, optional: bool = False) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        if not isinstance(value, int if whole else int | float) or isinstance(value, bool) or value < least:
+            raise ValueError
+        return value
+
+    return read
+
+
+def _list_of(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    def read(value: Any) -> tuple[Any, ...]:
+        values = value if isinstance(value, list | tuple) else [value]
+        if not values or not all(isinstance(item, kind) and not isinstance(item, bool) for item in values):
+            raise TypeError
+        return tuple(values)
+
+    return read
+
+
+def _settings(value: Any) -> dict[str, dict[str, tuple[Any, ...]]]:
+    return {str(policy): _tried(settings) for policy, settings in _mapping(value).items()}
+
+
+def _variants(value: Any) -> tuple[tuple[str, dict[str, tuple[Any, ...]]], ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError
+    for variant in value:
+        if set(_mapping(variant)) - {"settings"} != {"policy"}:
+            raise ValueError
+    return tuple((str(variant["policy"]), _tried(variant.get("settings", {}))) for variant in value)
+
+
+def _tried(value: Any) -> dict[str, tuple[Any, ...]]:
+    """Settings, each with the values to try."""
     return {
         str(name): tuple(tried) if isinstance(tried, list | tuple) else (tried,)
-        for name, tried in settings.items()
+        for name, tried in _mapping(value).items()
     }
 
 
-_WANTED = {
-    "jobs": "Give the log's path.",
-    "format": "Give the log's format.",
-    "lake": "Give the lake's root URI.",
-    "cluster": "Give the cluster's name in the lake.",
-    "nodes": "Give the path of a CSV virtual_cluster,nodes.",
-    "gpus": "Give a number of GPUs, 1 or more.",
-    "gpus_per_node": "Give a number of GPUs, 1 or more.",
-    "start": "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00.",
-    "end": "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00.",
-    "time_zone": "Write a zone's name, for instance Asia/Shanghai.",
-    "rules": "Give the name of a rule set.",
-    "policies": "List the policies' names.",
-    "settings": "Write settings.POLICY.NAME = [values].",
-    "variants": "Write [[variants]] with policy = NAME and settings = { NAME = VALUE }.",
-    "seeds": "List whole numbers.",
-    "node_scales": "List numbers above 0.",
-    "estimate_noises": "List numbers of 0 or more.",
-    "job_types": f"Choose one of: {', '.join(get_args(JobTypes))}.",
-    "singles": "Give the path of the solo profiles.",
-    "pairs": "Give the path of the pair profiles.",
-    "cpu_cores_per_node": "Give a whole number, 0 or more.",
-    "failure_mtbf_hours": "Give the mean hours between a node's failures, or leave it out.",
-    "failure_repair_hours": "Give mean hours until a node is back.",
-    "node_sleep": "Write node_sleep.NAME = [values], for instance buffer_nodes = [1, 5].",
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError
+    return value
+
+
+# How each key's value is read (TypeError, ValueError: it cannot be), and what to write.
+_KEYS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "jobs": (_text, "Give the log's path."),
+    "format": (_text, "Give the log's format."),
+    "lake": (_text, "Give the lake's root URI."),
+    "cluster": (_text, "Give the cluster's name in the lake."),
+    "nodes": (_text, "Give the path of a CSV virtual_cluster,nodes."),
+    "gpus": (_number(1, whole=True, optional=True), "Give a number of GPUs, 1 or more."),
+    "gpus_per_node": (_number(1, whole=True), "Give a number of GPUs, 1 or more."),
+    "start": (_text, "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00."),
+    "end": (_text, "Write a day or time, 2017-10-01 or 2017-10-01T08:00:00."),
+    "time_zone": (_text, "Write a zone's name, for instance Asia/Shanghai."),
+    "rules": (_text, "Give the name of a rule set."),
+    "policies": (_list_of(str), "List the policies' names."),
+    "settings": (_settings, "Write settings.POLICY.NAME = [values]."),
+    "variants": (_variants, "Write [[variants]] with policy = NAME and settings = { NAME = VALUE }."),
+    "seeds": (_list_of(int), "List whole numbers."),
+    "node_scales": (_list_of(int | float), "List numbers above 0."),
+    "estimate_noises": (_list_of(int | float), "List numbers of 0 or more."),
+    "job_types": (_job_types, f"Choose one of: {', '.join(get_args(JobTypes))}."),
+    "singles": (_text, "Give the path of the solo profiles."),
+    "pairs": (_text, "Give the path of the pair profiles."),
+    "cpu_cores_per_node": (_number(0, whole=True), "Give a whole number, 0 or more."),
+    "failure_mtbf_hours": (
+        _number(0, optional=True),
+        "Give mean hours between a node's failures, or none.",
+    ),
+    "failure_repair_hours": (_number(0), "Give mean hours until a node is back."),
+    "node_sleep": (_tried, "Write node_sleep.NAME = [values], for instance buffer_nodes = [1, 5]."),
 }
