@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from lucid_models.model_format import parse_model
+from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_champion, settle
 from lucid_models.releases.approval import APPROVED, MAX_VERDICT_BYTES, REFUSED
@@ -80,12 +81,13 @@ logger = logging.getLogger("lucid.releases")
 
 @dataclass(frozen=True)
 class ReleaseModels:
-    """The models of one release, as the classes that were trained."""
+    """The models of one release, as the classes that were trained; without a forecast of nodes None."""
 
     packing: "PackingAnalyzeModel"
     throughput: ThroughputForecasts
     duration: "WorkloadEstimateModel"
     manifest: ReleaseManifest
+    node_demand: NodeDemandScorer | None = None
 
 
 def build_release(
@@ -345,6 +347,7 @@ def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> Rel
         scorers.throughput,
         WorkloadEstimateModel.from_data(documents["duration"]),
         manifest,
+        scorers.node_demand,
     )
 
 

@@ -14,6 +14,7 @@ from foundation.progress import Progress
 from live_scheduler.deciding.sharing_beliefs import PairModel, believed_pairs
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import known_from_s, user_name_s
+from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.packing.tree import PackingSettings
 from lucid_models.qssf import rolling
 from lucid_models.releases.manifest import ReleaseManifest
@@ -60,6 +61,10 @@ class LoadedRelease(Protocol):
     @property
     def duration(self) -> WorkloadEstimateModel:
         """The duration model."""
+
+    @property
+    def node_demand(self) -> NodeDemandScorer | None:
+        """The forecast of nodes, if it has one."""
 
     @property
     def manifest(self) -> ReleaseManifest:

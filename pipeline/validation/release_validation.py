@@ -10,6 +10,7 @@ out.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,12 +26,15 @@ from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, held_o
 from pipeline.validation.held_out_days import USUAL_DAYS, HeldOutDays
 from pipeline.validation.model_checks import check_models, check_profiles
 from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
+from pipeline.validation.sleeping_nodes import counted_nodes, sleep_evidence
 from pipeline.validation.verdict_facts import assumptions_about, digests_of, how_predicted, subject_of
 from simulator.gate.judge import ReleaseChecks, judge, refuse
 from simulator.gate.metrics import MeasuredWindow
 from simulator.gate.report import write_report
 from simulator.gate.rules import GateRules
+from simulator.gate.sleeping_nodes import sleeping_nodes
 from simulator.gate.verdict import Constraint, Verdict
+from simulator.result import SimulationResult
 
 LATENCY_REPEATS = 7
 
@@ -173,6 +177,8 @@ def prove(
     ]
     results = replay_all(contest, inputs, rules, progress)
     contenders = len(contest.contenders)
+    progress(contenders, contenders, "letting nodes sleep")
+    models += _sleeping(challenger, contest, results, inputs, lake_uri, rules)
     progress(contenders, contenders, "timing decisions")
     latency = None
     if contest.estimates.usable:
@@ -201,6 +207,24 @@ def prove(
     text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False) + "\n"
     (out_dir / "run_manifest.json").write_text(text, encoding="utf-8")
     return verdict
+
+
+def _sleeping(
+    challenger: Candidate,
+    contest: Contest,
+    results: Mapping[str, SimulationResult],
+    inputs: ReplayInputs,
+    lake_uri: str,
+    rules: GateRules,
+) -> list[Constraint]:
+    """What its sleeping nodes may not cost; nothing of a release that says nothing of them."""
+    manifest = challenger.models.manifest
+    if manifest.node_sleep is None:
+        return []
+    counts = counted_nodes(lake_uri, manifest.cluster, inputs.window.end)
+    contender = next((one for one in contest.contenders if one.name == "challenger"), None)
+    evidence = sleep_evidence(challenger.models, inputs, counts, contender, results.get("challenger"))
+    return [] if evidence is None else sleeping_nodes(evidence, rules)
 
 
 def _window(

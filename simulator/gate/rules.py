@@ -93,6 +93,15 @@ class GateRules:
     """Of the reference's delivered work; less depends on what happens to run when the window ends."""
     naive_margin_pct: float = 5.0
     """A model's error may be this much above a naive baseline's, and not clearly above it at all."""
+    wake_ups_per_day_limit: float = 3.0
+    """Of a release whose nodes sleep. With 20 of 420 nodes as a buffer Philly's wake 1.9 times a day, without
+    one 60 times."""
+    nodes_short_limit_pct: float = 0.1
+    """Node-minutes that demand lacks on the window's counts of nodes, of all that it had."""
+    added_queuing_limit_s: float = 60.0
+    """What waiting for boots may add to the mean queuing delay."""
+    coverage_margin_points: float = 10.0
+    """By how much fewer bins than it says a quantile of the forecast may hold in."""
     decision_latency_limit_ms: float = 10.0
     """The paper's 3 ms (Lucid section 4.7), and room for a machine a third as fast."""
     decision_jobs: int = 2_048
@@ -173,6 +182,10 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("slowdown_bound_s", 1, 1e6),
     ("utilisation_margin_pct", 0, 100),
     ("naive_margin_pct", 0, 1_000),
+    ("wake_ups_per_day_limit", 0, 1e6),
+    ("nodes_short_limit_pct", 0, 100),
+    ("added_queuing_limit_s", 0, 1e9),
+    ("coverage_margin_points", 0, 100),
     ("decision_latency_limit_ms", 0.001, 1e6),
     ("decision_jobs", 1, 1_000_000),
 )

@@ -115,6 +115,7 @@ class Release:
     throughput: Any
     duration: Any
     manifest: ReleaseManifest
+    node_demand: Any = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""What a release's sleeping nodes do on the held-out window: its counts of nodes, and its jobs once more."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+
+from cluster_logs.lake import Lake
+from cluster_logs.node_series import NodeSeries, read_node_series
+from foundation.errors import BadInputError, NotFoundError
+from lucid_models.node_demand.model import demand_outcomes
+from lucid_models.node_demand.scorer import NodeDemandScorer
+from pipeline.validation.contenders import LoadedRelease, ReplayContender, replay_contender
+from pipeline.validation.replay_inputs import ReplayInputs
+from simulator.gate.sleeping_nodes import SleepEvidence
+from simulator.node_sleep.added_queuing import added_queuing
+from simulator.node_sleep.demand_window import demand_window
+from simulator.node_sleep.node_sleep import NodeSleep
+from simulator.node_sleep.series_forecast import RememberingForecaster
+from simulator.node_sleep.series_replay import replay_minutes
+from simulator.node_sleep.settings import SleepSettings
+from simulator.node_sleep.timeline import figures_of
+from simulator.result import SimulationResult
+
+
+def sleep_evidence(
+    release: LoadedRelease,
+    inputs: ReplayInputs,
+    counts: NodeSeries | str,
+    contender: ReplayContender | None,
+    awake: SimulationResult | None,
+) -> SleepEvidence | None:
+    """Return what sleeping nodes cost on the window; None for a release that says nothing of them.
+
+    `counts`: of nodes until the window ends, or why there are none. `contender` is the release as it was
+    replayed, and `awake` that replay, with all nodes awake; None: it could not be.
+    """
+    if release.manifest.node_sleep is None:
+        return None
+    settings = SleepSettings.from_data(release.manifest.node_sleep)
+    evidence = _of_counts(settings, release.node_demand, counts, inputs.window.start, inputs.window.end)
+    if contender is None or awake is None:
+        return replace(evidence, unmeasured=evidence.unmeasured or "the release could not be replayed.")
+    sleep = NodeSleep(settings, forecaster=release.node_demand)
+    asleep = replay_contender(contender, replace(inputs, scenario=replace(inputs.scenario, node_sleep=sleep)))
+    return replace(evidence, added_queuing_s=added_queuing(asleep, awake)["added_queuing_delay_s"])
+
+
+def counted_nodes(lake_uri: str, cluster: str, end: datetime) -> NodeSeries | str:
+    """Return the lake's counts of nodes before `end`, or why there are none."""
+    try:
+        return read_node_series(Lake(lake_uri).read_node_states(cluster, end=end))
+    except (NotFoundError, BadInputError) as error:
+        return str(error)
+
+
+def coverage_of(
+    scorer: NodeDemandScorer, bins: NodeSeries, start_s: float, end_s: float
+) -> dict[float, float]:
+    """Of each quantile of the forecasts made in [start, end) (s since 1970): the share of bins in which the
+    highest of the next bins did not exceed it; none where nothing followed.
+    """
+    outcome = demand_outcomes(bins, scorer.features.near_bins)["near_peak"]
+    judged = (bins.times_s >= start_s) & (bins.times_s < end_s) & ~np.isnan(outcome)
+    if not judged.any():
+        return {}
+    expected = scorer.predict_series(bins.running, round(bins.start_s))["near_peak"]
+    return {
+        quantile: float((outcome <= expected + offset)[judged].mean())
+        for quantile, offset in scorer.peak_offsets.items()
+    }
+
+
+def _of_counts(
+    settings: SleepSettings,
+    scorer: NodeDemandScorer | None,
+    counts: NodeSeries | str,
+    start: datetime,
+    end: datetime,
+) -> SleepEvidence:
+    if isinstance(counts, str):
+        return SleepEvidence(unmeasured=counts)
+    try:
+        window = demand_window(counts, start.timestamp(), end.timestamp())
+    except BadInputError as error:
+        return SleepEvidence(unmeasured=str(error))
+    forecaster = None if scorer is None else RememberingForecaster(scorer)
+    figures = figures_of(replay_minutes(window, settings, forecaster))
+    demand_min = float(window.running.sum()) * window.step_s / 60
+    return SleepEvidence(
+        wake_ups_per_day=figures.wake_ups_per_day,
+        short_pct=100.0 * figures.node_minutes_short / demand_min if demand_min > 0 else 0.0,
+        coverage={}
+        if scorer is None
+        else coverage_of(scorer, window.bins, start.timestamp(), end.timestamp()),
+    )
