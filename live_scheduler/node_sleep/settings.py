@@ -15,7 +15,7 @@ class NodeSleepSettings:
 
     - `mode`: how much is done: observe (log what would be), advise (say it in answers and metrics) or
       control. It does not depend on the mode of the queue.
-    - `control`: the settings of the control (a table, see below), in the place of those that the release has.
+    - `control`: settings of the control (a table), in the place of those that the release pins.
     - `partitions`: the partitions whose nodes may sleep; empty: all.
     - `keep_awake`: nodes that never sleep (names as Slurm lists them), besides those that Slurm is told to
       keep awake (SuspendExcNodes, SuspendExcParts).
