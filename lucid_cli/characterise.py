@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster_logs.characterisation.observed_log import UtilisationRule
+from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 from cluster_logs.readers.registry import FORMATS
 from foundation.errors import BadInputError
 from lucid_cli.options import (

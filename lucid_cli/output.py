@@ -79,7 +79,9 @@ def print_table(
     heading = {name: max(map(len, name.split("_"))) for name in names}
     # Where the cells fit whole, headings are broken before names are.
     whole = sum(max(longest[name], heading[name]) + 3 for name in names) < console.width
-    table = Table(title=_text(title) if title else None, title_justify="left")
+    if title:  # a table's own title would be broken to its width
+        console.print(_text(title), style="table.title", soft_wrap=True)
+    table = Table()
     for name in names:
         numeric = all(isinstance(to_jsonable(row.get(name)), int | float | None) for row in rows)
         table.add_column(

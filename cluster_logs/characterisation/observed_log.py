@@ -8,7 +8,6 @@ has at least one GPU; its duration is end - start, its queuing delay start - sub
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.characterisation.capacity import Capacity
 from cluster_logs.characterisation.samples import OccupancySamples
+from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 from cluster_logs.job_states import JobState
 from foundation.errors import BadInputError
 
@@ -40,16 +40,6 @@ JOB_COLUMNS = (
     "queuing_delay_s",
     "time_limit_s",
 )
-
-
-class UtilisationRule(StrEnum):
-    """At which minutes a job holds its GPUs: start <= m < end, or floor(start) <= m <= floor(end).
-
-    The second is that of Helios' published figures, which counts a job for up to a minute too long.
-    """
-
-    HALF_OPEN = "half-open"
-    INCLUSIVE = "inclusive"
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from cluster_logs.characterisation.observed_log import (
     FloatArray,
     ObservedLog,
-    UtilisationRule,
     Window,
     month_names,
 )
 from cluster_logs.characterisation.samples import OccupancySamples
+from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 
 MINUTE_S = 60.0
 NIGHT_HOURS, DAY_HOURS = range(9), range(9, 24)  # 0-8 h and 9-23 h

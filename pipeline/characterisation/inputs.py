@@ -14,13 +14,13 @@ from cluster_logs.characterisation.observed_log import (
     JOB_COLUMNS,
     FloatArray,
     ObservedLog,
-    UtilisationRule,
     Window,
     as_columns,
     find_window,
     running_in,
 )
 from cluster_logs.characterisation.samples import OccupancySamples
+from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 from cluster_logs.ingest import read_jobs_file, read_throughput_file
 from cluster_logs.job_table import JOB_SCHEMA, to_frame
 from cluster_logs.lake import Lake

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from cluster_logs.characterisation import breakdowns, waiting, waste
 from cluster_logs.characterisation.capacity import capacity_of
 from cluster_logs.characterisation.characterise import characterise
-from cluster_logs.characterisation.observed_log import UtilisationRule, find_window
+from cluster_logs.characterisation.observed_log import find_window
 from cluster_logs.characterisation.shares import concentration_curve, gini, held_by_top, lorenz_curve
 from cluster_logs.characterisation.utilisation import held_by_minute, occupancy
+from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 from tests.cluster_logs.small_log import job, observed
 
 HOUR_S = 3_600.0
+_SECONDS = st.integers(0, 7_000_000).map(lambda ms: ms / 1_000)
 
 
 def test_half_open_minutes_count_a_job_for_as_long_as_it_ran() -> None:
@@ -48,9 +50,7 @@ def test_jobs_that_still_run_hold_their_gpus_to_the_end() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(0, 7_000), st.floats(0, 7_000), st.integers(1, 64)), min_size=1, max_size=30
-    ),
+    st.lists(st.tuples(_SECONDS, _SECONDS, st.integers(1, 64)), min_size=1, max_size=30),
     st.sampled_from(UtilisationRule),
 )
 def test_differences_give_what_looking_at_each_minute_gives(

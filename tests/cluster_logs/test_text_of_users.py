@@ -53,7 +53,7 @@ def test_all_csv_of_ours_is_written_by_one_module() -> None:
     own = {
         "foundation/csv_files.py",
         "cluster_logs/synthetic/export.py",
-        "lucid_models/utilisation/zoo_features.py",
+        "experiments/profiling/zoo_graphs.py",
     }
     writes = re.compile(r"\.to_csv\(|csv\.(writer|DictWriter)\(|write_csv\(pa")
     packages = (

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.reproduction.helios.noise import Floats, helios_noise
+from foundation.csv_files import write_csv
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import ClusterSize
@@ -75,7 +76,7 @@ def replay_loaded_week(data: Path, seed: int = 0, progress: Progress = silent) -
     with scratch_folder("helios") as scratch:
         names = pd.read_csv(log.path, dtype=str)["virtual_cluster"].unique()
         nodes = pd.DataFrame({"virtual_cluster": names, "nodes": LOADED_NODES})
-        nodes.to_csv(scratch / "nodes.csv", index=False)
+        write_csv(nodes, scratch / "nodes.csv")
         return _replayed("a loaded week of Philly", log, scratch / "nodes.csv", seed, progress)
 
 
