@@ -12,7 +12,7 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.elastic.metrics import finite_errors_pct
 from simulator.job_view import RunState
-from simulator.metrics import mean, percentile
+from simulator.metrics import Floats, mean, percentile
 from simulator.node_sleep.power_history import NodeStates
 from simulator.recorders.usage import Usage, binned
 from simulator.recorders.wait_causes import CAUSE_COLUMNS, CAUSE_NAMES
@@ -164,7 +164,7 @@ def usage_over_time(
     """
     figure = Figure(figsize=(9, 5), layout="constrained")
     busy, queue = figure.subplots(2, 1, sharex=True)
-    end_s = max((_most_done_s(each) for each in usage.values()), default=0.0) or 1.0
+    end_s = max((_most_done_s(each.at_s, each.gpus_in_use) for each in usage.values()), default=0.0) or 1.0
     edges = np.linspace(0.0, end_s, POINTS // 2)
     for name, each in usage.items():
         for axes, values in ((busy, each.gpus_in_use), (queue, each.waiting_jobs)):
@@ -188,12 +188,13 @@ def usage_over_time(
 def nodes_over_time(states: Mapping[str, NodeStates]) -> Figure:
     """Draw busy, awake and all nodes over time (days), one plot a policy (Helios, figure 14).
 
-    Means over equal bins; nodes that boot are drawn with those awake.
+    Means over equal bins; nodes that boot are drawn with those awake. The picture ends as `usage_over_time`.
     """
     figure = Figure(figsize=(9, 1.0 + 2.2 * len(states)), layout="constrained")
     plots = figure.subplots(len(states), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    end_s = max(_most_done_s(each.at_s, each.busy) for each in states.values()) or 1.0
+    edges = np.linspace(0.0, end_s, POINTS // 2)
     for axes, (name, each) in zip(plots, states.items(), strict=True):
-        edges = np.linspace(each.at_s[0], max(each.at_s[-1], each.at_s[0] + 1.0), POINTS // 2)
         powered = each.awake + each.booting
         for values, label in (
             (powered + each.asleep, "all"),
@@ -211,12 +212,12 @@ def nodes_over_time(states: Mapping[str, NodeStates]) -> Figure:
     return figure
 
 
-def _most_done_s(usage: Usage) -> float:
-    """When a run has 1 % of its GPU time to go."""
-    if not len(usage.at_s):
+def _most_done_s(at_s: Floats, busy: Floats) -> float:
+    """When a run has 1 % of its GPU time (or time of nodes) to go."""
+    if not len(at_s):
         return 0.0
-    done = np.cumsum(usage.gpus_in_use[:-1] * np.diff(usage.at_s))
-    return float(usage.at_s[np.searchsorted(done, 0.99 * done[-1]) + 1]) if len(done) else 0.0
+    done = np.cumsum(busy[:-1] * np.diff(at_s))
+    return float(at_s[np.searchsorted(done, 0.99 * done[-1]) + 1]) if len(done) else 0.0
 
 
 def _size_over_time(

@@ -93,7 +93,7 @@ class SleepingFleet:
             for node in sorted(cluster.booting):
                 if (cluster.name, node) not in foreseen:
                     self._foresee_boot(cluster, node)
-        self._note()
+        self._note(self._seen(self._memory.clock_s + self._now_s))
 
     def memory(self) -> FleetMemory:
         """Return what another fleet goes on with."""
@@ -198,9 +198,10 @@ class SleepingFleet:
             nodes = self._control.sleep(seen, self._bins.values)
             if nodes > 0:
                 self._put_to_sleep(nodes)
+                seen = self._seen(clock_s)
             if self._agenda.events or more_jobs:
                 self._foresee_check()
-        self._note()
+        self._note(seen)
         events = self._agenda.events
         return bool(events) and events[0][0] == now_s
 
@@ -221,8 +222,7 @@ class SleepingFleet:
             short=short,
         )
 
-    def _note(self) -> None:
-        seen = self._seen(0.0)
+    def _note(self, seen: SleepObservation) -> None:
         self.history.note(self._now_s, seen.awake, seen.booting, seen.asleep, seen.busy, seen.short)
 
     def _wake(self, seen: SleepObservation) -> None:
