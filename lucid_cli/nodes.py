@@ -108,11 +108,14 @@ def replay(
     as_json: JsonFlag = False,
 ) -> None:
     """Replay a node series under a control of sleeping nodes, beside plain buffers and an oracle."""
-    from pipeline.node_sleep.node_replay import NodeReplaySettings, SeriesToReplay, replay_nodes
+    from pipeline.node_sleep.node_replay import replay_nodes
+    from pipeline.node_sleep.replay_request import NodeReplaySettings, SeriesToReplay
     from simulator.node_sleep.choice import SleepLimits
     from simulator.node_sleep.energy import EnergySettings
     from simulator.node_sleep.series_replay import BootFailures
 
+    if out.exists() and not out.is_dir():
+        raise BadInputError(f"--out {str(out)!r} is not a folder.", remedy="Name one, or a new one.")
     settings = NodeReplaySettings(
         control,
         cast('Literal["minutes", "bins"] | None', one_of("rules", rules, ("minutes", "bins"))),

@@ -7,6 +7,7 @@ from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
 
+MOST = 10_000_000  # nodes or bins: more than any cluster has
 CONTROLS = ("forecast", "buffer", "helios-artifact", "off")
 
 
@@ -44,8 +45,10 @@ class SleepSettings:
             ("min_awake", 0),
         ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise BadInputError(f"{name} is {value!r}.", remedy=f"Use a whole number from {least} on.")
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+                raise BadInputError(
+                    f"{name} is {value!r}.", remedy=f"Use a whole number from {least} to {MOST:,}."
+                )
         for name in ("past_threshold", "forecast_threshold", "boot_s"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):

@@ -82,6 +82,11 @@ def test_a_forecast_is_learned_from_the_days_before(lucid, counts: Path, tmp_pat
     assert all(25 <= float(row["forecast"]) <= 60 for row in rows)
 
 
+def test_a_file_is_no_folder_for_results(lucid, counts: Path, tmp_path: Path) -> None:
+    said = lucid("nodes", "replay", "--series", counts, "--control", "buffer", "--out", counts)
+    assert (said.code, "is not a folder" in said.err) == (1, True)
+
+
 def test_without_a_week_before_nothing_is_chosen(lucid, counts: Path, tmp_path: Path) -> None:
     forecast = tmp_path / "forecast.csv"
     forecast.write_text(
@@ -134,6 +139,7 @@ def test_the_artifact_replays_with_its_forecast_alone(lucid, counts: Path, tmp_p
         (("--rules", "hours"), ("hours", "minutes")),
         (("--setting", "sigma=3"), ("sigma", "buffer_nodes")),
         (("--setting", "boot_s=3"), ("boot_s=3",)),
+        (("--buffer", "10000000000000000000000"), ("buffer_nodes", "10,000,000")),
         (("--setting", "peak_bins=none"), ("peak_bins", "none")),
         (("--parameters", "pluto"), ("pluto", "philly")),
         (("--start", "1971-01-01"), ("no whole bin",)),

@@ -26,13 +26,22 @@ JUMPY = [40] * 48 + [60, 75] * 36 + [40] * 24
 WEEKS = days_of(*[JUMPY if day % 4 == 3 else USUAL for day in range(21)])
 
 
+def test_candidates_are_sizes_by_bins_and_hold_all_else() -> None:
+    settings = SleepSettings("buffer", keep_bins=7)
+    tried = candidates(settings, 420)
+    assert len(tried) == len(set(tried)) == 55
+    assert {size.buffer_nodes for size in tried} >= {4, 21, 63}
+    assert {size.keep_bins for size in tried} == {7}
+    assert {size.buffer_nodes for size in candidates(settings, 3)} == {1}
+
+
 def chosen(limits: SleepLimits, *, with_oracle: bool) -> tuple[str, int, str]:
     window = demand_window(WEEKS)
     oracle = SeriesForecaster(window.bins.start_s, window.bins.running, 30)
     choice = choose_settings(
         lambda settings: replay_minutes(window, settings, oracle),
-        candidates(SleepSettings("buffer"), 100),
-        candidates(SleepSettings("forecast"), 100) if with_oracle else [],
+        candidates(SleepSettings("buffer"), 100)[::4],
+        candidates(SleepSettings("forecast"), 100)[::4] if with_oracle else [],
         limits,
     )
     return choice.settings.control, choice.settings.buffer_nodes, choice.reason
@@ -41,7 +50,7 @@ def chosen(limits: SleepLimits, *, with_oracle: bool) -> tuple[str, int, str]:
 def test_the_choice_keeps_the_limits_with_most_nodes_asleep() -> None:
     window = demand_window(WEEKS)
     limits = SleepLimits(wake_ups_per_day=2.0, node_minutes_short_per_day=1e6)
-    buffers = candidates(SleepSettings("buffer"), 100)
+    buffers = candidates(SleepSettings("buffer"), 100)[::4]
     choice = choose_settings(lambda settings: replay_minutes(window, settings), buffers, [], limits)
     assert choice.weeks == 3
     assert choice.settings in buffers
