@@ -51,7 +51,6 @@ DURATION_METRICS = (
     "coverage_p90",
     "negative_share",
 )
-_SHORT_SERIES = {"jobs": "submitted_gpu_jobs", "gpus": "submitted_gpus"}
 _EXAMPLE_ROWS = 5
 _EXAMPLE_BINS = 300
 

@@ -9,14 +9,6 @@ Floats = NDArray[np.float64]
 Point = Sequence[float]
 
 
-def dominates(one: Point, other: Point, tolerance: float = 0.0) -> bool:
-    """Whether `one` is nowhere worse and somewhere better; `tolerance` forgives a share of `other`."""
-    limit = [value * (1 + tolerance) for value in other]
-    return all(a <= b for a, b in zip(one, limit, strict=True)) and any(
-        a < b for a, b in zip(one, limit, strict=True)
-    )
-
-
 def covers(front: Sequence[Point], other: Point, tolerance: float = 0.0) -> bool:
     """Whether some point of the front is nowhere worse than `other` (weak dominance, or attainment)."""
     return any(all(a <= b * (1 + tolerance) for a, b in zip(point, other, strict=True)) for point in front)
