@@ -29,7 +29,7 @@ STEP_TOLERANCE = 1e-6  # of a step: what rounding leaves over is not work
 class ArtifactRules(Rules):
     """The rules of an authors' simulator.
 
-    - `step_s`: the ends of runs fall on multiples of it, upwards; None: where they are.
+    - `ends_on_s`: the ends of runs fall on multiples of it, upwards; None: where they are.
     - `restores_partner`: whether the second job of a pair runs at full speed again, and may share again, once
       the first has ended. The first always does when the second has.
     - `pair_speed_max`: no job of a pair runs faster than this; None: as fast as was measured.
@@ -37,7 +37,7 @@ class ArtifactRules(Rules):
     - `negative_estimates`: policies order by estimates below 0 as they are; without, they are refused.
     """
 
-    step_s: float | None = None
+    ends_on_s: float | None = None
     restores_partner: bool = True
     pair_speed_max: float | None = None
     full_speed_models: tuple[str, ...] = ()
@@ -68,9 +68,9 @@ class ArtifactRules(Rules):
 
     def end_of_run_s(self, end_s: float) -> float:
         """Round up to whole steps."""
-        if self.step_s is None:
+        if self.ends_on_s is None:
             return end_s
-        return ceil(end_s / self.step_s - STEP_TOLERANCE) * self.step_s
+        return ceil(end_s / self.ends_on_s - STEP_TOLERANCE) * self.ends_on_s
 
     def speeds_up_alone(self, job: JobView) -> bool:
         """The job that joined a pair may stay as slow as it was."""

@@ -55,7 +55,7 @@ def _late_completion(*policies: str) -> Fault:
 LUCID_SIMULATOR = Artifact(
     ArtifactRules(
         "lucid-artifact",
-        step_s=1.0,
+        ends_on_s=1.0,
         pair_speed_max=1.0,
         labelled_scores=True,
         policies={"lucid": ArtifactLucid, "qssf": FreshQueueQssf},
@@ -129,7 +129,7 @@ LUCID_SIMULATOR = Artifact(
 HELIOS_SIMULATOR = Artifact(
     ArtifactRules(
         "helios-artifact",
-        step_s=1.0,
+        ends_on_s=1.0,
         policies={"qssf": FreshQueueQssf},
         policy_settings={"srtf": _HELIOS_PREEMPTION},
     ),
