@@ -8,9 +8,15 @@ import pandas as pd
 from experiments.reproduction.helios.characteristics import figure_rows, measured_figures
 from experiments.reproduction.helios.published import HeliosRow, frame_of, published_rows, set_beside
 from experiments.reproduction.helios.replays import replay_loaded_week, replay_philly
-from experiments.reproduction.helios.scheduling import absent_rows, loaded_week_rows, philly_rows
+from experiments.reproduction.helios.scheduling import (
+    absent_rows,
+    loaded_week_rows,
+    philly_rows,
+    twin_rows,
+)
 from experiments.reproduction.helios.sleeping import sleeping_rows
 from experiments.reproduction.helios.summaries import summary_rows
+from experiments.reproduction.helios.twin import TWIN_DAYS, replay_twin
 from experiments.reproduction.report import Report
 from experiments.reproduction.sections import Section
 from foundation.markdown import number
@@ -51,6 +57,10 @@ _OPENING = (
     "The numbers of *Helios* (SC '21) beside what public data gives: {rows:,} rows, {both} with a published "
     "number and one of ours."
 )
+_DATA = (
+    "Philly's jobs (as re-published with the Sia artifact); Venus' submissions; GPUs and nodes in use of "
+    "Earth and Philly; the artifact's summaries; a synthetic log"
+)
 _REMARKS = (
     (
         "SenseTime's job logs are larger than what is kept here: of four of the five clusters schedulers "
@@ -62,14 +72,18 @@ _REMARKS = (
     ),
     (
         "Philly names neither users nor jobs, so that QSSF's own estimates cannot be made on it: as in the "
-        "paper they are the true run times with errors drawn. Its estimates on logs with users: `lucid "
-        "evaluate duration` (rows helios_mix and helios_mix_shipped)."
+        "paper they are the true run times with errors drawn. What both rules of its estimate do to a queue "
+        "is shown on a synthetic log; how good they are: `lucid evaluate duration` (rows helios_mix and "
+        "helios_mix_shipped)."
     ),
 )
 
 
-def evaluate_helios(data: Path, *, seed: int = 0, progress: Progress = silent) -> list[HeliosRow]:
-    """Return every row; `data` is the public reference data. `seed` draws Philly's estimates.
+def evaluate_helios(
+    data: Path, *, seed: int = 0, twin_days: int = TWIN_DAYS, progress: Progress = silent
+) -> list[HeliosRow]:
+    """Return every row; `data` is the public reference data. `seed` draws Philly's estimates and the
+    synthetic log, which is `twin_days` long.
 
     Raises BadInputError where the data lacks what was published.
     """
@@ -83,6 +97,7 @@ def evaluate_helios(data: Path, *, seed: int = 0, progress: Progress = silent) -
         *set_beside([*published, *figure_rows(data)], measured),
         *bounded,
         *loaded_week_rows(replay_loaded_week(data, seed, progress)),
+        *twin_rows(replay_twin(twin_days, seed, progress)),
         *absent_rows(),
         *equal,
     ]
@@ -94,7 +109,7 @@ def report_of(rows: Sequence[HeliosRow], command: str) -> Report:
     return Report(
         "Helios' evaluation, reproduced",
         {
-            "data": "Philly's jobs (as re-published with the Sia artifact), node series, published summaries",
+            "data": _DATA,
             "commit": commit_text(),
             "machine": machine_text(),
             "command": f"`{command}`",
@@ -112,6 +127,7 @@ def _tables(rows: Iterable[HeliosRow]) -> list[str]:
 
 def _section(table: str, rows: Sequence[HeliosRow]) -> Section:
     """Return a section; remarks stand below it by letter, rows without a number of ours by reason."""
+    schemes = any(row.scheme for row in rows)
     letters: dict[str, str] = {}
     unmeasured: dict[str, int] = {}
     told = []
@@ -122,10 +138,10 @@ def _section(table: str, rows: Sequence[HeliosRow]) -> Section:
         letter = letters.setdefault(row.remark, chr(ord("a") + len(letters)))
         told.append(
             {
-                "scheme": row.scheme,
+                **({"scheme": row.scheme} if schemes else {}),
                 "metric": row.metric,
-                "published": number(row.published),
-                "ours": number(row.ours),
+                "published": _told(row.published),
+                "ours": _told(row.ours),
                 "remark": letter,
             }
         )
@@ -136,3 +152,8 @@ def _section(table: str, rows: Sequence[HeliosRow]) -> Section:
     ]
     key = table.lower().replace(" ", "_").replace(".", "_")
     return Section(key, TITLES.get(table, table), frame_of(rows), pd.DataFrame(told), tuple(notes))
+
+
+def _told(value: float | None) -> str:
+    """Return a number for people, a whole one without decimals."""
+    return f"{value:,.0f}" if value is not None and value == round(value) else number(value)

@@ -4,7 +4,7 @@ from experiments.reproduction.helios.published import NO_JOB_LOG, OTHER_PHILLY, 
 from experiments.reproduction.helios.replays import BOUNDED, GROUPS, LOADED_SLICE, ReplayedSlice
 from experiments.reproduction.helios.sleeping import Measured
 
-NOISE = "estimates: true run times with Helios' errors, seed 0, 15 % of them below 0 as in the artifact"
+NOISE = "estimates: true run times with Helios' errors, 15 % of them below 0 as in the artifact"
 QSSF = "QSSF"
 _MEASURES = {"mean JCT": "jct_s", "mean queuing": "queuing_delay_s"}
 
@@ -40,6 +40,12 @@ def loaded_week_rows(week: ReplayedSlice) -> list[HeliosRow]:
         *_unpublished(week, where, QSSF, stated),
         *_unpublished(week, where, BOUNDED, f"rules without the artifact's faults; {NOISE.split(',')[0]}"),
     ]
+
+
+def twin_rows(twin: ReplayedSlice) -> list[HeliosRow]:
+    """Return every scheme on a synthetic log; it stands beside nothing that was published."""
+    remark = "a synthetic log with users and names, not the cluster's: only the order of schemes counts"
+    return [row for scheme in twin.by_scheme for row in _unpublished(twin, twin.title, scheme, remark)]
 
 
 def absent_rows() -> list[HeliosRow]:
