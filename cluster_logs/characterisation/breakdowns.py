@@ -9,6 +9,7 @@ from cluster_logs.characterisation.observed_log import ObservedLog
 from cluster_logs.characterisation.states import final_state
 from cluster_logs.characterisation.utilisation import occupancy, ratios
 
+_HOUR_S = 3_600.0
 Key = Callable[[ObservedLog], "pd.Series[str]"]
 
 
@@ -91,6 +92,13 @@ def ends(log: ObservedLog, key: Key) -> pd.DataFrame:
         for state in ("completed", "cancelled", "failed")
     }
     return _as_text(pd.DataFrame(shares))
+
+
+def days_by_week(log: ObservedLog) -> pd.DataFrame:
+    """Days of a week that lie in the window: the first and the last week may be parts of weeks."""
+    hours = log.window.local(np.arange(log.window.start_s, log.window.end_s, _HOUR_S))
+    count = pd.Series(1, index=range(len(hours))).groupby(_weeks(hours), observed=True).size()
+    return _as_text(pd.DataFrame({"days": count / 24}))
 
 
 def users_by_week(log: ObservedLog) -> pd.DataFrame:

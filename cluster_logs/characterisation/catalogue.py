@@ -188,6 +188,7 @@ TABLES: tuple[Item, ...] = (
         "Weeks compared",
         breakdowns.by_week,
         (),
+        ItemPart((Need.GPU_JOBS,), breakdowns.days_by_week, "days"),
         ItemPart((Need.USERS, Need.GPU_JOBS), breakdowns.users_by_week, "users"),
         ItemPart((Need.OCCUPANCY,), breakdowns.utilisation_by_week, "utilisation"),
     ),

@@ -1,7 +1,8 @@
 """Helios' seven implications (section 3) as numbers with a rule each: true or false of a log.
 
-An implication holds where each of its rules that can be measured does. The limits are those that the paper
-states or draws; where it only says "most" or "a few", the limit is ours and stands in the rule.
+An implication fails where one of its rules does, and holds where all were measured and hold. The limits are
+those that the paper states or draws; where it only says "most" or "a few", the limit is ours and stands in
+the rule.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ class JudgedRule:
 
 @dataclass(frozen=True)
 class Implication:
-    """One of the seven: `value` is that of its first rule, `holds` None where nothing could be measured."""
+    """One of the seven: `value` is that of its first rule, `holds` None where a rule was not measured."""
 
     number: int
     statement: str
@@ -160,13 +161,10 @@ def judge_implications(numbers: Mapping[str, float]) -> tuple[Implication, ...]:
     judged = []
     for number, (statement, rules) in _STATEMENTS.items():
         evidence = tuple(_evidence(rule, numbers) for rule in rules)
-        verdicts = [each.holds for each in evidence if each.holds is not None]
-        asked = " and ".join(rule.says for rule in rules if rule.holds is not None)
-        judged.append(
-            Implication(
-                number, statement, evidence[0].value, asked, all(verdicts) if verdicts else None, evidence
-            )
-        )
+        asked = [rule.says for rule in rules if rule.holds is not None]
+        verdicts = [each.holds for each, rule in zip(evidence, rules, strict=True) if rule.holds is not None]
+        holds = False if False in verdicts else None if None in verdicts else True
+        judged.append(Implication(number, statement, evidence[0].value, " and ".join(asked), holds, evidence))
     return tuple(judged)
 
 

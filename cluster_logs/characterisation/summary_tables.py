@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from cluster_logs.characterisation.observed_log import DAY_S, ObservedLog
+from cluster_logs.characterisation.observed_log import ObservedLog
 
 
 def cluster_jobs(log: ObservedLog) -> pd.DataFrame:
@@ -25,7 +25,6 @@ def log_size(log: ObservedLog) -> pd.DataFrame:
     """Table 2: jobs, and their GPUs."""
     gpus = log.gpu_jobs["gpus"]
     row = {
-        "clusters": 1,
         "virtual_clusters": log.jobs["virtual_cluster"].nunique(),
         "jobs": len(log.jobs),
         "gpu_jobs": len(log.gpu_jobs),
@@ -44,7 +43,6 @@ def log_durations(log: ObservedLog) -> pd.DataFrame:
         "mean_duration_s": run_s.mean(),
         "median_duration_s": run_s.median(),
         "max_duration_s": run_s.max(),
-        "max_duration_days": run_s.max() / DAY_S,
     }
     return _row(log, row)
 

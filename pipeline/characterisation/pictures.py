@@ -78,10 +78,10 @@ def _durations(axes: Axes, frame: pd.DataFrame) -> None:
     axes.set_ylim(0, 101)
 
 
-def _line(axes: Axes, frame: pd.DataFrame, *, lowest: float | None = 0.0, marker: str = "o") -> None:
-    places = np.arange(len(frame))
+def _line(axes: Axes, frame: pd.DataFrame, *, lowest: float | None = 0.0) -> None:
     for name, colour in zip(frame, SERIES, strict=False):
-        axes.plot(places, frame[name], color=colour, marker=marker, markersize=3, label=_label(str(name)))
+        places = np.arange(len(frame))
+        axes.plot(places, frame[name], color=colour, marker="o", markersize=3, label=_label(str(name)))
     _ticks(axes, frame)
     axes.set_ylim(bottom=lowest)
     _legend(axes, len(frame.columns))
@@ -155,7 +155,7 @@ def _boxes(axes: Axes, frame: pd.DataFrame) -> None:
 
 
 def _delays(axes: Axes, frame: pd.DataFrame) -> None:
-    _line(axes, frame[["duration_scaled", "queuing_delay_scaled"]])
+    _bars(axes, frame[["duration_scaled", "queuing_delay_scaled"]])
     _ticks(axes, frame, every=1)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cluster_logs.characterisation import breakdowns, waiting, waste
 from cluster_logs.characterisation.capacity import capacity_of
 from cluster_logs.characterisation.characterise import characterise
+from cluster_logs.characterisation.implications import judge_implications
 from cluster_logs.characterisation.observed_log import find_window
 from cluster_logs.characterisation.shares import concentration_curve, gini, held_by_top, lorenz_curve
 from cluster_logs.characterisation.utilisation import held_by_minute, occupancy
@@ -210,3 +211,9 @@ def test_a_day_whose_sizes_are_all_zero_is_a_gap() -> None:
     capacity = capacity_of(nodes)
     assert capacity is not None
     assert capacity.at(np.array([0.0, 150.0, 250.0])).tolist() == [16, 16, 24]
+
+
+def test_an_implication_with_a_rule_that_cannot_be_measured_does_not_hold_and_may_fail() -> None:
+    second = judge_implications({"utilisation_by_size.single_gpu_utilisation_pct": 2.0})[1]
+    assert (second.holds, second.evidence[1].holds) == (None, True)
+    assert judge_implications({"utilisation_by_size.single_gpu_utilisation_pct": 9.0})[1].holds is False
