@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # Before NumPy is imported: tests run side by side already, and threads that wait for each other spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,7 +23,11 @@ from hypothesis import HealthCheck, settings
 
 from tests import only_skipped, quick
 from tests.collecting import after_the_first
+from tests.command_line import lucid as lucid
 from tests.running_order import TESTS, ByServer, rank_of
+
+if TYPE_CHECKING:
+    from tests.small_cluster import World
 
 # The same examples in every run, however busy the machine; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile(
@@ -448,3 +452,18 @@ class SmallTables:
 @pytest.fixture(scope="session")
 def small_tables() -> SmallTables:
     return SmallTables(small_jobs(), small_throughput(), *small_profiles())
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> "World":
+    from tests.small_cluster import make_world  # models: for the tests that need them
+
+    return make_world(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="session")
+def trained_versions(world: "World", mlflow_server: str) -> dict[str, int]:
+    """The version of each model of the world, trained into the session's registry once."""
+    from tests.small_cluster import train_and_register
+
+    return train_and_register(world, mlflow_server)

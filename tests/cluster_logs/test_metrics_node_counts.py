@@ -10,7 +10,7 @@ import pytest
 from cluster_logs.metrics.node_counts import NodeCountQuery, parse_node_queries, read_node_counts
 from cluster_logs.metrics.prometheus import PrometheusQuery
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from tests.cluster_logs.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
+from tests.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
 
 START = datetime(2026, 3, 1, 10, tzinfo=UTC)
 T0 = START.timestamp()

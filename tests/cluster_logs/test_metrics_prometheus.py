@@ -17,7 +17,7 @@ from cluster_logs.metrics.dcgm import SeriesRules, read_metric_names
 from cluster_logs.metrics.join import JoinSettings, join_samples
 from cluster_logs.metrics.prometheus import MOST_POINTS, PrometheusQuery, read_prometheus
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
-from tests.cluster_logs.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
+from tests.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
 
 START = datetime(2024, 3, 1, 10, tzinfo=UTC)
 T0 = START.timestamp()

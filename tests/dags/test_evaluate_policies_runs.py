@@ -114,7 +114,7 @@ def test_a_name_that_does_not_exist_ends_it_at_the_plan(dag_bag: Any, lake: Path
 def test_a_file_needs_no_lake_of_its_own(
     dag_bag: Any, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.pipeline.test_cli_contract import reference_csv
+    from tests.lucid_cli.test_cli_contract import reference_csv
 
     monkeypatch.setenv("LUCID_INPUT_ROOTS", str(tmp_path))
     log = reference_csv(tmp_path / "log.csv", jobs=40)

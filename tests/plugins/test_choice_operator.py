@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.search.experiment_store.documents import write_json
 from pipeline.search.pareto.front_choice import choices_of, front_markdown, keep_page
-from tests.pipeline.test_release_choice import FRONT
+from tests.pipeline.search.test_release_choice import FRONT
 
 
 class Context(dict[str, Any]):

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cluster_logs.lake import Lake
 from lucid_airflow.operators.node_states import IngestNodeStatesOperator
 from lucid_airflow.operators.validate import ValidateTableOperator
-from tests.cluster_logs.prometheus_server import prometheus_with
+from tests.prometheus_server import prometheus_with
 
 START = datetime(2024, 3, 1, 10, tzinfo=UTC)
 CONTEXT = {"dag_run": SimpleNamespace(data_interval_start=None, data_interval_end=None)}

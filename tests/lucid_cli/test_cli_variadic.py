@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucid_cli.variadic import names_of, repeat_options
-from tests.pipeline.test_cli_contract import reference_csv
+from tests.lucid_cli.test_cli_contract import reference_csv
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,13 @@ from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.records import metrics_of, write_monitor_report
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, Urgency
-from tests.pipeline.watched_cluster import CLUSTER, TRAINED_UNTIL, WatchedCluster, as_of, watched_cluster
+from tests.pipeline.monitoring.watched_cluster import (
+    CLUSTER,
+    TRAINED_UNTIL,
+    WatchedCluster,
+    as_of,
+    watched_cluster,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MlflowServer
-from tests.pipeline.shell import Shell
+from tests.shell import Shell
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
 pytestmark = [

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.release.release_settings import pinned_settings
 from simulator.gate.verdict import Verdict
-from tests.pipeline.small_cluster import QUICK, Release, World, validate
+from tests.small_cluster import QUICK, Release, World, validate
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def test_by_true_run_times_only_the_waiting_is_uncertain(
 def test_sizes_are_what_the_release_estimates(
     world: World, beside_lucid: tuple[Verdict, Path], tmp_path: Path
 ) -> None:
-    from tests.pipeline.small_cluster import believing
+    from tests.small_cluster import believing
 
     manifest = running_pcs(world).manifest
     all_alike = replace(

@@ -19,7 +19,7 @@ from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
-from tests.pipeline.small_cluster import (
+from tests.small_cluster import (
     CLUSTER,
     FAST,
     QUICK,

@@ -30,8 +30,8 @@ from pipeline.search.pareto.study import ParetoSearch, SearchSpec, load_study, p
 from simulator.elastic.configurations import load_configuration
 from simulator.elastic.pareto.front import covers
 from simulator.elastic.pareto.size_classes import SearchBounds, WfqParameters
-from tests.pipeline.conftest import Lucid
-from tests.pipeline.small_cluster import CLUSTER, make_jobs
+from tests.command_line import Lucid
+from tests.small_cluster import CLUSTER, make_jobs
 
 GPUS = 8
 SPEC = SearchSpec(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import forget_monitoring, forget_releases
-from tests.pipeline.shell import Shell
-from tests.pipeline.small_cluster import CLUSTER, HOLD_OUT_DAYS, World
+from tests.shell import Shell
+from tests.small_cluster import CLUSTER, HOLD_OUT_DAYS, World
 
 RELEASE = {"name", "version", "alias", "models", "settings", "verdict"}
 RANKED = {"job_id", "priority", "estimated_duration_s", "reason"}

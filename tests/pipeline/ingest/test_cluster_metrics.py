@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from tests.cluster_logs.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
+from tests.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
 
 START = pd.Timestamp("2024-03-01 21:00", tz="UTC")
 T0 = START.timestamp()

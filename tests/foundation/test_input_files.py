@@ -16,7 +16,8 @@ from foundation.disk_errors import disk_error
 from foundation.errors import LucidError
 from foundation.input_files import open_input, read_input
 
-SAMPLE = (Path(__file__).parent / "data" / "helios.csv").read_bytes()
+LOG = Path(__file__).parents[1] / "cluster_logs" / "data" / "helios.csv"
+SAMPLE = LOG.read_bytes()
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_what_is_no_text_is_named(content: bytes, said: str, tmp_path: Path) -> 
 
 def test_windows_lines_marks_and_members_are_no_matter(tmp_path: Path) -> None:
     """A byte order mark, CRLF, and a gzip of several members (as log rotation joins them)."""
-    plain, _ = read_jobs_file(str(Path(__file__).parent / "data" / "helios.csv"), "helios")
+    plain, _ = read_jobs_file(str(LOG), "helios")
     half = len(SAMPLE) // 2
     for content in (
         b"\xef\xbb\xbf" + SAMPLE.replace(b"\n", b"\r\n"),

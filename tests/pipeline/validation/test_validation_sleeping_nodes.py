@@ -9,7 +9,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from pipeline.release.release_settings import pinned_node_sleep
-from tests.pipeline.small_cluster import CLUSTER, World, validate
+from tests.small_cluster import CLUSTER, World, validate
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from pipeline.monitoring.page import monitoring_page
 from pipeline.monitoring.records import metric_part, metrics_of, write_monitor_report
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, Urgency, monitor_settings
-from tests.pipeline.watched_cluster import (
+from tests.pipeline.monitoring.watched_cluster import (
     CLUSTER,
     END,
     TRAINED_UNTIL,

@@ -28,7 +28,7 @@ from pipeline.search.sweeps.workers import SweepProgress, run_pending
 from simulator.job import Job
 from simulator.workload import Workload
 from tests.conftest import small_jobs, small_profiles
-from tests.pipeline.test_cli_contract import reference_csv
+from tests.lucid_cli.test_cli_contract import reference_csv
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_wrong_name_is_an_error_before_anything_is_written(lucid, tmp_path, wo
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from lucid_models.releases.manifest import Training
 from pipeline.release.release_settings import GateSettings
 from pipeline.validation.held_out_days import HeldOutDays
 from simulator.gate.verdict import LATENCY, Verdict
-from tests.pipeline.small_cluster import (
+from tests.small_cluster import (
     CLUSTER,
     HOLD_OUT_DAYS,
     QUICK,

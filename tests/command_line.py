@@ -5,14 +5,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-from lucid_cli.main import main
-
-if TYPE_CHECKING:
-    from tests.pipeline.small_cluster import World
 
 
 @dataclass(frozen=True)
@@ -35,6 +30,7 @@ def lucid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     for name in ("LUCID_LAKE_URI", "LUCID_TRACKING_URI", "LUCID_STATE_DIR", "LUCID_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
+    from lucid_cli.main import main  # for tests of commands alone
 
     def run(*arguments: str | Path) -> Said:
         monkeypatch.setattr(sys, "argv", ["lucid", *map(str, arguments)])
@@ -48,18 +44,3 @@ def lucid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         return Said(code, out, err)
 
     return run
-
-
-@pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> "World":
-    from tests.pipeline.small_cluster import make_world  # models: not for tests of the command line alone
-
-    return make_world(tmp_path_factory.mktemp("lake"))
-
-
-@pytest.fixture(scope="session")
-def trained_versions(world: "World", mlflow_server: str) -> dict[str, int]:
-    """The version of each model of the world, trained into the session's registry once."""
-    from tests.pipeline.small_cluster import train_and_register
-
-    return train_and_register(world, mlflow_server)
