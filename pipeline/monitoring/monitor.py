@@ -12,6 +12,7 @@ from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
+from lucid_models.releases.manifest import NODE_KIND
 from pipeline.monitoring.data import (
     check_data,
     data_findings,
@@ -27,6 +28,7 @@ from pipeline.monitoring.errors import (
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
 from pipeline.monitoring.live import NO_RECORDS, LiveRecords, live_findings, live_health
 from pipeline.monitoring.live_predictions import gate_prediction_errors, prediction_findings
+from pipeline.monitoring.nodes import node_findings, node_health
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
 
@@ -130,6 +132,9 @@ def monitor_release(
         release.packing_digest,
         release.validation["packing"],
     )
+    nodes = node_health(
+        release.models, lake_uri, cluster, window, release.validation.get(NODE_KIND, {}), monitor_settings
+    )
     source = live.of(cluster)
     lived = None
     if source is not None:
@@ -150,6 +155,7 @@ def monitor_release(
             *duration_findings(duration, monitor_settings),
             *throughput_findings(throughput, monitor_settings),
             *packing_findings(packing, monitor_settings),
+            *node_findings(nodes, monitor_settings),
             *live_findings(lived, monitor_settings),
             *prediction_findings(None if lived is None else lived.predictions, monitor_settings),
         ]
@@ -169,6 +175,7 @@ def monitor_release(
         packing,
         monitor_settings,
         lived,
+        nodes,
     )
 
 

@@ -14,6 +14,7 @@ from pipeline.monitoring.drift import largest_move
 from pipeline.monitoring.errors import Change, DurationHealth, PackingHealth, SeriesHealth
 from pipeline.monitoring.live import LiveHealth, window_of
 from pipeline.monitoring.live_predictions import PredictionHealth
+from pipeline.monitoring.nodes import NodeHealth
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Urgency
 
@@ -41,6 +42,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
         duration=_duration(report.duration),
         throughput=_throughput(report.throughput),
         packing=_packing(report.packing),
+        nodes=None if report.nodes is None else _nodes(report.nodes),
         live=None if report.live is None else _live(report.live),
         history=[
             (*(str(row[name]) for name in ("as_of", "release", "decision")), dashed(row.get("mae_log10")))
@@ -152,6 +154,21 @@ def _throughput(series: Sequence[SeriesHealth]) -> dict[str, Any]:
         if len(health.days) > 1
     ]
     return {"rows": rows, "charts": drawn}
+
+
+def _nodes(health: NodeHealth) -> dict[str, str]:
+    facts = {
+        "bins with a forecast": f"{health.bins:,}",
+        "mean error, nodes": dashed(health.mae, 2),
+        "of the last value": dashed(health.naive_mae, 2),
+        "at validation": dashed(health.validation_mae, 2),
+        "wake-ups a day, by a replay of the counts": dashed(health.wake_ups_per_day, 2),
+        "node-minutes that demand lacked": "-" if health.short_pct is None else f"{health.short_pct:.3f} %",
+    }
+    return facts | {
+        f"highest bin within quantile {quantile:g}": f"{share:.1%} of bins"
+        for quantile, share in health.coverage.items()
+    }
 
 
 def _packing(health: PackingHealth) -> dict[str, str] | None:

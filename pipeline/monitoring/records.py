@@ -146,6 +146,17 @@ def metrics_of(report: MonitorReport) -> Iterator[tuple[str, float]]:
         place = f"throughput/{series.series}"
         yield from _known({f"{place}/mae": series.mae, f"{place}/naive_mae": series.naive_mae})
     yield from _known({"packing/accuracy": report.packing.accuracy})
+    if report.nodes is not None:
+        nodes = report.nodes
+        yield from _known(
+            {
+                "nodes/near_mean_mae": nodes.mae,
+                "nodes/naive_near_mean_mae": nodes.naive_mae,
+                "nodes/wake_ups_per_day": nodes.wake_ups_per_day,
+                "nodes/short_pct": nodes.short_pct,
+                **{f"nodes/coverage_p{100 * each:g}": share for each, share in nodes.coverage.items()},
+            }
+        )
     yield from _live_metrics(report.live)
     data = report.data
     yield "data/jobs", float(data.jobs)

@@ -8,6 +8,7 @@ from lucid_models.drift import Drift
 from pipeline.monitoring.data import DataHealth, MonitoredWindow
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
 from pipeline.monitoring.live import LiveHealth
+from pipeline.monitoring.nodes import NodeHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 
@@ -28,6 +29,7 @@ class MonitorReport:
     packing: PackingHealth
     settings: MonitorSettings
     live: LiveHealth | None = None
+    nodes: NodeHealth | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:

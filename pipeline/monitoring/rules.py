@@ -109,7 +109,9 @@ def monitor_settings(chosen: Mapping[str, Any]) -> MonitorSettings:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a person should know: `area` is data, drift, duration, throughput, packing or live."""
+    """One thing that a person should know: `area` is data, drift, duration, throughput, packing, nodes or
+    live.
+    """
 
     level: Urgency
     area: str

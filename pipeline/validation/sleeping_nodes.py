@@ -38,7 +38,9 @@ def sleep_evidence(
     if release.manifest.node_sleep is None:
         return None
     settings = SleepSettings.from_data(release.manifest.node_sleep)
-    evidence = _of_counts(settings, release.node_demand, counts, inputs.window.start, inputs.window.end)
+    evidence = evidence_of_counts(
+        settings, release.node_demand, counts, inputs.window.start, inputs.window.end
+    )
     if contender is None or awake is None:
         return replace(evidence, unmeasured=evidence.unmeasured or "the release could not be replayed.")
     sleep = NodeSleep(settings, forecaster=release.node_demand)
@@ -71,13 +73,16 @@ def coverage_of(
     }
 
 
-def _of_counts(
+def evidence_of_counts(
     settings: SleepSettings,
     scorer: NodeDemandScorer | None,
     counts: NodeSeries | str,
     start: datetime,
     end: datetime,
 ) -> SleepEvidence:
+    """Return what the control would have done on counts of nodes in [start, end), replayed in minutes with
+    boots; `counts` may be the reason why there are none.
+    """
     if isinstance(counts, str):
         return SleepEvidence(unmeasured=counts)
     try:
