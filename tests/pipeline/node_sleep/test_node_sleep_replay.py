@@ -7,9 +7,12 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from foundation.errors import BadInputError, UnknownNameError
+from pipeline.node_sleep.fitted_forecast import LEAST_DAYS
+from pipeline.node_sleep.learning_forecaster import LearningForecaster
 from pipeline.search.sweeps.runs import SweepRun, expand, run_id, tidy_table
 from pipeline.search.sweeps.spec import SweepSpec
 
@@ -67,7 +70,7 @@ def test_a_replay_says_what_slept_and_what_queuing_that_added(lucid, tmp_path):
         ("buffer_nodes", "is not NAME=VALUE"),
         ("bufer_nodes=1", "buffer_nodes"),
         ("buffer_nodes=many", "buffer_nodes is 'many'"),
-        ("control=forecast", "has no forecaster"),
+        ("control=best", "forecast"),
         ("boot_failure_share=2", "boot_failure_share is 2"),
     ],
 )
@@ -120,6 +123,26 @@ def test_a_file_names_the_settings(tmp_path):
     path.write_text('policies = ["fifo"]\n[node_sleep]\nbuffer = 3\n')
     with pytest.raises(UnknownNameError, match="buffer_nodes"):
         SweepSpec.from_toml(path).runs()
+
+
+@pytest.mark.slow
+def test_a_forecast_learns_from_the_bins_of_its_own_replay():
+    days = LEAST_DAYS + 8
+    day = np.arange(days * 144)
+    busy = np.round(60 + 30 * np.sin(2 * np.pi * day / 144))
+    forecaster = LearningForecaster(near_bins=18)
+
+    def ahead(bins, then=busy):
+        forecast = forecaster.forecast(then[:bins], (bins - 1) * 600.0)
+        return forecast.near_mean, forecast.far_mean
+
+    early = LEAST_DAYS * 144 - 1
+    assert ahead(early) == (busy[early - 1], busy[early - 1])  # too little to learn from
+    at = (LEAST_DAYS + 6) * 144 + 40  # it falls for the next half day
+    assert abs(ahead(at)[0] - busy[at : at + 18].mean()) < 5
+    changed = busy.copy()
+    changed[at:] = 0
+    assert ahead(at, changed) == ahead(at)
 
 
 @pytest.mark.reference
