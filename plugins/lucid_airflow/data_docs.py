@@ -1,5 +1,6 @@
-"""Serves Great Expectations' Data Docs under /lucid/data-docs, the monitoring pages under /lucid/monitoring
-and the Pareto fronts under /lucid/fronts, to people who are logged in to Airflow.
+"""Serves Great Expectations' Data Docs under /lucid/data-docs, the monitoring pages under /lucid/monitoring,
+the Pareto fronts under /lucid/fronts and the clusters' characterisations under /lucid/characterisation, to
+people who are logged in to Airflow.
 
 Airflow mounts a plugin's app without authentication, so this one asks for the user itself. Everything is
 imported at the first request: the plugin is loaded by every task, and only the API server needs this.
@@ -51,5 +52,9 @@ def _build() -> Any:
     @app.get("/fronts/{path:path}", dependencies=[Depends(get_user)])
     def read_front(path: str) -> FileResponse:
         return file_below(settings.fronts_dir(), path, "run search_pareto_front first")
+
+    @app.get("/characterisation/{path:path}", dependencies=[Depends(get_user)])
+    def read_characterisation(path: str) -> FileResponse:
+        return file_below(settings.characterisation_dir(), path, "run characterise_cluster first")
 
     return app

@@ -1,5 +1,5 @@
-"""Buttons on a task's page: MLflow's run, model and verdict, the Data Docs, the page of a monitoring pass or
-of a Pareto front.
+"""Buttons on a task's page: MLflow's run, model and verdict, the Data Docs, the page of a monitoring pass, of
+a Pareto front or of a cluster.
 
 MLflow cannot be framed, so we link.
 """
@@ -54,6 +54,17 @@ class FrontLink(BaseOperatorLink):
         """Return the address, or an empty string when no page was written."""
         path = getattr(operator, "front_path", None)
         return f"/lucid/fronts/{path}" if path else ""
+
+
+class CharacterisationLink(BaseOperatorLink):
+    """What a cluster's log says of it; served by this plugin to users who are logged in."""
+
+    name = "Cluster"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address, or an empty string when no page was written."""
+        path = getattr(operator, "characterisation_path", None)
+        return f"/lucid/characterisation/{path}" if path else ""
 
 
 def model_version_path(name: str, version: int) -> str:

@@ -6,7 +6,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from lucid_airflow import listener, settings
 from lucid_airflow.data_docs import DataDocsApp
-from lucid_airflow.links import DataDocsLink, FrontLink, MlflowLink, MonitoringLink
+from lucid_airflow.links import CharacterisationLink, DataDocsLink, FrontLink, MlflowLink, MonitoringLink
 
 
 def _mlflow_views() -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def _mlflow_views() -> list[dict[str, Any]]:
 
 
 class LucidPlugin(AirflowPlugin):
-    """Links to MLflow, the Data Docs, the monitoring pages and the Pareto fronts; notes of runs."""
+    """Links to MLflow, the Data Docs and the pages that runs leave; notes of runs."""
 
     name = "lucid"
     external_views: ClassVar[list[dict[str, Any]]] = [
@@ -33,6 +33,12 @@ class LucidPlugin(AirflowPlugin):
         {
             "name": "Monitoring of releases",
             "href": "/lucid/monitoring/",
+            "destination": "nav",
+            "category": "browse",
+        },
+        {
+            "name": "Clusters by their logs",
+            "href": "/lucid/characterisation/",
             "destination": "nav",
             "category": "browse",
         },
@@ -46,4 +52,5 @@ class LucidPlugin(AirflowPlugin):
         DataDocsLink(),
         MonitoringLink(),
         FrontLink(),
+        CharacterisationLink(),
     ]

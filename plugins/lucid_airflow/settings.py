@@ -5,7 +5,8 @@
 | lake's root URI | LUCID_LAKE_URI | lucid_lake_uri |
 | MLflow's address for tasks | LUCID_TRACKING_URI | lucid_tracking_uri |
 | MLflow's address for browsers | LUCID_MLFLOW_UI_URL (default: the tracking URI) | |
-| state folder (Data Docs, monitoring pages, Pareto fronts) | LUCID_STATE_DIR | |
+| state folder (Data Docs, monitoring pages, Pareto fronts, clusters' pages) | LUCID_STATE_DIR | |
+| clock of the clusters' people, for hours and days | LUCID_TIME_ZONE (default: UTC) | |
 | when `monitor_live` runs by itself | LUCID_MONITOR_SCHEDULE (default: @daily; `none`: by hand only) | |
 | thresholds of `monitor_live` | LUCID_MONITOR_SETTINGS (a JSON object) | |
 | where the log ends for it | LUCID_MONITOR_AS_OF (default: its last job; `now`: also what did not come) | |
@@ -84,6 +85,16 @@ def monitoring_dir() -> Path:
 def fronts_dir() -> Path:
     """Return the folder of the Pareto fronts' pages, one subfolder a cluster."""
     return state_dir() / "fronts"
+
+
+def characterisation_dir() -> Path:
+    """Return the folder of the clusters' characterisations, one subfolder a cluster."""
+    return state_dir() / "characterisation"
+
+
+def time_zone() -> str | None:
+    """Return the clock by which hours, days and months of a cluster count, or None for UTC."""
+    return os.environ.get("LUCID_TIME_ZONE", "").strip() or None
 
 
 def live_dir() -> Path:

@@ -12,6 +12,7 @@ DAGS = sorted(file.stem for file in (Path(__file__).parents[2] / "dags").glob("*
 
 # Free text that names nothing to open: words, times, patterns of names, looked up or compared and no more.
 WORDS = {
+    "characterise_cluster": {"time_zone", "start", "end"},
     "evaluate_policies": {"policies", "rules", "source_format", "time_zone", "start", "end"},
     "ingest_logs": {"time_zone", "start", "end"},
     "monitor_live": {"as_of"},

@@ -25,6 +25,7 @@ def test_nobody_reads_without_a_login(docs: Path) -> None:
     assert client.get("/data-docs/philly/jobs/index.html").status_code == 401
     assert client.get("/data-docs/nowhere").status_code == 401
     assert client.get("/monitoring/philly/index.html").status_code == 401
+    assert client.get("/characterisation/philly/index.html").status_code == 401
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ class LucidOperator(BaseOperator):
     data_docs_path: str | None = None
     monitoring_path: str | None = None
     front_path: str | None = None
+    characterisation_path: str | None = None
 
     def __init_subclass__(cls, *, multiple_outputs: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

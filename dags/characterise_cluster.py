@@ -1,0 +1,69 @@
+"""### What a cluster's log says of it
+
+After each ingest that announces its tables, or by hand: the figures, tables and seven implications of Helios
+(section 3) measured on the cluster's job table, and more: weeks compared, GPU time in vain, GPUs that idle
+while jobs wait, whose jobs wait behind whose. What the log lacks is dropped by name, with a reason.
+
+The page (the button *Cluster* of the task, and *Clusters by their logs* in the menu) is light or dark, with
+CSV files and one JSON beside it; the numbers go to MLflow, too.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow import form_fields
+from lucid_airflow.assets import JOB_TABLE
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.characterise import CharacteriseClusterOperator
+from lucid_airflow.operators.rest import RequestRestOperator
+
+with DAG(
+    dag_id="characterise_cluster",
+    doc_md=__doc__,
+    schedule=[JOB_TABLE],
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=3),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "logs"],
+    params={
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Empty: the one that was ingested; by hand every one of the lake, in a run of its own."
+        ),
+        "start": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            title="From",
+            description="Jobs submitted from this day or time on. Empty: from the first.",
+        ),
+        "end": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            title="Until",
+            description="Jobs submitted before this day or time. Empty: to the last.",
+        ),
+        "time_zone": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            title="Time zone",
+            description="Whose hours count, e.g. Asia/Shanghai. Empty: LUCID_TIME_ZONE, else UTC.",
+        ),
+        "utilisation": Param(
+            "half-open",
+            enum=["half-open", "inclusive"],
+            title="A job holds its GPUs",
+            description="half-open: at start <= m < end; inclusive: at both, as Helios published.",
+        ),
+    },
+) as dag:
+    characterise_cluster = CharacteriseClusterOperator(
+        task_id="characterise_cluster",
+        cluster=dag.param("cluster"),
+        start=dag.param("start"),
+        end=dag.param("end"),
+        time_zone=dag.param("time_zone"),
+        utilisation=dag.param("utilisation"),
+    )
+    request_rest = RequestRestOperator(task_id="request_rest", after="characterise_cluster")
+
+    characterise_cluster >> request_rest
