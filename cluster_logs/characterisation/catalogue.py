@@ -42,11 +42,15 @@ class ItemPart:
 
 @dataclass(frozen=True)
 class Item:
-    """A figure or a table under its key, such as `fig2a`."""
+    """A figure or a table under its key, such as `fig2a`.
+
+    `largest_first`: rows with most GPU time (else most GPU jobs) come first.
+    """
 
     key: str
     title: str
     parts: tuple[ItemPart, ...]
+    largest_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,7 @@ def _breakdown(
             ),
             *extra,
         ),
+        largest_first=key in ("by_virtual_cluster", "by_user"),
     )
 
 

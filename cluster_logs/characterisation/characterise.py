@@ -80,9 +80,16 @@ def _measured(
                 frames.append(part.measure(log))
         if frames:
             joined = pd.concat(frames, axis=1) if len(frames) > 1 else frames[0]
+            if item.largest_first:
+                joined = _largest_first(joined)
             joined.index.name = frames[0].index.name or item.key.removeprefix("by_")
             measured[item.key] = joined
     return measured
+
+
+def _largest_first(frame: pd.DataFrame) -> pd.DataFrame:
+    by = next((name for name in ("gpu_time_s", "gpu_jobs", "gpus") if name in frame), None)
+    return frame if by is None else frame.sort_values(by, ascending=False, kind="stable")
 
 
 def _group(key: str) -> str:

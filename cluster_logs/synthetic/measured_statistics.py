@@ -1,12 +1,27 @@
-"""The figures that studies of GPU clusters publish, measured on a job table (Helios, Section 3).
+"""The figures that studies of GPU clusters publish, measured on a made log (Helios, section 3).
 
-Only GPU jobs with a known run time count. Shares are fractions of 1, times are seconds.
+What a log says is measured by `cluster_logs/characterisation`; here stand the generator's names for it. Only
+GPU jobs with a known run time count. Shares are fractions of 1, times are seconds.
 """
+
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
+from cluster_logs.characterisation import durations, sizes, states, submissions, users, waiting
+from cluster_logs.characterisation.capacity import Capacity, capacity_of
+from cluster_logs.characterisation.observed_log import (
+    DAY_S,
+    ObservedLog,
+    Window,
+    as_columns,
+    running_in,
+)
+from cluster_logs.characterisation.utilisation import occupancy
+
 _FAMILY = r"\d+$"
+_UTC = ZoneInfo("UTC")
 
 
 def measure_statistics(jobs: pd.DataFrame, nodes: pd.DataFrame, days: int) -> dict[str, float]:
@@ -15,42 +30,40 @@ def measure_statistics(jobs: pd.DataFrame, nodes: pd.DataFrame, days: int) -> di
     `jobs` follows JOB_SCHEMA and `nodes` has virtual_cluster, nodes and gpus_per_node.
     """
     gpu_jobs = jobs[(jobs["gpus"] > 0) & jobs["duration_s"].notna()]
-    gpus = gpu_jobs["gpus"].to_numpy()
-    run_s = gpu_jobs["duration_s"].to_numpy()
-    gpu_s = gpus * run_s
-    total = gpu_s.sum()
-    large = gpus >= 8
+    log = _observed(gpu_jobs, capacity_of(nodes.assign(from_s=-np.inf)), 0, days)
     family = (
         gpu_jobs["user"].astype(str) + "/" + gpu_jobs["name"].astype(str).str.replace(_FAMILY, "", regex=True)
     )
     members = family.map(family.value_counts())
-    by_user = gpu_jobs.assign(gpu_s=gpu_s).groupby("user")["gpu_s"].sum().sort_values(ascending=False)
-    hour = np.bincount(gpu_jobs["submit_time"].dt.hour, minlength=24) / (len(gpu_jobs) / 24)
-    state = gpu_jobs["state"]
-    queuing = gpu_jobs["queuing_delay_s"].to_numpy()
-    capacity = int((nodes["nodes"] * nodes["gpus_per_node"]).sum())
+    by_hour = submissions.submissions_by_hour(log)["gpu_jobs_per_h"].to_numpy()
+    hour = by_hour / by_hour.mean()
+    size, gpu_time = sizes.size_statistics(log), sizes.gpu_time_statistics(log)
+    run, ended, queued = (
+        durations.duration_statistics(log),
+        states.state_statistics(log),
+        waiting.waiting_statistics(log),
+    )
+    held = users.user_statistics(log)
     return {
         "gpu_jobs": float(len(gpu_jobs)),
         "gpu_jobs_per_day": len(gpu_jobs) / days,
-        "users": float(gpu_jobs["user"].nunique()),
+        "users": held["users"],
         "virtual_clusters": float(gpu_jobs["virtual_cluster"].nunique()),
-        "cluster_gpus": float(capacity),
-        "mean_gpus": float(gpus.mean()),
-        "max_gpus": float(gpus.max()),
-        "single_gpu_job_share": float((gpus == 1).mean()),
-        "single_gpu_time_share": float(gpu_s[gpus == 1].sum() / total),
-        "large_job_share": float(large.mean()),
-        "large_gpu_time_share": float(gpu_s[large].sum() / total),
-        "median_duration_s": float(np.median(run_s)),
-        "mean_duration_s": float(run_s.mean()),
-        "max_duration_days": float(run_s.max() / 86_400),
-        "under_1000_s_share": float((run_s < 1_000).mean()),
-        "unsuccessful_share": float((state != "COMPLETED").mean()),
-        "failed_share": float((state == "FAILED").mean()),
-        "failed_gpu_time_share": float(gpu_s[(state == "FAILED").to_numpy()].sum() / total),
-        "top_5_pct_users_gpu_time_share": float(
-            by_user.iloc[: max(1, round(0.05 * len(by_user)))].sum() / total
-        ),
+        "cluster_gpus": float((nodes["nodes"] * nodes["gpus_per_node"]).sum()),
+        "mean_gpus": size["mean_gpus"],
+        "max_gpus": size["max_gpus"],
+        "single_gpu_job_share": size["single_gpu_jobs_pct"] / 100,
+        "single_gpu_time_share": gpu_time["single_gpu_jobs_pct"] / 100,
+        "large_job_share": size["large_jobs_pct"] / 100,
+        "large_gpu_time_share": gpu_time["large_jobs_pct"] / 100,
+        "median_duration_s": run["median_s"],
+        "mean_duration_s": run["mean_s"],
+        "max_duration_days": run["max_days"],
+        "under_1000_s_share": run["under_1000_s_pct"] / 100,
+        "unsuccessful_share": ended["unsuccessful_pct"] / 100,
+        "failed_share": ended["failed_pct"] / 100,
+        "failed_gpu_time_share": states.state_time_statistics(log)["failed_pct"] / 100,
+        "top_5_pct_users_gpu_time_share": held["top_5_pct_gpu_time_pct"] / 100,
         "recurring_job_share": float((members > 1).mean()),
         "night_rate": float(hour[3:7].mean()),
         "before_lunch_rate": float(hour[11]),
@@ -59,21 +72,24 @@ def measure_statistics(jobs: pd.DataFrame, nodes: pd.DataFrame, days: int) -> di
         "before_dinner_rate": float(hour[17]),
         "dinner_rate": float(hour[18]),
         "after_dinner_rate": float(hour[19]),
-        "utilisation": utilisation(gpu_jobs, capacity, days),
-        "mean_queuing_delay_s": float(queuing.mean()),
-        "median_queuing_delay_s": float(np.median(queuing)),
-        "p99_queuing_delay_s": float(np.quantile(queuing, 0.99)),
-        "queued_job_share": float((queuing > 0).mean()),
+        "utilisation": _utilisation(gpu_jobs, log.capacity, days),
+        "mean_queuing_delay_s": queued["mean_s"],
+        "median_queuing_delay_s": queued["median_s"],
+        "p99_queuing_delay_s": queued["p99_s"],
+        "queued_job_share": queued["queued_jobs_pct"] / 100,
     }
 
 
-def utilisation(jobs: pd.DataFrame, capacity: int, days: int) -> float:
-    """Return busy GPU time / GPU time there is, in the second half of the log's days.
+def _utilisation(jobs: pd.DataFrame, capacity: Capacity | None, days: int) -> float:
+    """Mean utilisation in the second half of the log's days: the log opens on an empty cluster."""
+    return float(occupancy(_observed(jobs, capacity, days / 2, days)).ratio.mean())
 
-    The first half is left out because the log opens on an empty cluster.
-    """
-    first = jobs["submit_time"].min().normalize()
-    begin, end = first + pd.Timedelta(days=days / 2), first + pd.Timedelta(days=days)
-    overlap = jobs["end_time"].clip(upper=end) - jobs["start_time"].clip(lower=begin)
-    busy_s = np.clip(overlap.dt.total_seconds().to_numpy(), 0.0, None)
-    return float((busy_s * jobs["gpus"].to_numpy()).sum() / (capacity * days * 43_200))
+
+def _observed(
+    jobs: pd.DataFrame, capacity: Capacity | None, from_day: float, until_day: float
+) -> ObservedLog:
+    """The log in days from the midnight (UTC) before its first submission on."""
+    columns = as_columns(jobs)
+    midnight_s = float(columns["submit_s"].min() // DAY_S * DAY_S)
+    window = Window(midnight_s + from_day * DAY_S, midnight_s + until_day * DAY_S, _UTC)
+    return ObservedLog("made", window, columns, running_in(columns, window), capacity)

@@ -102,6 +102,8 @@ def read_log_files(files: LogFiles, view: View, progress: Progress = silent) -> 
             jobs = as_columns(frame)
             notes = [f"{count:,} rows left out: {name}" for name, count in sorted(account.reasons.items())]
     samples = _read_samples(files, zone)
+    if samples is not None:
+        notes.append(f"utilisation is that of {samples.unit}, as they were sampled")
     window = _window(jobs, bins, samples, zone, view)
     sizes = _as_capacity(files, zone)
     return _cut(_name_of(files), window, jobs, bins, samples, sizes, view, tuple(notes))

@@ -13,7 +13,7 @@ from pipeline.characterisation.pictures import DARK, LIGHT
 from pipeline.characterisation.report import TITLES, ClusterReport
 
 _PACKAGE = "pipeline.characterisation"
-_SHOWN_ROWS = 20
+_SHOWN_ROWS = 24
 _FOLDED = 8  # tables with more rows are folded
 PAGE_FILE, REPORT_FILE = "index.html", "report.json"
 

@@ -83,6 +83,7 @@ def _line(axes: Axes, frame: pd.DataFrame, *, lowest: float | None = 0.0) -> Non
         places = np.arange(len(frame))
         axes.plot(places, frame[name], color=colour, marker="o", markersize=3, label=_label(str(name)))
     _ticks(axes, frame)
+    axes.margins(y=0.08)
     axes.set_ylim(bottom=lowest)
     _legend(axes, len(frame.columns))
 

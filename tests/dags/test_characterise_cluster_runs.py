@@ -35,7 +35,7 @@ def test_an_empty_lake_is_nothing_to_characterise(dag_bag: Any, state: Path) -> 
 def test_a_cluster_gets_a_page_an_index_and_a_run(dag_bag: Any, state: Path, shop: ReleaseShop) -> None:
     Lake(str(state.parent / "lake")).write_jobs("small", small_jobs())
     before = len(Registry(shop.uri).find_runs(EXPERIMENT, {"cluster": "small"}))
-    run = dag_bag.dags["characterise_cluster"].test(run_conf={"cluster": "small"})
+    run = dag_bag.dags["characterise_cluster"].test()
     assert states(run) == {"characterise_cluster": "success", "request_rest": "skipped"}
     pages = list((state / "characterisation" / "small").glob("*/index.html"))
     assert len(pages) == 1
@@ -47,6 +47,6 @@ def test_a_cluster_gets_a_page_an_index_and_a_run(dag_bag: Any, state: Path, sho
     runs = Registry(shop.uri).find_runs(EXPERIMENT, {"cluster": "small"})
     assert len(runs) == before + 1
     assert runs[0].metrics["sizes.mean_gpus"] == pytest.approx(document["numbers"]["sizes.mean_gpus"])
-    again = dag_bag.dags["characterise_cluster"].test(run_conf={"cluster": "small"})
+    again = dag_bag.dags["characterise_cluster"].test()
     assert str(again.state) == "success"
     assert len(list((state / "characterisation" / "small").iterdir())) == 1
