@@ -82,7 +82,7 @@ class Jobs:
 
     @property
     def foretold(self) -> NDArray[np.bool_]:
-        """Whether a job's end was foretold."""
+        """Whether a job's end was predicted."""
         return np.isfinite(self.predicted_jct_s)
 
     def errors_pct(self, jobs: NDArray[np.bool_] | None = None) -> tuple[float, float]:

@@ -138,7 +138,7 @@ def judge(  # noqa: C901, PLR0912
         if reference in changes:
             objective = objective_row(counts, changes[reference], reference, rules)
         else:
-            objective = no_objective(counts, f"no job's end was foretold under both it and {reference}")
+            objective = no_objective(counts, f"no job's end was predicted under both it and {reference}")
         if reference != ANCHOR and ANCHOR in figures:
             beside_fifo = change_of(rules.objective_against(ANCHOR), judged, figures[ANCHOR], blocks, rules)
             if beside_fifo is not None:

@@ -85,7 +85,7 @@ def no_objective(name: str, reason: str) -> Row:
 
 
 def unit_of(name: str) -> str:
-    """The unit of an objective: seconds, or per cent of what was foretold."""
+    """The unit of an objective: seconds, or per cent of what was predicted."""
     return "%" if name.endswith("_pct") else "s"
 
 

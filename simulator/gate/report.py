@@ -23,7 +23,7 @@ COLUMNS: Mapping[str, str] = {
     "utilisation_pct": "work done (% of GPU-hours)",
     "preemptions": "preemptions",
     "colocated_jobs": "colocated jobs",
-    "predicted_jobs": "ends foretold",
+    "predicted_jobs": "ends predicted",
     "mean_pred_err_pct": "mean prediction error (%)",
     "p99_pred_err_pct": "P99 prediction error (%)",
 }

@@ -132,7 +132,7 @@ def pick_a_front(config: StackConfig, cluster: str) -> None:
     dag_id = "search_pareto_front"
     form = {
         "cluster": cluster,
-        "preference": ["JCT:avg", "unfairness:avg"],  # foretelling takes time, and is tested elsewhere
+        "preference": ["JCT:avg", "unfairness:avg"],  # predicting takes time, and is tested elsewhere
         "rounds": 1,
         "round_size": 3,
         "jobs_per_sample": 60,

@@ -126,7 +126,7 @@ def test_policies_whose_ends_nobody_predicted_are_not_compared() -> None:
     assert [row["policy"] for row in verdict.comparisons] == ["champion", "fifo"]
     blind = decide(replay(1.0, error=0.1), replay(1.0))
     assert not blind.approved
-    assert "no job's end was foretold under both it and champion" in blind.sentence
+    assert "no job's end was predicted under both it and champion" in blind.sentence
 
 
 def test_the_page_names_the_errors_and_their_unit() -> None:

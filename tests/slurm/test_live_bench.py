@@ -231,7 +231,7 @@ def test_the_worst_off_user_is_named() -> None:
     assert worst_user_against(now, before, jobs) == ("ann", 2.0)
 
 
-def test_the_simulator_foretells_that_order_by_run_times_helps() -> None:
+def test_the_simulator_predicts_that_order_by_run_times_helps() -> None:
     jobs = [job(0, 50), job(1, 60), job(2, 5), job(3, 4)]
     truth = np.array([one.duration_s for one in jobs])
     own, ordered = foretell(jobs, [ONE_NODE], None), foretell(jobs, [ONE_NODE], truth)

@@ -50,7 +50,7 @@ STREAM = (
     *("blink:1", "walk:1", "haul:1", "run:1", "blink:1", "haul:1", "run:1", "run:1", "haul:1", "run:1"),
 )
 GPUS = 8
-# Beside what Slurm itself takes to start and end jobs, which nobody foretells.
+# Beside what Slurm itself takes to start and end jobs, which no simulation predicts.
 TOLERANCE = 0.25  # of the told time
 SLACK_S = 3.0  # Slurm looks at its queue once a second, and tells starts and ends in whole ones
 
