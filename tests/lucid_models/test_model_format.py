@@ -21,6 +21,7 @@ from lucid_models.model_format import (
 )
 from lucid_models.scoring import (
     DurationScorer,
+    NodeDemandScorer,
     PackingScorer,
     ThroughputScorer,
     UtilisationScorer,
@@ -35,13 +36,15 @@ SMALL_GRAPH = GraphFeatures.from_data(dict.fromkeys(FEATURE_NAMES, 3))
 
 @pytest.fixture(scope="session")
 def documents(
-    packing_model, throughput_model, duration_model, utilisation_model
+    packing_model, throughput_model, duration_model, utilisation_model, node_demand_model
 ) -> dict[str, dict[str, Any]]:
-    models = (packing_model, throughput_model, duration_model, utilisation_model)
+    models = (packing_model, throughput_model, duration_model, utilisation_model, node_demand_model)
     return {model.kind: model.to_data() for model in models}
 
 
-def use(scorer: PackingScorer | ThroughputScorer | DurationScorer | UtilisationScorer) -> np.ndarray:
+def use(
+    scorer: PackingScorer | ThroughputScorer | DurationScorer | UtilisationScorer | NodeDemandScorer,
+) -> np.ndarray:
     """Predictions of whatever was loaded."""
     if isinstance(scorer, PackingScorer):
         return scorer.predict([10.0, np.nan], [5.0, 50.0], [2e3, 2e4], [0, 1]).astype(float)
@@ -51,6 +54,9 @@ def use(scorer: PackingScorer | ThroughputScorer | DurationScorer | UtilisationS
         return np.array([[getattr(one, name) for name in FIGURES] for one in found])
     if isinstance(scorer, ThroughputScorer):
         return scorer.predict_next(np.arange(300) % 7, 1_600_000_000, 7)
+    if isinstance(scorer, NodeDemandScorer):
+        said = scorer.forecast(np.arange(3_000.0) % 7, 1_600_200_000.0)
+        return np.array([said.near_mean, said.far_mean, *said.near_peak.values()])
     job = {"job_id": "q", "gpus": 4, "user": "u1", "name": "net1_lr0", "virtual_cluster": "vc1"}
     estimate = scorer.estimate([job], at_s=1_587_000_000.0)[0]
     return np.array([estimate.p50_s, estimate.p90_s, estimate.mean_s])
