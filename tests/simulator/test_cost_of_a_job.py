@@ -100,7 +100,7 @@ def test_the_count_notices_a_policy_that_walks_along_the_queue():
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "settings"), CASES, ids=str)
 def test_idle_time_costs_nothing(policy, settings):
-    cluster = ClusterSpec({"vc": 200}, 8)  # nobody waits, now or then
+    cluster = ClusterSpec({"vc": 200}, 8)  # no job waits, now or then
     near = queued(SHORT)
     far = replace(
         near, jobs=tuple(replace(job, submit_time_s=1_000 * job.submit_time_s) for job in near.jobs)

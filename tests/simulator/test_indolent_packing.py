@@ -148,7 +148,7 @@ def possible_pair(settings, waiting, running, now_s) -> bool:
 
 
 class Watched(KnowsAll):
-    """Checks after each decision that nobody was left waiting beside a possible partner."""
+    """Checks after each decision that no job was left waiting beside a possible partner."""
 
     def decide(self, snapshot: Snapshot):
         actions = super().decide(snapshot)

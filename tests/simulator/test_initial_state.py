@@ -169,7 +169,7 @@ def test_taken_gpus_and_closed_nodes_are_nobodys():
         nodes=nodes,
     )
     assert played(state) == {"j0": (0, 10), "j1": (10, 20), "j2": (10, 20)}
-    # A job on a closed node runs on, and nobody gets its GPUs afterwards.
+    # A job on a closed node runs on, and no other gets its GPUs afterwards.
     state = replace(state, running=(runs(job(7, 4, 30, -20), 7, ((1, 4),), 20),))
     assert played(state) == {"j0": (0, 10), "j1": (10, 20), "j2": (10, 20), "j7": (-20, 10)}
 

@@ -1,4 +1,4 @@
-"""Lucid against its rivals: on the loaded Philly slice, and on traces where nobody has to wait."""
+"""Lucid against its rivals: on the loaded Philly slice, and on traces where no job has to wait."""
 
 import os
 from pathlib import Path

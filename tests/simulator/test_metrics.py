@@ -63,7 +63,7 @@ def test_a_schedule_that_can_be_checked_by_hand():
     # slowdowns: 1, 2, 730.2 (of 10 s, the bound), 1, 601
     assert found["mean_bounded_slowdown"] == pytest.approx((1 + 2 + 730.2 + 1 + 601) / 5)
     assert found["p95_bounded_slowdown"] == pytest.approx(601 + 0.8 * (730.2 - 601))
-    # user a: (1 + 1/2) / 2; user b: (1/730.2 + 1) / 2; the job without a user counts for nobody
+    # user a: (1 + 1/2) / 2; user b: (1/730.2 + 1) / 2; the job without a user counts for none
     a, b = 0.75, (1 / 730.2 + 1) / 2
     assert found["jain_users"] == pytest.approx((a + b) ** 2 / (2 * (a * a + b * b)))
     assert found["jain_virtual_clusters"] == 1  # there is one
@@ -88,7 +88,7 @@ def test_a_cancelled_job_has_waited_but_has_no_completion_time():
     assert found["mean_bounded_slowdown"] == pytest.approx(1.1)
     assert found["mean_queuing_delay_s"] == 2_505
     assert found["starved_jobs_pct"] == 50
-    assert found["debugging_jobs"] == 1  # nobody knows how long the other one would have run
+    assert found["debugging_jobs"] == 1  # how long the other one would have run is unknown
     assert found["effective_utilisation_pct"] == 100 * 100 / (4 * 5_000)
 
 

@@ -34,7 +34,7 @@ def naively(name, workload, cluster, changes, moments):
         if not submitted or simulation.decisions % moments:
             continue
         state = simulation.state()
-        for view in (*state.running, *state.waiting):  # nobody knows who will withdraw a job
+        for view in (*state.running, *state.waiting):  # which job will be withdrawn is unknown
             view.job = replace(view.job, cancel_time_s=None)
         rest = Scenario(Workload((), {}), simulation.cluster, initial=state, colocation=SummedUtilisation())
         ahead = Simulation(rest, load_policy(name), name=name)

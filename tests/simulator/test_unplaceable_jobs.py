@@ -1,4 +1,4 @@
-"""A job that is larger than its virtual cluster is at present stands in nobody's way, whatever the policy."""
+"""A job larger than its virtual cluster is at present stands in no other's way, whatever the policy."""
 
 import json
 

@@ -207,7 +207,7 @@ def test_scattered_gpus_are_told_from_missing_ones():
 def test_a_round_is_waited_for():
     row = one("tiresias", [(0, 1, 100), (70, 1, 10)], ClusterSpec({"vc": 2}, 4), "j1")
     assert row["queuing_delay_s"] == row["waited_for_round_s"] == 50.0
-    assert not isinstance(row["released_by"], str), "nobody stood in its way"
+    assert not isinstance(row["released_by"], str), "no job stood in its way"
 
 
 def test_a_job_that_is_cancelled_while_it_waits_has_waited():

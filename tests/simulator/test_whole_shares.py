@@ -96,7 +96,7 @@ def test_any_jobs_share_all_that_they_can_use(seed):
             assert share == 0 or max(1, active.min_gpus) <= share <= active.demand
             assert share or not active.gpus
     idle = gpus - total
-    if idle:  # what runs has all that it can use, and nobody who waits fits, or somebody's turn has come
+    if idle:  # what runs has all that it can use, and no job that waits fits, or one's turn has come
         assert all(share in (0, active.demand) for active, share in given.items())
         fits = [a for a, share in given.items() if not share and max(1, a.min_gpus) <= idle]
         overdue = [a for a, share in given.items() if not share and a not in fits]

@@ -198,7 +198,7 @@ class LiveCluster:
         return {job: int(priority) for job, priority in self.queue("%i %Q", "--states=PD").items()}
 
     def order(self) -> list[str]:
-        """The waiting jobs that nobody holds, as Slurm would serve them."""
+        """The waiting jobs that are not held, as Slurm would serve them."""
         waiting = [
             (-priority, int(job.partition("_")[0]), job) for job, priority in self.priorities().items()
         ]

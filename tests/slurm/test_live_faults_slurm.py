@@ -117,7 +117,7 @@ def test_slurmdbd_hangs(cluster: LiveCluster, killed: bool) -> None:
         daemon = cluster.started()
         cluster.wait(lambda: "refused" in daemon.said(), "some cannot be ranked")
         cluster.wait(lambda: cluster.ranked() >= set(jobs), "the others are")
-        assert "slurmdbd has not answered yet" in daemon.said(), "and nobody waits for it"
+        assert "slurmdbd has not answered yet" in daemon.said(), "and no pass waits for it"
         cluster.wait(cluster.beats, "it lives")
         if killed:
             cluster.slurm.wait_saved(block)
@@ -275,7 +275,7 @@ def test_killed_while_jobs_are_measured_they_all_come_home(cluster: LiveCluster)
         ),
         "all are home, and the order is Slurm's",
     )
-    assert 0 not in {cluster.priorities()[job] for job in jobs}  # nobody is held
+    assert 0 not in {cluster.priorities()[job] for job in jobs}  # no job is held
     cluster.free(block)
     cluster.wait_ended(jobs)
     starts = cluster.starts()

@@ -49,7 +49,7 @@ def where(cluster: LiveCluster, *options: str) -> dict[str, str]:
 
 def test_measured_and_sent_home_when_the_daemon_dies(cluster: LiveCluster) -> None:
     block = cluster.block()
-    cluster.submit("train_u0", "--no-requeue")  # something to rank: nobody measures it
+    cluster.submit("train_u0", "--no-requeue")  # something to rank: it is not measured
     daemon = cluster.started()
     places = cluster.folder / "places"
     script = SCRIPT.format(places=places)

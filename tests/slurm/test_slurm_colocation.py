@@ -1,4 +1,4 @@
-"""Colocation on a real Slurm: who shares a GPU is the policy's word, and nobody waits for a dead daemon."""
+"""Colocation on a real Slurm: which jobs share a GPU is the policy's word; none waits for a dead daemon."""
 
 import shutil
 from collections.abc import Iterator

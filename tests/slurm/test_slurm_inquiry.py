@@ -1,4 +1,4 @@
-"""Questions to slurmdbd that nobody has to wait for."""
+"""Questions to slurmdbd that no pass has to wait for."""
 
 import threading
 from collections.abc import Callable

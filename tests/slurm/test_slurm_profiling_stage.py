@@ -126,9 +126,9 @@ def test_whoever_may_not_or_cannot_run_there_is_not_moved_or_comes_back(stand: S
         "of an array": stand.submit("--array=1"),
         "of several partitions": stand.submit("--partition=vc1,vc2", "--nodelist=n1"),
         "on a certain node": stand.submit("--nodelist=n1"),
-        "somebody waits for its start": stand.submit(),
+        "another waits for its start": stand.submit(),
     }
-    slurm.run("sbatch", f"--dependency=after:{stay['somebody waits for its start']}", "-o", "/dev/null",
+    slurm.run("sbatch", f"--dependency=after:{stay['another waits for its start']}", "-o", "/dev/null",
               input_text="#!/bin/sh\n")  # fmt: skip
     for _ in range(3):
         stand.one_pass()
