@@ -22,7 +22,7 @@ WORDS = {
 }
 # Values by name. What of them names a file, as a policy's configuration may, is checked when it is opened.
 OBJECTS = {
-    "evaluate_policies": {"settings", "variants"},
+    "evaluate_policies": {"node_sleep", "settings", "variants"},
     "monitor_live": {"settings"},
     "tune_system": {"search"},
     "validate_release": {"rules"},
