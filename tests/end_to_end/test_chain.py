@@ -97,6 +97,7 @@ def measure_and_retrain(config: StackConfig, cluster: str) -> None:
         "train_packing": "success",
         "train_throughput": "skipped",
         "train_duration": "skipped",
+        "train_node_demand": "skipped",
         "build_release": "success",
         "request_rest": "skipped",
     }
