@@ -24,7 +24,7 @@ from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 from cluster_logs.ingest import read_jobs_file, read_throughput_file
 from cluster_logs.job_table import JOB_SCHEMA, to_frame
 from cluster_logs.lake import Lake
-from cluster_logs.node_series import read_node_sequence
+from cluster_logs.node_series import read_node_sequence, read_node_series
 from cluster_logs.readers.gpu_sequence import is_gpu_sequence, read_gpu_sequence
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.registry import load_reader
@@ -65,6 +65,7 @@ class View:
 def read_lake_log(lake_uri: str, cluster: str, view: View, progress: Progress = silent) -> ObservedLog:
     """A cluster of the lake: its jobs, or its published throughput where it has no jobs.
 
+    Where no job says when it started, utilisation is that of the counted nodes, if the lake has any.
     Raises NotFoundError when the lake has neither.
     """
     lake, zone = Lake(lake_uri), load_zone(view.time_zone or "UTC")
@@ -75,8 +76,10 @@ def read_lake_log(lake_uri: str, cluster: str, view: View, progress: Progress = 
     else:
         jobs = _compact(lake.iter_jobs(cluster, columns=list(JOB_COLUMNS)))
     progress(1, 2, "reading the lake")
-    window = _window(jobs, bins, None, zone, view)
-    return _cut(cluster, window, jobs, bins, None, _lake_capacity(lake_uri, cluster, window), view)
+    samples, notes = (None, ()) if jobs["start_s"].notna().any() else _counted_nodes(lake, cluster)
+    window = _window(jobs, bins, samples, zone, view)
+    sizes = _lake_capacity(lake_uri, cluster, window)
+    return _cut(cluster, window, jobs, bins, samples, sizes, view, notes)
 
 
 def read_log_files(files: LogFiles, view: View, progress: Progress = silent) -> ObservedLog:
@@ -215,6 +218,17 @@ def _read_samples(files: LogFiles, zone: ZoneInfo) -> OccupancySamples | None:
     summed = rows[["busy", "total"]].groupby(seconds).sum()
     busy, total = (summed[name].to_numpy(dtype=np.float64) for name in ("busy", "total"))
     return OccupancySamples(summed.index.to_numpy(dtype=np.float64), busy, total, "nodes")
+
+
+def _counted_nodes(lake: Lake, cluster: str) -> tuple[OccupancySamples | None, tuple[str, ...]]:
+    """The nodes in use as they were counted, gaps left out, and what must be said of them."""
+    try:
+        nodes = read_node_series(lake.read_node_states(cluster))
+    except NotFoundError:
+        return None, ()
+    counted = ~nodes.held
+    samples = OccupancySamples(nodes.times_s[counted], nodes.running[counted], nodes.total[counted], "nodes")
+    return samples, ("utilisation is that of nodes, as they were counted",)
 
 
 def _name_of(files: LogFiles) -> str:

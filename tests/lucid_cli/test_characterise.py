@@ -86,3 +86,19 @@ def test_questions_that_cannot_be_answered(
     assert done.returncode == 1
     assert says in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_jobs_of_the_lake_without_starts_use_the_nodes_that_were_counted(
+    lucid: Shell, tmp_path: Path
+) -> None:
+    jobs, nodes, lake = tmp_path / "jobs.csv", tmp_path / "nodes.csv", tmp_path / "lake"
+    rows = ["timestamp,duration,num_gpus,gpu_time,cluster", "2017-10-09 07:00:00,60.0,1,60.0,vc"]
+    jobs.write_text("\n".join(rows) + "\n")
+    minutes = [f"2017-10-09 {hour:02}:{minute:02}:00,5,20" for hour in range(24) for minute in range(60)]
+    nodes.write_text("\n".join(["time,busy,total", *minutes]) + "\n")
+    here = ("--cluster", "mine", "--lake", lake)
+    lucid.run("ingest", "--format", "philly-csv", "--input", jobs, "--time-zone", "UTC", *here)
+    asked = ("characterise", *here, "--out", tmp_path / "out")
+    assert "utilisation.mean_pct" not in lucid.document(*asked)["numbers"]
+    lucid.run("ingest", "--format", "node-sequence", "--input", nodes, *here)
+    assert lucid.document(*asked)["numbers"]["utilisation.mean_pct"] == pytest.approx(25)

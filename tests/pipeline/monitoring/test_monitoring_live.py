@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -48,10 +47,7 @@ Beliefs = Callable[[np.ndarray, np.ndarray], np.ndarray]  # estimates, true run 
 
 @pytest.fixture(scope="module")
 def watched() -> WatchedCluster:
-    found = watched_cluster(5, virtual_clusters=2)
-    manifest = SimpleNamespace(policy="lucid", settings={})
-    models = SimpleNamespace(**vars(found.release.models), manifest=manifest)
-    return replace(found, release=replace(found.release, models=models))
+    return watched_cluster(5, virtual_clusters=2)
 
 
 def lived_week(watched: WatchedCluster, folder: Path, believed: Beliefs, version: int = 1) -> Path:
