@@ -15,7 +15,7 @@ from experiments.pages import run_study
 from foundation.leftovers import scratch_folder
 from foundation.markdown import markdown_table, number
 from pipeline.node_sleep.node_replay import replay_nodes
-from pipeline.node_sleep.replay_request import NodeReplaySettings, SeriesToReplay
+from pipeline.node_sleep.replay_request import Gaps, NodeReplaySettings, SeriesToReplay
 from simulator.node_sleep.settings import SleepSettings
 
 ON_MINUTES = (
@@ -71,7 +71,7 @@ def tables(data: Path) -> dict[str, str]:
 
 
 def _on_minutes(data: Path) -> list[list[str]]:
-    rows = []
+    rows: list[list[str]] = []
     for fortnight in FORTNIGHTS:
         series = fortnight.of(data)
         chosen = _replayed(series, NodeReplaySettings())
@@ -105,7 +105,8 @@ def _on_bins(data: Path) -> list[list[str]]:
         replace(december, path=str(published)), NodeReplaySettings("helios-artifact"), str(published)
     )
     rows = [_bins("the artifact's decisions", artifact)]
-    for gaps, words in (("zero", "gaps as zeros"), ("hold", "gaps held")):
+    treatments: tuple[tuple[Gaps, str], ...] = (("zero", "gaps as zeros"), ("hold", "gaps held"))
+    for gaps, words in treatments:
         series = replace(december, gaps=gaps)
         ours = _replayed(series, NodeReplaySettings(rules="bins", sleep=SleepSettings()))
         rows.append(_bins(f"the product's forecast, {words}", ours))
