@@ -30,7 +30,6 @@ from lucid_cli.output import (
 from lucid_cli.variadic import names_of, variadic
 
 if TYPE_CHECKING:
-    from simulator.node_sleep.control import NodeForecaster
     from simulator.node_sleep.node_sleep import NodeSleep
 
 SHOWN_COLUMNS = (
@@ -311,8 +310,7 @@ def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:
 
 def parse_node_sleep(pairs: list[str] | None, seed: int) -> "NodeSleep | None":
     """Read NAME=VALUE options of nodes that sleep; None: none does."""
-    from simulator.node_sleep.node_sleep import NodeSleep
-    from simulator.node_sleep.settings import SleepSettings
+    from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 
     if not pairs:
         return None
@@ -324,13 +322,7 @@ def parse_node_sleep(pairs: list[str] | None, seed: int) -> "NodeSleep | None":
                 f"--node-sleep {pair!r} is not NAME=VALUE.", remedy="Write for example buffer_nodes=5."
             )
         settings[name] = setting_value(value)
-    forecaster: NodeForecaster | None = None
-    if settings.get("control") == "forecast":
-        from pipeline.node_sleep.learning_forecaster import LearningForecaster
-
-        near_bins = settings.get("near_bins", SleepSettings.near_bins)
-        forecaster = LearningForecaster(SleepSettings.from_data({"near_bins": near_bins}).near_bins)
-    return NodeSleep.from_data(settings, forecaster=forecaster, seed=seed)
+    return sleep_of_replay(settings, seed)
 
 
 def register(app: typer.Typer) -> None:

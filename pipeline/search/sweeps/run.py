@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
+from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK
@@ -24,7 +25,6 @@ from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.job import JobProfile
-from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
@@ -94,7 +94,7 @@ class RunReplayer:
                 remedy="Check the nodes against the log's virtual clusters.",
             )
         rules = load_rules(inputs.rules)
-        sleep = NodeSleep.from_data(run.node_sleep, seed=run.seed) if run.node_sleep else None
+        sleep = sleep_of_replay(run.node_sleep, run.seed) if run.node_sleep else None
         return Scenario(
             workload, cluster, rules=rules, colocation=self._colocation, changes=changes, node_sleep=sleep
         )

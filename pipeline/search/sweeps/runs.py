@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 from foundation.errors import BadInputError, UnknownNameError
+from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.search.experiment_store.experiment import OK
-from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.policies.registry import policy_class
 from simulator.rules import DEFAULT, Rules
 
@@ -37,7 +37,7 @@ class SweepRun:
 
     `node_scale` multiplies every virtual cluster's nodes. With `estimate_noise` sigma, a policy's estimates
     are the true run times times exp(sigma x N(0, 1)), drawn with `seed`; without, they are the log's own or
-    its users' history. `node_sleep` are settings of nodes that sleep (`NodeSleep.from_data`); without any,
+    its users' history. `node_sleep` are settings of nodes that sleep (`sleep_of_replay`); without any,
     all are always awake.
     """
 
@@ -167,7 +167,7 @@ def _sleeps(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     sleeps: list[dict[str, Any]] = [{}]
     for chosen in product(*values.values()):
         sleep = dict(zip(values, chosen, strict=True))
-        if sleep and NodeSleep.from_data(sleep).settings.control != "off":
+        if sleep and sleep_of_replay(sleep).settings.control != "off":
             sleeps.append(sleep)
     return sleeps
 

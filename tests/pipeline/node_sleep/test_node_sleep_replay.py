@@ -96,6 +96,16 @@ def test_a_sweep_has_every_size_of_the_buffer_beside_all_nodes_awake(lucid, tmp_
     assert none["added_queuing_delay_s"] == none["mean_queuing_delay_s"] - awake["mean_queuing_delay_s"]
 
 
+def test_a_sweep_compares_controls(lucid, tmp_path):
+    varied = ("--policy", "fifo", "--node-sleep", "control=buffer,forecast", "buffer_nodes=0", "--workers", 1)
+    said = lucid(*words(tmp_path, "sweep", *varied, "--json"))
+    assert said.code == 0, said.err
+    awake, buffer, forecast = said.json["rows"]
+    assert awake["node_sleep.control"] is None
+    assert (buffer["node_sleep.control"], forecast["node_sleep.control"]) == ("buffer", "forecast")
+    assert buffer["nodes_asleep_mean"] >= forecast["nodes_asleep_mean"] > 0  # which asks the past first
+
+
 def test_runs_without_sleep_are_those_of_before():
     plain = SweepRun("fifo")
     assert "node_sleep" not in plain.to_dict()
