@@ -35,11 +35,12 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, ReleaseRefusedError
+from lucid_models.releases.manifest_fields import CorruptManifestError as CorruptManifestError
+from lucid_models.releases.manifest_fields import misfit, object_of, positive_of, text_of, time_of
 
 FORMAT_VERSION = 4
 _WITHOUT_NODES = 3  # the version of a release without the part of sleeping nodes
@@ -115,10 +116,6 @@ def cluster_of(name: str) -> str | None:
 
 class ManifestVersionError(ReleaseRefusedError):
     """A manifest has a format version that this program does not read."""
-
-
-class CorruptManifestError(ReleaseRefusedError):
-    """A manifest is not what its format says it is."""
 
 
 @dataclass(frozen=True)
@@ -271,26 +268,28 @@ def _upgrade(document: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
-    top = _object(document, _FIELDS, source)
-    models = _object(top["models"], MODEL_KINDS, f"{source}: models", optional=(NODE_KIND,))
-    training = _object(top["training"], ("until", "datasets"), f"{source}: training")
-    provenance = _object(top["provenance"], ("simulated_profiles", "synthetic_logs"), f"{source}: provenance")
+    top = object_of(document, _FIELDS, source)
+    models = object_of(top["models"], MODEL_KINDS, f"{source}: models", optional=(NODE_KIND,))
+    training = object_of(top["training"], ("until", "datasets"), f"{source}: training")
+    provenance = object_of(
+        top["provenance"], ("simulated_profiles", "synthetic_logs"), f"{source}: provenance"
+    )
     datasets = training["datasets"]
     if not isinstance(datasets, dict) or any(not isinstance(digest, str) for digest in datasets.values()):
-        raise _wrong(source, "training.datasets", datasets, "an object of digests")
+        raise misfit(source, "training.datasets", datasets, "an object of digests")
     if not isinstance(top["settings"], dict):
-        raise _wrong(source, "settings", top["settings"], "an object")
+        raise misfit(source, "settings", top["settings"], "an object")
     if not isinstance(top["policy"], str) or not _POLICY.fullmatch(top["policy"]):
-        raise _wrong(source, "policy", top["policy"], "the name of a policy, such as lucid")
+        raise misfit(source, "policy", top["policy"], "the name of a policy, such as lucid")
     _check_node_sleep(top["node_sleep"], NODE_KIND in models, source)
     if not isinstance(top["choice"], dict | None):
-        raise _wrong(source, "choice", top["choice"], "an object or null")
+        raise misfit(source, "choice", top["choice"], "an object or null")
     for flag in ("simulated_profiles", "synthetic_logs"):
         if not isinstance(provenance[flag], bool):
-            raise _wrong(source, f"provenance.{flag}", provenance[flag], "true or false")
-    name, cluster = _text(top, "name", source), _text(top, "cluster", source)
+            raise misfit(source, f"provenance.{flag}", provenance[flag], "true or false")
+    name, cluster = text_of(top, "name", source), text_of(top, "cluster", source)
     if cluster_of(name) != cluster:
-        raise _wrong(source, "name", name, f"the registered model of the releases of cluster {cluster!r}")
+        raise misfit(source, "name", name, f"the registered model of the releases of cluster {cluster!r}")
     pins = {
         kind: _parse_pin(models[kind], f"{source}: models.{kind}")
         for kind in (*MODEL_KINDS, NODE_KIND)
@@ -298,10 +297,10 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
     }
     files = [pin.file for pin in pins.values()]
     if len({*files, MANIFEST_FILE, VERDICT_FILE}) != len(files) + 2:
-        raise _wrong(source, "models", files, "files of their own")
+        raise misfit(source, "models", files, "files of their own")
     return ReleaseManifest(
         name=name,
-        created=_time(top["created"], source, "created"),
+        created=time_of(top["created"], source, "created"),
         cluster=cluster,
         models=pins,
         settings={
@@ -310,7 +309,7 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
             if setting not in _RETIRED_SETTINGS or value != _RETIRED_SETTINGS[setting]
         },
         training=Training(
-            until=None if training["until"] is None else _time(training["until"], source, "training.until"),
+            until=None if training["until"] is None else time_of(training["until"], source, "training.until"),
             datasets=datasets,
         ),
         provenance=Provenance(provenance["simulated_profiles"], provenance["synthetic_logs"]),
@@ -324,76 +323,29 @@ def _check_node_sleep(settings: object, is_forecast_pinned: bool, source: str) -
     """Refuse settings of sleeping nodes that are no flat object, and a forecast that nothing reads."""
     if settings is None:
         if is_forecast_pinned:
-            raise _wrong(source, "node_sleep", settings, "the settings of the control that asks its forecast")
+            raise misfit(source, "node_sleep", settings, "the settings of the control that asks its forecast")
         return
     if not isinstance(settings, dict) or any(
         not isinstance(value, str | int | float) for value in settings.values()
     ):
-        raise _wrong(source, "node_sleep", settings, "a flat object of settings, or null")
+        raise misfit(source, "node_sleep", settings, "a flat object of settings, or null")
     if settings.get("control") == "forecast" and not is_forecast_pinned:
-        raise _wrong(source, "node_sleep.control", "forecast", "a control that does without a forecast")
+        raise misfit(source, "node_sleep.control", "forecast", "a control that does without a forecast")
 
 
 def _parse_pin(value: object, place: str) -> ModelPin:
-    data = _object(value, ("name", "version", "file", "sha256", "bytes"), place)
+    data = object_of(value, ("name", "version", "file", "sha256", "bytes"), place)
     if not isinstance(data["sha256"], str) or not SHA256.fullmatch(data["sha256"]):
-        raise _wrong(place, "sha256", data["sha256"], "64 lower-case hexadecimal digits")
+        raise misfit(place, "sha256", data["sha256"], "64 lower-case hexadecimal digits")
     if not isinstance(data["file"], str) or not _FILE.fullmatch(data["file"]):
         # A name with a slash or dots first could write outside of the state directory.
-        raise _wrong(place, "file", data["file"], "a plain file name")
+        raise misfit(place, "file", data["file"], "a plain file name")
     return ModelPin(
-        name=_text(data, "name", place),
-        version=_positive(data, "version", place),
+        name=text_of(data, "name", place),
+        version=positive_of(data, "version", place),
         file=data["file"],
         sha256=data["sha256"],
-        bytes=_positive(data, "bytes", place),
-    )
-
-
-def _object(
-    value: object, fields: tuple[str, ...], place: str, *, optional: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise CorruptManifestError(f"{place} is {value!r}, not an object.", remedy="Build the release again.")
-    missing = [field for field in fields if field not in value]
-    unknown = sorted(field for field in value if field not in (*fields, *optional))
-    if missing or unknown:
-        raise CorruptManifestError(
-            f"{place} lacks the fields {missing} and has the unknown fields {unknown}.",
-            remedy="Build the release again with this version of the program.",
-        )
-    return value
-
-
-def _text(data: Mapping[str, Any], field: str, place: str) -> str:
-    value = data[field]
-    if not isinstance(value, str) or not 0 < len(value) <= 1_000:
-        raise _wrong(place, field, value, "a text of 1 to 1,000 characters")
-    return value
-
-
-def _positive(data: Mapping[str, Any], field: str, place: str) -> int:
-    value = data[field]
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**53:
-        raise _wrong(place, field, value, "a positive integer")
-    return value
-
-
-def _time(value: object, place: str, field: str) -> str:
-    try:
-        parsed = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        parsed = None
-    if parsed is None or parsed.tzinfo is None:
-        raise _wrong(place, field, value, "an ISO time with its offset, such as 2020-09-01T00:00:00+00:00")
-    return str(value)
-
-
-def _wrong(place: str, field: str, value: object, expected: str) -> CorruptManifestError:
-    text = repr(value)
-    shown = text if len(text) <= 120 else text[:117] + "..."
-    return CorruptManifestError(
-        f"{place}: {field} is {shown}, not {expected}.", remedy="Build the release again."
+        bytes=positive_of(data, "bytes", place),
     )
 
 
