@@ -1,4 +1,4 @@
-"""Nodes in use derived from the job table, where nobody counted them: the fewest that hold the running jobs.
+"""Nodes in use derived from the job table, where none were counted: the fewest that hold its running jobs.
 
 At any instant a virtual cluster's running jobs need at least ceil(their GPUs / GPUs per node) nodes: a lower
 bound, which consolidated placement comes near and spread jobs exceed. A step is as its highest instant.

@@ -47,7 +47,7 @@ class NodeSafety(Protocol):
     """What stands between the sleeper and the nodes (`live_scheduler.safety.safety_net.SafetyNet`)."""
 
     def nodes_seen(self, reading: PowerReading) -> None:
-        """Nodes that are awake again are nobody's to give back. Raises ServiceUnavailableError."""
+        """Nodes that are awake again need not be given back. Raises ServiceUnavailableError."""
 
     def allow_nodes(self, changes: Sequence[NodeChange]) -> Sequence[NodeChange]:
         """Return the changes that may be asked for now, after writing down which nodes they touch.
@@ -163,7 +163,7 @@ class NodeSleeper:
         if newest_s == self._decided_bin_s:
             return []
         self._decided_bin_s = newest_s
-        # What nobody has seen is no reason to let nodes sleep.
+        # A bin without counts is no reason to let nodes sleep.
         if waking or self._bins.newest_is_held:
             return []
         resting = self._boots.resting(seen.now_s)

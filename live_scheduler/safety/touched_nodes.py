@@ -54,7 +54,7 @@ class TouchedNodes:
     def note(self, changes: Iterable[NodeChange]) -> None:
         """Write down changes before they are asked for. Raises OSError.
 
-        A node that another put to sleep is nobody's to give back once it was woken here.
+        A node that another put to sleep need not be given back once it was woken here.
         """
         self._nodes.refresh()
         self._nodes.note(

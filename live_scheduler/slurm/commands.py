@@ -279,6 +279,17 @@ def _literal_path(path: str) -> str:
     return "%j".join(part.replace("%", "%%") for part in path.split("%j"))
 
 
+def sinfo_by_node(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the command for a line a partition of each node: these fields, `|` after each."""
+    return (
+        "sinfo",
+        "--all",
+        "--Node",
+        "--noheader",
+        "--Format=" + ",".join(f"{name}:0|" for name in fields),
+    )
+
+
 def call(
     command: Sequence[str],
     *,

@@ -26,17 +26,11 @@ from live_scheduler.node_sleep.node_power import (
     PutToSleep,
 )
 from live_scheduler.slurm.accounting import gpus_of_gres
-from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.commands import call, sinfo_by_node
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 
 _FIELDS = ("NodeList", "PartitionName", "StateComplete", "Gres", "Reason")
-_COMMAND = (
-    "sinfo",
-    "--all",
-    "--Node",
-    "--noheader",
-    "--Format=" + ",".join(f"{name}:0|" for name in _FIELDS),
-)
+_COMMAND = sinfo_by_node(_FIELDS)
 _READ_LIMIT_S, _ASK_LIMIT_S = 20.0, 60.0
 # slurm.conf is read anew so often; reservations at every look.
 _CONFIG_KEPT_S = 60.0

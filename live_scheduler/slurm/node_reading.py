@@ -9,16 +9,10 @@ from cluster_logs.slurm_words import elapsed_s
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import LiveNode
 from live_scheduler.slurm.accounting import gpus_of_gres
-from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.commands import call, sinfo_by_node
 
 _FIELDS = ("NodeList", "PartitionName", "Available", "Time", "StateComplete", "CPUs", "Gres", "GresUsed")
-_COMMAND = (
-    "sinfo",
-    "--all",
-    "--Node",
-    "--noheader",
-    "--Format=" + ",".join(f"{name}:0|" for name in _FIELDS),
-)
+_COMMAND = sinfo_by_node(_FIELDS)
 
 # What a node may be called while it starts jobs. `planned`: Slurm keeps it for a job that it has chosen. Jobs
 # are given to nodes that sleep or boot too.

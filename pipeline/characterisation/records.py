@@ -23,6 +23,7 @@ from pipeline.characterisation.inputs import View, read_lake_log
 from pipeline.characterisation.page import PAGE_FILE, REPORT_FILE, characterisation_page, index_page
 from pipeline.characterisation.pictures import DARK, LIGHT, as_file, draw
 from pipeline.characterisation.report import ClusterReport, report_on
+from pipeline.kept_reports import newest_reports
 
 EXPERIMENT = "lucid-characterisation"
 PAGES = "characterisation"  # in the state folder
@@ -113,18 +114,14 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
 def _write_index(pages_dir: Path) -> None:
     """List the newest reports of every cluster; replaced in one step, for a browser may be reading it."""
     clusters: dict[str, list[dict[str, Any]]] = {}
-    for report_file in sorted(pages_dir.glob(f"*/*/{REPORT_FILE}"), reverse=True):
-        cluster, stamp = report_file.parts[-3:-1]
-        rows = clusters.setdefault(cluster, [])
-        if len(rows) < _SHOWN:
-            document = json.loads(report_file.read_text(encoding="utf-8"))
-            jobs = document["numbers"].get("submissions.gpu_jobs")
-            rows.append(
-                {
-                    "href": f"{cluster}/{stamp}/{PAGE_FILE}",
-                    "start": document["window"]["start"][:10],
-                    "end": document["window"]["end"][:10],
-                    "gpu_jobs": "–" if jobs is None else f"{jobs:,.0f}",
-                }
-            )
+    for cluster, stamp, document in newest_reports(pages_dir, REPORT_FILE, _SHOWN):
+        jobs = document["numbers"].get("submissions.gpu_jobs")
+        clusters.setdefault(cluster, []).append(
+            {
+                "href": f"{cluster}/{stamp}/{PAGE_FILE}",
+                "start": document["window"]["start"][:10],
+                "end": document["window"]["end"][:10],
+                "gpu_jobs": "–" if jobs is None else f"{jobs:,.0f}",
+            }
+        )
     replace_file(pages_dir / PAGE_FILE, index_page(clusters), mode=_MODE)

@@ -2,7 +2,7 @@
 
 What `lucid nodes ingest` and the DAG `ingest_logs` call. A published sequence is a format of
 `lucid ingest` (`node-sequence`); here is what a live Slurm, its saved answers and a Prometheus tell, and what
-the job table lets derive where nobody counted.
+the job table lets derive where nodes were not counted.
 """
 
 from collections.abc import Sequence

@@ -18,6 +18,7 @@ from cluster_logs.cluster_names import check_cluster_name
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from lucid_models.registry import FoundRun, Registry
+from pipeline.kept_reports import newest_reports
 from pipeline.monitoring.live import NO_RECORDS, LiveHealth, LiveRecords
 from pipeline.monitoring.monitor import load_watched_release, monitor_release
 from pipeline.monitoring.page import index_page, monitoring_page
@@ -234,19 +235,15 @@ def _history_row(run: FoundRun) -> dict[str, Any]:
 def _write_index(pages_dir: Path) -> None:
     """List the newest passes of every cluster; replaced in one step, for a browser may be reading it."""
     clusters: dict[str, list[dict[str, Any]]] = {}
-    for report_file in sorted(pages_dir.glob(f"*/*/{REPORT_FILE}"), reverse=True):
-        cluster, stamp = report_file.parts[-3:-1]
-        rows = clusters.setdefault(cluster, [])
-        if len(rows) < SHOWN_PASSES:
-            document = json.loads(report_file.read_text(encoding="utf-8"))
-            rows.append(
-                {
-                    "href": f"{cluster}/{stamp}/{PAGE_FILE}",
-                    "as_of": document["window"]["end"][:16],
-                    "release": document["release_version"],
-                    "decision": document["decision"],
-                }
-            )
+    for cluster, stamp, document in newest_reports(pages_dir, REPORT_FILE, SHOWN_PASSES):
+        clusters.setdefault(cluster, []).append(
+            {
+                "href": f"{cluster}/{stamp}/{PAGE_FILE}",
+                "as_of": document["window"]["end"][:16],
+                "release": document["release_version"],
+                "decision": document["decision"],
+            }
+        )
     replace_file(pages_dir / PAGE_FILE, index_page(clusters))
 
 

@@ -81,7 +81,7 @@ class SleepingFleet:
         self.history = PowerHistory(now_s, memory.totals)
 
     def begin(self) -> None:
-        """Foresee the first check, and the boots of nodes of which nobody said when they end."""
+        """Foresee the first check, and the boots of nodes whose end is not foreseen."""
         events = [event[3] for event in self._agenda.events]
         for cluster in self._clusters:
             cluster.count()
@@ -324,7 +324,7 @@ def fleet_of(
 ) -> SleepingFleet | None:
     """Return the fleet of the virtual clusters of these names; None: all nodes are always awake.
 
-    Raises BadInputError when nodes sleep from the start, and nobody is to wake them.
+    Raises BadInputError when nodes sleep from the start, and nothing is to wake them.
     """
     initial, origin = scenario.initial, scenario.workload.origin
     if scenario.node_sleep is None:

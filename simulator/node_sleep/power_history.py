@@ -1,12 +1,12 @@
 """What the nodes of a cluster were over time: awake, booting, asleep, busy, and short; and figures of it."""
 
-from array import array
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.node_sleep.energy import EnergySettings, energy_saved
+from simulator.recorders.step_log import StepLog
 
 DAY_S = 86_400.0
 MINUTE_S = 60.0
@@ -55,9 +55,8 @@ class PowerHistory:
     def __init__(self, began_s: float, totals: PowerTotals) -> None:
         self.totals = totals
         self._since_s = began_s
-        self._at_s = array("d")
         self._now = (0, 0, 0, 0, 0)
-        self._rows = tuple(array("l") for _ in self._now)
+        self._log = StepLog(len(self._now))
 
     def pass_time(self, now_s: float) -> None:
         """Add up what has been so until now."""
@@ -75,22 +74,15 @@ class PowerHistory:
     def note(self, now_s: float, awake: int, booting: int, asleep: int, busy: int, short: int) -> None:
         """Write down what is so from now on."""
         values = (awake, booting, asleep, busy, short)
-        if values == self._now and self._at_s:
+        if values == self._now and self._log:
             return
         self.pass_time(now_s)
         self._now = values
-        if self._at_s and self._at_s[-1] == now_s:
-            for row, value in zip(self._rows, values, strict=True):
-                row[-1] = value
-        else:
-            self._at_s.append(now_s)
-            for row, value in zip(self._rows, values, strict=True):
-                row.append(value)
+        self._log.note(now_s, values)
 
     def states(self) -> NodeStates:
         """Return what has been written down."""
-        at_s = np.array(self._at_s, dtype=np.float64)
-        return NodeStates(at_s, *(np.array(row, dtype=np.float64) for row in self._rows))
+        return NodeStates(*self._log.steps())
 
 
 def power_figures(totals: PowerTotals, until_s: float) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """How busy a cluster is over time: GPUs in use, jobs that wait, and the GPUs that they wait for."""
 
-from array import array
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from simulator.job_view import JobView
 from simulator.placement import Placement
 from simulator.recorder import StopReason
+from simulator.recorders.step_log import StepLog
 from simulator.snapshot import NodePool
 
 
@@ -50,8 +50,7 @@ class UsageRecorder:
     """Watches a simulation (`simulator.recorder.Recorder`): one row a moment at which something changed."""
 
     def __init__(self) -> None:
-        self._at_s = array("d")
-        self._rows = (array("l"), array("l"), array("l"))
+        self._log = StepLog(3)
         self._gpus = self._jobs = self._wanted = 0
 
     def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
@@ -86,19 +85,11 @@ class UsageRecorder:
         """Nothing that the others have not told."""
 
     def _note(self, now_s: float) -> None:
-        values = (self._gpus, self._jobs, self._wanted)
-        if self._at_s and self._at_s[-1] == now_s:
-            for row, value in zip(self._rows, values, strict=True):
-                row[-1] = value
-        else:
-            self._at_s.append(now_s)
-            for row, value in zip(self._rows, values, strict=True):
-                row.append(value)
+        self._log.note(now_s, (self._gpus, self._jobs, self._wanted))
 
     def usage(self) -> Usage:
         """Return what has been seen so far."""
-        gpus, jobs, wanted = (np.array(row, dtype=np.float64) for row in self._rows)
-        return Usage(np.array(self._at_s, dtype=np.float64), gpus, jobs, wanted)
+        return Usage(*self._log.steps())
 
 
 def _held_gpus(job: JobView) -> int:
