@@ -29,7 +29,9 @@ def test_busy_idle_and_drained_nodes_are_counted_as_slurm_has_them(
     slurm: PrivateSlurm, tmp_path: Path
 ) -> None:
     lake = Lake(str(tmp_path / "lake"))
-    job = call(["sbatch", "--parsable", "-p", "vc1", "--gres=gpu:1", "--wrap", "sleep 600"]).strip()
+    job = call(
+        ["sbatch", "--parsable", "-p", "vc1", "--gres=gpu:1", "--output=/dev/null", "--wrap", "sleep 600"]
+    ).strip()
     slurm.wait_for(lambda: "R" in call(["squeue", "-h", "-j", job, "-o", "%t"]), "the job runs")
     call(["scontrol", "update", "NodeName=p1", "State=DRAIN", "Reason=State=IDLE Partitions=vc9"])
     try:
