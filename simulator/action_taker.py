@@ -3,7 +3,8 @@
 from simulator.actions import Action, Colocate, Loan, PolicyError, Preempt, Reclaim, Resize, Start
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
-from simulator.placement import exchanged
+from simulator.placed_workers import PlacedWorkers
+from simulator.placement import Placement, exchanged
 from simulator.policy import RunCosts
 from simulator.snapshot import NodePool
 
@@ -11,12 +12,15 @@ from simulator.snapshot import NodePool
 class ActionTaker:
     """Raises PolicyError for an action that breaks the rules (`simulator.actions`)."""
 
-    def __init__(self, lifecycle: JobLifecycle, costs: RunCosts, gpus_per_node: int) -> None:
+    def __init__(
+        self, lifecycle: JobLifecycle, costs: RunCosts, gpus_per_node: int, workers: PlacedWorkers
+    ) -> None:
         self._lifecycle = lifecycle
         self._name = lifecycle.name
         self._pools = lifecycle.pools
         self._costs = costs
         self._gpus_per_node = gpus_per_node
+        self._workers = workers
         self._begin = lifecycle.begin
         self._foresee = lifecycle.foresee
         self._recorder = lifecycle.recorder
@@ -44,7 +48,10 @@ class ActionTaker:
         pool = self._pools[view.pool]
         placement = action.placement
         placed = placement[0][1] if len(placement) == 1 else sum(gpus for _, gpus in placement)
-        if placed != view.gpus:
+        if view.job.workers is not None:
+            view.speed = self._speed_of_workers(view, pool, placement, action.flexible)
+            view.flexible = action.flexible
+        elif placed != view.gpus:
             self._check_size(view, placed)
             view.speed = view.speed_on(placed)
         try:
@@ -73,6 +80,17 @@ class ActionTaker:
                 f"{view.gpus}."
             )
 
+    def _speed_of_workers(
+        self, view: JobView, pool: NodePool, placement: Placement, flexible: Placement
+    ) -> float:
+        try:
+            return self._workers.speed(view, pool, placement, flexible)
+        except ValueError as error:
+            raise PolicyError(
+                f"{self._name} places the workers of job {view.job.job_id!r} on {placement}, the "
+                f"flexible ones on {flexible}: {error}."
+            ) from error
+
     def _resize(self, action: Resize) -> None:
         """Exchange a running job's GPUs. It is the policy's own doing, and no news to it."""
         view = action.job
@@ -91,8 +109,12 @@ class ActionTaker:
             )
         pool = self._pools[view.pool]
         placed = sum(gpus for _, gpus in action.placement)
-        if placed != view.gpus:
-            self._check_size(view, placed)
+        if view.job.workers is not None:
+            speed = self._speed_of_workers(view, pool, action.placement, action.flexible)
+        else:
+            if placed != view.gpus:
+                self._check_size(view, placed)
+            speed = view.speed_on(placed)
         given, taken = exchanged(before, action.placement)
         whole = all(gpus > 0 for _, gpus in action.placement)
         if not whole or len({node for node, _ in action.placement}) != len(action.placement):
@@ -109,7 +131,8 @@ class ActionTaker:
                 f"{self._name} resizes job {view.job.job_id!r} to taken GPUs of {pool.name!r}: {error}."
             ) from error
         view.placement = action.placement
-        view.speed = view.speed_on(placed)
+        view.flexible = action.flexible
+        view.speed = speed
         view.elastic.resizes += 1
         view.elastic.pause(self._costs.resize_s)
         self._foresee(view)
@@ -163,14 +186,15 @@ class ActionTaker:
             held = view.held_gpus
             lifecycle.leave(view, "preempted")
             overhead_s = self._costs.preemption_of(held, self._gpus_per_node)
-            if view.elastic is None:
-                view.remaining_s += overhead_s
-                view.overhead_s += overhead_s
-            else:  # it may resume on fewer GPUs, which make a pause no longer
-                view.elastic.pause(overhead_s)
         else:
             lifecycle.leave(view, "evicted")
             lifecycle.lose_progress(view)
+            overhead_s = self._costs.restart_s
+        if view.elastic is None:
+            view.remaining_s += overhead_s
+            view.overhead_s += overhead_s
+        else:  # it may resume on fewer GPUs, which make a pause no longer
+            view.elastic.pause(overhead_s)
         view.preemptions += 1
         lifecycle.enqueue(view)
         if action.keeps_progress and not was_news:

@@ -21,11 +21,15 @@ class Start:
 
     With `limit_s` the run is bounded: a job that has not ended by then is stopped, what it computed is lost
     (nothing was checkpointed), and it queues again, marked as profiled.
+
+    `flexible` is the part of the placement that a job's flexible workers hold (`Job.workers`); the others are
+    its base workers.
     """
 
     job: JobView
     placement: Placement
     limit_s: float | None = None
+    flexible: Placement = ()
 
 
 @dataclass(slots=True)
@@ -42,11 +46,12 @@ class Resize:
 
     It must run alone and without a limit, and hold its minimum at least. It keeps its progress and pays the
     policy's overhead (`RunCosts.resize_s`), in which it holds its new GPUs. GPUs that it gives up are free
-    for the actions after this one.
+    for the actions after this one. `flexible` as in `Start`.
     """
 
     job: JobView
     placement: Placement
+    flexible: Placement = ()
 
 
 @dataclass(slots=True)
@@ -54,8 +59,8 @@ class Preempt:
     """Stop a running job, which queues again; a partner runs on alone.
 
     A job that keeps its progress pays the policy's overhead when it resumes. One that does not (nothing was
-    checkpointed) starts again from zero, at no further cost. A run with a limit can only be cut short like
-    that; it then does not count as profiled, nor as preempted.
+    checkpointed) starts again from zero, and pays `RunCosts.restart_s`. A run with a limit
+    can only be cut short like that; it then does not count as profiled, nor as preempted.
     """
 
     job: JobView

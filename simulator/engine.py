@@ -33,9 +33,10 @@ from simulator.initial_state import (
 )
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
-from simulator.node_inventory import NodeInventory, Repair, cpu_pool, make_pools
+from simulator.node_inventory import NodeInventory, Repair, beside_inference, cpu_pool, make_pools
 from simulator.node_sleep.fleet import fleet_of
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
+from simulator.placed_workers import PlacedWorkers
 from simulator.policy import Policy, refuse_missing_estimates
 from simulator.recorder import Recorder
 from simulator.recorders.recorder_group import together
@@ -78,7 +79,8 @@ class Simulation:
             size = cluster.gpus_per_node
             largest = {name: nodes * size for name, nodes in cluster.virtual_clusters.items()}
         self.cluster = policy.prepare(cluster, largest)
-        self.pools = make_pools(self.cluster, cluster.cpu_cores_per_node, self.rules.remainder)
+        whole = beside_inference(self.cluster, scenario.inference)
+        self.pools = make_pools(whole, cluster.cpu_cores_per_node, self.rules.remainder)
         self.jobs = sorted(begun.values(), key=attrgetter("index"))
         first = 0
         if initial is not None:
@@ -115,7 +117,9 @@ class Simulation:
             progress=lambda completed: told(completed, len(self.jobs), self.name),
         )
         self._lifecycle.now_s = self.now_s
-        self._taker = ActionTaker(self._lifecycle, policy.costs, self.cluster.gpus_per_node)
+        self._taker = ActionTaker(
+            self._lifecycle, policy.costs, self.cluster.gpus_per_node, PlacedWorkers(scenario.inference)
+        )
         self._start = self._taker.start
         # What a policy does not override is not called.
         self._asks_for_wakes = type(policy).next_change_s is not Policy.next_change_s
@@ -123,7 +127,10 @@ class Simulation:
         self._changed = self._lifecycle.changed
         self._wakes: dict[NodePool, float] = {}
         self._snapshot = Snapshot(
-            self.pools, forecast=scenario.forecast, believed_pairs=scenario.believed_pairs
+            self.pools,
+            forecast=scenario.forecast,
+            believed_pairs=scenario.believed_pairs,
+            inference=scenario.inference,
         )
         self._submitted = len(begun)  # jobs are sorted by submission: these have been, the others are to come
         for change in sorted(changes, key=lambda change: change.at_s):

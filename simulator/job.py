@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from foundation.errors import BadInputError
 from simulator.speed_up import Elasticity
+from simulator.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Job:
     program. At `cancel_time_s` its user withdraws the job, pending or running. After `phase[0]` seconds of
     progress its needs become `phase[1]`: its utilisation is not stable. `long_cold_start`: it needs longer
     before it shows what it consumes (Lucid, section 3.2). With an `elasticity` it can do with fewer GPUs than
-    `gpus`, on which it takes `duration_s`; None: it runs on all of them or not at all.
+    `gpus`, on which it takes `duration_s`; None: it runs on all of them or not at all. With `workers` it
+    runs on a number of them instead; `gpus` and `duration_s` (and its estimate) are those of the most.
     """
 
     job_id: str
@@ -61,6 +63,7 @@ class Job:
     phase: tuple[float, JobProfile] | None = None
     long_cold_start: bool = False
     elasticity: Elasticity | None = None
+    workers: Workers | None = None
 
     def lasting(self, duration_s: float) -> "Job":
         """Return the same job with another true run time (s), as elastic as it was."""

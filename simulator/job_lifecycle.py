@@ -222,6 +222,7 @@ class JobLifecycle:
         if reason != "completed":
             view.shareable = True
         view.placement = None
+        view.flexible = ()
         view.run_limit_s = None
         view.version += 1
 

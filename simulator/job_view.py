@@ -36,6 +36,7 @@ class JobView:
         "estimated_duration_s",
         "failures",
         "first_start_time_s",
+        "flexible",
         "gpus",
         "index",
         "job",
@@ -70,7 +71,7 @@ class JobView:
         self.index = index  # position in the workload
         # Its demand of what its pool serves: GPUs, or CPU cores for a CPU job. An elastic job may hold less.
         self.gpus = job.gpus or job.cpus
-        self.elastic = None if job.elasticity is None else ElasticRun()
+        self.elastic = None if job.elasticity is None and job.workers is None else ElasticRun()
         # What a policy believes now; a live scheduler estimates a waiting job anew at each decision.
         self.estimated_duration_s = job.estimated_duration_s
         # What is measured of it, as a value; a policy decides from when on it may know it.
@@ -85,6 +86,7 @@ class JobView:
         self.state = RunState.SUBMITTED
         self.pool = ""
         self.placement: Placement | None = None
+        self.flexible: Placement = ()  # the part of it that flexible workers hold
         self.partner: JobView | None = None
         self.joined = False  # it came to its partner's GPUs, and not its partner to its
         self.shareable = True  # in this run: a partner may come, or its GPUs may change
@@ -145,6 +147,8 @@ class JobView:
     @property
     def min_gpus(self) -> int:
         """The least that it runs on: its demand, unless it is elastic; one GPU at least."""
+        if self.job.workers is not None:
+            return self.job.workers.base_gpus
         elasticity = self.job.elasticity
         return self.gpus if elasticity is None else max(1, elasticity.min_gpus)
 
@@ -154,7 +158,10 @@ class JobView:
         return 0 if self.elastic is None else self.elastic.resizes
 
     def speed_on(self, gpus: int) -> float:
-        """Return its speed, alone, on so many GPUs; 1 on all that it asks for."""
+        """Return its speed, alone, on so many GPUs (none on loan); 1 on all that it asks for."""
+        workers = self.job.workers
+        if workers is not None:
+            return workers.rate(gpus / workers.gpus_each) / workers.rate(workers.most)
         elasticity = self.job.elasticity
         if elasticity is None or gpus == self.gpus:
             return 1.0

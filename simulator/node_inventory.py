@@ -1,12 +1,13 @@
 """The nodes of a running simulation: which pool has them, and what closes them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.job_view import JobView
+from simulator.loaning.inference_service import InferenceService
 from simulator.placement import FreeGpus, Remainder
 from simulator.snapshot import FAILED, GONE, NodePool
 
@@ -46,6 +47,18 @@ def make_pools(cluster: ClusterSpec, cpu_cores_per_node: int, remainder: Remaind
         for name, nodes in cluster.virtual_clusters.items():
             pools[cpu_pool(name)] = NodePool(cpu_pool(name), FreeGpus(nodes, cpu_cores_per_node, remainder))
     return pools
+
+
+def beside_inference(cluster: ClusterSpec, inference: InferenceService | None) -> ClusterSpec:
+    """Return a cluster with the servers of an inference service as one more partition."""
+    if inference is None:
+        return cluster
+    if inference.name in {*cluster.virtual_clusters, *cluster.partitions}:
+        raise BadInputError(
+            f"The inference service is called {inference.name!r}, as a part of the cluster is.",
+            remedy="Give it another name.",
+        )
+    return replace(cluster, partitions={**cluster.partitions, inference.name: inference.servers})
 
 
 class NodeInventory:

@@ -42,6 +42,7 @@ class RunCosts:
     completion_s: float = 0.0  # between the end of the work and the release of the GPUs
     preemption_single_gpu_s: float | None = None  # of a job on one GPU; None: as on one node
     resize_s: float = 0.0  # checkpoint and restore when an elastic job gets other GPUs while it runs
+    restart_s: float = 0.0  # at the next start of a job that was preempted and did not keep its progress
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

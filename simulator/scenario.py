@@ -8,6 +8,7 @@ from simulator.cluster_changes import ClusterChange
 from simulator.colocation import BelievedPairs, ColocationModel
 from simulator.forecast import ThroughputForecast
 from simulator.initial_state import InitialState
+from simulator.loaning.inference_service import InferenceService
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.rules import DEFAULT, Rules
 from simulator.workload import Workload
@@ -31,3 +32,4 @@ class Scenario:
     believed_pairs: BelievedPairs | None = None  # how fast pairs run, as a policy may know it
     initial: InitialState | None = None  # jobs that wait and run at its start; they are not in `workload`
     node_sleep: NodeSleep | None = None  # which nodes sleep; None: all are always awake
+    inference: InferenceService | None = None  # servers beside the cluster's, which may be lent to it

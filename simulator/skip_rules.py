@@ -67,5 +67,7 @@ def rule_against(job: Job, largest: LargestSizes) -> str | None:
         least, most = job.cpus, largest.cores_from(job.virtual_cluster, job.submit_time_s)
     else:
         least = job.gpus if job.elasticity is None else max(1, job.elasticity.min_gpus)
+        if job.workers is not None:
+            least = job.workers.base_gpus
         most = largest.gpus_from(job.virtual_cluster, job.submit_time_s)
     return BIGGER_THAN_VIRTUAL_CLUSTER if least > most else None

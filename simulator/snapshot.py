@@ -12,6 +12,7 @@ from simulator.colocation import BelievedPairs
 from simulator.forecast import Throughput, ThroughputForecast
 from simulator.job_queue import JobQueue
 from simulator.job_view import JobView
+from simulator.loaning.inference_service import InferenceService
 from simulator.placement import FreeGpus
 from simulator.running_order import RunningOrder
 
@@ -120,6 +121,7 @@ class Snapshot:
     changed: Collection[NodePool] = field(default_factory=tuple)
     forecast: ThroughputForecast | None = None
     believed_pairs: BelievedPairs | None = None
+    inference: InferenceService | None = None
 
     @property
     def throughput(self) -> Throughput | None:

@@ -41,6 +41,7 @@ from simulator.skip_rules import (
 )
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.speed_up_table import elasticities, run_times_s
+from simulator.workers import Workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +71,8 @@ class Workload:
                 raise BadInputError(f"Job {job.job_id!r} has a duration of {job.duration_s} s.")
             if job.elasticity is not None:
                 _check_elasticity(job, job.elasticity)
+            if job.workers is not None:
+                _check_workers(job, job.workers)
             now = (job.submit_time_s, job.order)
             if now < previous:
                 raise BadInputError(
@@ -272,6 +275,16 @@ def _check_elasticity(job: Job, elasticity: Elasticity) -> None:
             f"Job {job.job_id!r} takes {job.duration_s} s, and by its speed-up curve {says_s} s on "
             f"all of its {job.gpus} GPUs.",
             remedy="Let duration_s be service_s / S(gpus).",
+        )
+
+
+def _check_workers(job: Job, workers: Workers) -> None:
+    """Raise BadInputError unless the job asks for the GPUs of all its workers."""
+    if job.gpus != workers.gpus or job.elasticity is not None:
+        raise BadInputError(
+            f"Job {job.job_id!r} asks for {job.gpus} GPUs and has up to {workers.most} workers of "
+            f"{workers.gpus_each}.",
+            remedy="Let gpus be most x gpus_each, and give it no elasticity beside its workers.",
         )
 
 

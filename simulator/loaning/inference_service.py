@@ -1,0 +1,76 @@
+"""An inference cluster beside the one for training: how busy it is, and how many servers it needs (Lyra)."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, isfinite
+
+from foundation.errors import BadInputError
+
+SLACK = 1e-9  # by which a count of servers may lie above a whole number without being rounded up
+
+
+@dataclass(frozen=True)
+class InferenceService:
+    """Servers that inference occupies in part, and lends when it does not need them.
+
+    `usage[i]` (0 to 1) is the share of the servers in use from `times_s[i]` on (s), until the next time;
+    before the first time it is the first, after the last the last. With `repeats` the series begins anew
+    after its end, one typical bin after the last time. `believed[i]` is what a forecaster said before of bin
+    i and the five minutes after its beginning. One training worker takes `loaned_workers_per_worker` workers
+    on loaned servers at unchanged speed (Lyra, section 7.1: three servers with T4 equal one with V100), and a
+    job that runs on both kinds of servers does `mixed_speed` of the work (section 7.4: 70 %).
+    """
+
+    servers: int
+    times_s: Sequence[float]
+    usage: Sequence[float]
+    believed: Sequence[float] | None = None
+    loaned_workers_per_worker: int = 3
+    mixed_speed: float = 0.7
+    repeats: bool = False
+    name: str = "inference"
+
+    def __post_init__(self) -> None:
+        if self.servers < 0:
+            raise BadInputError(f"{self.name!r} has {self.servers} servers.", remedy="Use 0 or more.")
+        if self.loaned_workers_per_worker < 1 or not 0 < self.mixed_speed <= 1:
+            raise BadInputError(
+                f"{self.name!r} takes {self.loaned_workers_per_worker} loaned workers for one, and its "
+                f"jobs on both kinds of servers run at a speed of {self.mixed_speed}.",
+                remedy="Use 1 worker or more, and a speed above 0, up to 1.",
+            )
+        for field in ("times_s", "usage", "believed"):
+            values = getattr(self, field)
+            if values is not None:
+                object.__setattr__(self, field, tuple(float(value) for value in values))
+        times_s = self.times_s
+        if not times_s or any(not before < after for before, after in pairwise(times_s)):
+            raise BadInputError(f"The usage of {self.name!r} is told at no times, or at falling ones.")
+        for field, values in (("usage", self.usage), ("believed", self.believed)):
+            if values is None:
+                continue
+            if len(values) != len(times_s):
+                raise BadInputError(f"{self.name!r} has {len(values)} {field} for {len(times_s)} times.")
+            wrong = next((value for value in values if not (isfinite(value) and 0 <= value <= 1)), None)
+            if wrong is not None:
+                raise BadInputError(f"A {field} of {self.name!r} is {wrong}.", remedy="Use 0 to 1.")
+
+    def _bin(self, now_s: float) -> int:
+        times_s = self.times_s
+        if self.repeats and len(times_s) > 1:
+            first_s = times_s[0]
+            period_s = (times_s[-1] - first_s) * len(times_s) / (len(times_s) - 1)
+            now_s = first_s + (now_s - first_s) % period_s
+        return max(0, bisect_right(times_s, now_s) - 1)
+
+    def usage_at(self, now_s: float) -> float:
+        """Return the share of the servers that inference uses at a moment (0 to 1)."""
+        return self.usage[self._bin(now_s)]
+
+    def servers_needed(self, now_s: float) -> int:
+        """Return how many servers inference must have now: the larger of its usage and what is believed."""
+        at = self._bin(now_s)
+        share = self.usage[at] if self.believed is None else max(self.usage[at], self.believed[at])
+        return ceil(share * self.servers - SLACK)
