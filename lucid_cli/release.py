@@ -53,7 +53,7 @@ def _present(release: object, as_json: bool) -> None:
             "policy": facts["policy"],
             "settings": facts["settings"],
             **({"choice": facts["choice"]} if facts["choice"] else {}),
-            **({"node_sleep": facts["node_sleep"]} if facts["node_sleep"] else {}),
+            **{part: facts[part] for part in ("node_sleep", "loaning") if facts[part]},
             "provenance": facts["provenance"],
             "says": (facts["verdict"] or {}).get("sentence"),
         }
@@ -115,6 +115,7 @@ def build(
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import build_release
+    from lucid_models.releases.optional_parts import PartSettings
     from pipeline.release.release_settings import allowing_simulated, pinned_node_sleep, pinned_settings
     from pipeline.training.windows import read_as_of, training_window_end
     from pipeline.validation.held_out_days import record_held_out
@@ -141,7 +142,7 @@ def build(
         settings=allowing_simulated(
             pinned_settings(_settings(setting or []), policy), allow=allow_simulated_profiles
         ),
-        node_sleep=pinned_node_sleep(_settings(node_sleep)) if node_sleep else None,
+        parts=PartSettings(pinned_node_sleep(_settings(node_sleep)) if node_sleep else None),
         training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
     )
     record_held_out(tracking, release, hold_out_days)

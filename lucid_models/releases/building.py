@@ -1,7 +1,7 @@
 """Chooses the model versions of a release and registers it, once however often it is built."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -9,13 +9,13 @@ from typing import Any
 from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, NODE_KIND, ReleaseManifest
+from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, PINNED_KINDS, ReleaseManifest
+from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS
 
 RELEASE_EXPERIMENT = "lucid-release"
 # The utilisation model is registered beside a release, not in it (docs/decisions/0017).
 MODEL_NAMES: Mapping[str, str] = {
-    NODE_KIND: "lucid-node-demand",
-    **{kind: f"lucid-{kind}" for kind in (*MODEL_KINDS, "utilisation")},
+    kind: f"lucid-{kind.replace('_', '-')}" for kind in (*PINNED_KINDS, "utilisation")
 }
 
 _DESCRIPTION = (
@@ -39,20 +39,20 @@ SET_BY_DEFAULT = SettingsOrigin()
 
 
 def choose_versions(
-    registry: Registry, cluster: str, wanted: Mapping[str, int], *, forecasts_nodes: bool = False
+    registry: Registry, cluster: str, wanted: Mapping[str, int], *, forecasts: Sequence[str] = ()
 ) -> dict[str, RegisteredVersion]:
     """The wanted version of each kind, or the newest that fits the cluster; errors as in `build_release`.
 
-    A forecast of nodes is among them where the release goes by one (`forecasts_nodes`), wanted or not.
+    Of the optional kinds those are among them that the release goes by (`forecasts`), wanted or not.
     """
-    unknown = sorted(set(wanted) - {*MODEL_KINDS, NODE_KIND})
+    unknown = sorted(set(wanted) - set(PINNED_KINDS))
     if unknown:
         raise BadInputError(
             f"Unknown kinds of model {unknown}.",
-            remedy=f"A release holds: {', '.join(MODEL_KINDS)}, and perhaps {NODE_KIND}.",
+            remedy=f"A release holds: {', '.join(MODEL_KINDS)}, and perhaps {' or '.join(OPTIONAL_KINDS)}.",
         )
     versions_by_model: dict[str, RegisteredVersion] = {}
-    for kind in (*MODEL_KINDS, *((NODE_KIND,) if forecasts_nodes else ())):
+    for kind in (*MODEL_KINDS, *forecasts):
         name = MODEL_NAMES[kind]
         if kind in wanted:
             model = registry.version(name, wanted[kind])
@@ -75,7 +75,7 @@ def choose_versions(
 
 
 def _trained_by(kind: str) -> str:
-    return f"lucid train {'nodes' if kind == NODE_KIND else kind}"
+    return f"lucid train {next((part.command for part in OPTIONAL_PARTS if part.kind == kind), kind)}"
 
 
 def _fits(model: RegisteredVersion, cluster: str) -> bool:

@@ -13,7 +13,8 @@ import numpy as np
 
 from foundation.errors import LucidError, ReleaseRefusedError
 from lucid_models.model_format import MAX_FILE_BYTES, parse_model
-from lucid_models.releases.manifest import MODEL_KINDS, NODE_KIND, ReleaseManifest
+from lucid_models.releases.manifest import MODEL_KINDS, ReleaseManifest
+from lucid_models.releases.optional_parts import NODE_KIND
 from lucid_models.scoring import (
     DurationScorer,
     NodeDemandScorer,

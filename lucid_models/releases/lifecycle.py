@@ -44,6 +44,7 @@ from lucid_models.releases.manifest import (
     release_name,
 )
 from lucid_models.releases.obstacles import publication_obstacles
+from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
 from lucid_models.releases.store import (
     ALLOW_SIMULATED,
     ReleaseInfo,
@@ -99,14 +100,13 @@ def build_release(
     training_until: datetime | None = None,
     policy: str = DEFAULT_POLICY,
     origin: SettingsOrigin = SET_BY_DEFAULT,
-    node_sleep: Mapping[str, Any] | None = None,
+    parts: PartSettings = NO_PARTS,
 ) -> ReleaseInfo:
     """Pin one version of each model (default: the newest for the cluster) and make the release the
     challenger.
 
     `policy` is what the release runs, `settings` are its settings, `origin` says how they were chosen.
-    `node_sleep` are the settings of the control of sleeping nodes; where that goes by a forecast, the node
-    demand model is pinned as well.
+    `parts` are the settings of what a release may do without; a forecast that they go by is pinned as well.
 
     `training_until`: the gate will replay what comes after it, so a model that learned later is refused. The
     model files are copied into the release, checked and loaded before anything is registered.
@@ -116,8 +116,7 @@ def build_release(
     registered.
     """
     registry = open_registry(tracking_uri)
-    forecasts_nodes = (node_sleep or {}).get("control") == "forecast"
-    versions_by_model = choose_versions(registry, cluster, versions or {}, forecasts_nodes=forecasts_nodes)
+    versions_by_model = choose_versions(registry, cluster, versions or {}, forecasts=parts.asked_kinds)
     if training_until is not None and training_until.tzinfo is None:
         training_until = training_until.replace(tzinfo=UTC)
     pins: dict[str, ModelPin] = {}
@@ -150,7 +149,8 @@ def build_release(
         ),
         policy=policy,
         choice=None if origin.choice is None else plain_settings(origin.choice),
-        node_sleep=None if node_sleep is None else plain_settings(node_sleep),
+        node_sleep=None if parts.node_sleep is None else plain_settings(parts.node_sleep),
+        loaning=None if parts.loaning is None else plain_settings(parts.loaning),
     )
     load_release_scorers(manifest, files)
     version = register_release(registry, manifest, files)

@@ -1,12 +1,12 @@
 """The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
 
-    {"format_version": 4, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
+    {"format_version": 5, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
      "cluster": "venus",
      "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...",
                             "bytes": 812},
-                "throughput": {...}, "duration": {...}, "node_demand": {...}},
+                "throughput": {...}, "duration": {...}, "node_demand": {...}, "inference_load": {...}},
      "policy": "lucid", "settings": {...}, "choice": {...} or null,
-     "node_sleep": {...},
+     "node_sleep": {...} or null, "loaning": {...},
      "training": {"until": ISO time or null, "datasets": {name: digest}},
      "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
 
@@ -14,9 +14,11 @@
 release runs, `settings` are its settings, and `choice` says how they were chosen where a person picked them
 from a search (which search and point, what was preferred, what was expected).
 
-The part of nodes that sleep is optional: `node_sleep`, the settings of their control, and where that goes by
-a forecast the pin `node_demand`. A release without it is written in version 3, which had neither, so that
-schedulers without that part still read it; one with it is refused by them (docs/decisions/0056).
+Two parts are optional (`optional_parts.py`): `node_sleep`, the settings of the control of sleeping nodes, and
+`loaning`, those of servers on loan from inference; each may pin a forecast (`node_demand`, `inference_load`).
+A release is written in the oldest version that has all of its parts (3: none, 4: sleeping nodes, 5: servers
+on loan), so that schedulers without a part still read the releases that do without it, and refuse the others
+(docs/decisions/0056).
 
 Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
 scheduler that ignored a field could run something else than what was proven.
@@ -41,15 +43,16 @@ from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, ReleaseRefusedError
 from lucid_models.releases.manifest_fields import CorruptManifestError as CorruptManifestError
 from lucid_models.releases.manifest_fields import misfit, object_of, positive_of, text_of, time_of
+from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS, check_part
 
-FORMAT_VERSION = 4
-_WITHOUT_NODES = 3  # the version of a release without the part of sleeping nodes
+FORMAT_VERSION = 5
+_WITHOUT_PARTS = 3  # the version of a release without any optional part
 # The one registered model of all clusters, until format version 2; `lucid release migrate` reads it.
 OLD_RELEASE_NAME = "lucid-release"
 RELEASE_PREFIX = f"{OLD_RELEASE_NAME}-"
 DEFAULT_POLICY = "lucid"
 MODEL_KINDS = ("packing", "throughput", "duration")
-NODE_KIND = "node_demand"  # the optional pin
+PINNED_KINDS = (*MODEL_KINDS, *OPTIONAL_KINDS)
 MANIFEST_FILE = "manifest.json"
 VERDICT_FILE = "verdict.json"  # lies beside it where a scheduler keeps a release
 MAX_MANIFEST_BYTES = 1024 * 1024
@@ -58,7 +61,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _FIELDS = (
     *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
-    *("training", "provenance", "node_sleep"),
+    *("training", "provenance", "node_sleep", "loaning"),
 )
 # Settings that policies no longer have, and what older releases pinned of them: it changed nothing.
 _RETIRED_SETTINGS: Mapping[str, Any] = {
@@ -88,10 +91,16 @@ def _with_node_sleep(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "format_version": 4, "node_sleep": None}
 
 
+def _with_loaning(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 4 to 5: no release said anything of servers on loan."""
+    return {**document, "format_version": 5, "loaning": None}
+
+
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _with_policy,
     2: _named_by_cluster,
     3: _with_node_sleep,
+    4: _with_loaning,
 }
 
 
@@ -150,7 +159,8 @@ class ReleaseManifest:
     """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse.
 
     `settings` are those of `policy`, by the names of its `Settings`, besides `allow_simulated_profiles`.
-    `node_sleep` are those of the control of sleeping nodes (None: the release says nothing of them).
+    `node_sleep` are those of the control of sleeping nodes, `loaning` those of servers on loan (None: the
+    release says nothing of them).
     """
 
     name: str
@@ -163,18 +173,21 @@ class ReleaseManifest:
     policy: str = DEFAULT_POLICY
     choice: Mapping[str, Any] | None = None
     node_sleep: Mapping[str, Any] | None = None
+    loaning: Mapping[str, Any] | None = None
 
     def to_data(self) -> dict[str, Any]:
         """The manifest as a JSON object."""
-        node_part = {} if self.node_sleep is None else {"node_sleep": dict(self.node_sleep)}
+        settings_of = {part.field: getattr(self, part.field) for part in OPTIONAL_PARTS}
+        own = [part.since_version for part in OPTIONAL_PARTS if settings_of[part.field] is not None]
+        version = max(own, default=_WITHOUT_PARTS)
         return {
-            "format_version": FORMAT_VERSION if node_part else _WITHOUT_NODES,
+            "format_version": version,
             "name": self.name,
             "created": self.created,
             "cluster": self.cluster,
             "models": {
                 kind: dict(vars(self.models[kind]))
-                for kind in (*MODEL_KINDS, NODE_KIND)
+                for kind in PINNED_KINDS
                 if kind in MODEL_KINDS or kind in self.models
             },
             "policy": self.policy,
@@ -185,7 +198,11 @@ class ReleaseManifest:
                 "datasets": dict(sorted(self.training.datasets.items())),
             },
             "provenance": dict(vars(self.provenance)),
-            **node_part,
+            **{
+                part.field: None if (settings := settings_of[part.field]) is None else dict(settings)
+                for part in OPTIONAL_PARTS
+                if part.since_version <= version
+            },
         }
 
     def to_bytes(self) -> bytes:
@@ -269,7 +286,7 @@ def _upgrade(document: dict[str, Any], source: str) -> dict[str, Any]:
 
 def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
     top = object_of(document, _FIELDS, source)
-    models = object_of(top["models"], MODEL_KINDS, f"{source}: models", optional=(NODE_KIND,))
+    models = object_of(top["models"], MODEL_KINDS, f"{source}: models", optional=OPTIONAL_KINDS)
     training = object_of(top["training"], ("until", "datasets"), f"{source}: training")
     provenance = object_of(
         top["provenance"], ("simulated_profiles", "synthetic_logs"), f"{source}: provenance"
@@ -281,7 +298,8 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         raise misfit(source, "settings", top["settings"], "an object")
     if not isinstance(top["policy"], str) or not _POLICY.fullmatch(top["policy"]):
         raise misfit(source, "policy", top["policy"], "the name of a policy, such as lucid")
-    _check_node_sleep(top["node_sleep"], NODE_KIND in models, source)
+    for part in OPTIONAL_PARTS:
+        check_part(part, top[part.field], models, source)
     if not isinstance(top["choice"], dict | None):
         raise misfit(source, "choice", top["choice"], "an object or null")
     for flag in ("simulated_profiles", "synthetic_logs"):
@@ -291,9 +309,7 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
     if cluster_of(name) != cluster:
         raise misfit(source, "name", name, f"the registered model of the releases of cluster {cluster!r}")
     pins = {
-        kind: _parse_pin(models[kind], f"{source}: models.{kind}")
-        for kind in (*MODEL_KINDS, NODE_KIND)
-        if kind in models
+        kind: _parse_pin(models[kind], f"{source}: models.{kind}") for kind in PINNED_KINDS if kind in models
     }
     files = [pin.file for pin in pins.values()]
     if len({*files, MANIFEST_FILE, VERDICT_FILE}) != len(files) + 2:
@@ -316,21 +332,8 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         policy=top["policy"],
         choice=top["choice"],
         node_sleep=top["node_sleep"],
+        loaning=top["loaning"],
     )
-
-
-def _check_node_sleep(settings: object, is_forecast_pinned: bool, source: str) -> None:
-    """Refuse settings of sleeping nodes that are no flat object, and a forecast that nothing reads."""
-    if settings is None:
-        if is_forecast_pinned:
-            raise misfit(source, "node_sleep", settings, "the settings of the control that asks its forecast")
-        return
-    if not isinstance(settings, dict) or any(
-        not isinstance(value, str | int | float) for value in settings.values()
-    ):
-        raise misfit(source, "node_sleep", settings, "a flat object of settings, or null")
-    if settings.get("control") == "forecast" and not is_forecast_pinned:
-        raise misfit(source, "node_sleep.control", "forecast", "a control that does without a forecast")
 
 
 def _parse_pin(value: object, place: str) -> ModelPin:

@@ -23,6 +23,7 @@ from lucid_models.releases.manifest import (
     parse_pinned_manifest,
     release_name,
 )
+from lucid_models.releases.optional_parts import PartSettings
 
 ALLOW_SIMULATED = "allow_simulated_profiles"
 
@@ -30,8 +31,8 @@ ALLOW_SIMULATED = "allow_simulated_profiles"
 @dataclass(frozen=True)
 class ReleaseInfo:
     """One release as people see it. `alias` is the one asked for (else its first); `verdict` None: not
-    judged. `node_sleep` None: nothing of sleeping nodes. `moved`: what publishing it or rolling back to
-    it did, in words.
+    judged. `node_sleep` None: nothing of sleeping nodes, `loaning` None: nothing of servers on loan. `moved`:
+    what publishing it or rolling back to it did, in words.
     """
 
     name: str
@@ -45,12 +46,18 @@ class ReleaseInfo:
     settings: Mapping[str, Any]
     choice: Mapping[str, Any] | None
     node_sleep: Mapping[str, Any] | None
+    loaning: Mapping[str, Any] | None
     training: Mapping[str, Any]
     provenance: Mapping[str, bool]
     verdict: Mapping[str, Any] | None
     run_id: str
     manifest_sha256: str
     moved: str | None = None
+
+    @property
+    def parts(self) -> PartSettings:
+        """The settings of the parts that it may do without, for a release that is built after it."""
+        return PartSettings(self.node_sleep, self.loaning)
 
 
 def find_by_alias(registry: Registry, cluster: str, alias: str) -> RegisteredVersion:
@@ -155,6 +162,7 @@ def describe_release(
         settings=manifest.settings,
         choice=manifest.choice,
         node_sleep=manifest.node_sleep,
+        loaning=manifest.loaning,
         training={"until": manifest.training.until, "datasets": manifest.training.datasets},
         provenance=vars(manifest.provenance),
         verdict=verdict,

@@ -12,7 +12,7 @@ from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
-from lucid_models.releases.manifest import NODE_KIND
+from lucid_models.releases.optional_parts import NODE_KIND
 from pipeline.monitoring.data import (
     check_data,
     data_findings,

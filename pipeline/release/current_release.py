@@ -9,18 +9,19 @@ from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from lucid_models.releases.manifest import DEFAULT_POLICY, release_name
+from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.release.release_settings import pinned_settings
 
 
 @dataclass(frozen=True)
 class PolicyOfRelease:
-    """What a release runs, how that was chosen, and the settings of its sleeping nodes."""
+    """What a release runs, how that was chosen, and the settings of its optional parts."""
 
     policy: str
     settings: Mapping[str, Any]
     choice: Mapping[str, Any] | None
-    node_sleep: Mapping[str, Any] | None = None
+    parts: PartSettings = NO_PARTS
 
 
 def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> ReleaseInfo:
@@ -52,7 +53,7 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
 
     A configuration that was picked stays until another is picked. Lucid's settings are the defaults of the
     day, which `tune_system` may better. That simulated profiles are allowed stays as well, and so do the
-    settings of sleeping nodes.
+    settings of sleeping nodes and of servers on loan.
     """
     try:
         champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
@@ -60,6 +61,6 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
         return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
     if champion.policy == DEFAULT_POLICY:
         allowed = {name: value for name, value in champion.settings.items() if name == ALLOW_SIMULATED}
-        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(allowed), None, champion.node_sleep)
+        return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(allowed), None, champion.parts)
     settings = pinned_settings(champion.settings, champion.policy)
-    return PolicyOfRelease(champion.policy, settings, champion.choice, champion.node_sleep)
+    return PolicyOfRelease(champion.policy, settings, champion.choice, champion.parts)

@@ -13,7 +13,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import NotFoundError, UnknownNameError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import MODEL_NAMES
-from lucid_models.releases.manifest import NODE_KIND
+from lucid_models.releases.optional_parts import NODE_KIND
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import read_profile_set
 from pipeline.training.model_training import MODELS, OPTIONAL_MODELS

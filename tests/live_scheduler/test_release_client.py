@@ -144,7 +144,7 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     client.poll()
     path = stored_file(shop, second, "manifest.json")
-    newer = path.read_bytes().replace(b'"format_version": 3', b'"format_version": 5')
+    newer = path.read_bytes().replace(b'"format_version": 3', b'"format_version": 6')
     path.write_bytes(newer)
     registry = Registry(shop.uri)
     digest = hashlib.sha256(newer).hexdigest()
@@ -152,7 +152,7 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     record_verdict(tracking_uri=shop.uri, cluster="small", version=second, verdict={"approved": True})
     registry.set_alias(SMALL, "champion", second)
     assert live(client.poll()).version == first
-    assert "format version 5" in (client.status().refused_reason or "")
+    assert "format version 6" in (client.status().refused_reason or "")
 
 
 def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, tmp_path: Path) -> None:

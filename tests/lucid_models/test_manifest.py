@@ -122,6 +122,50 @@ def test_a_part_of_sleeping_nodes_that_does_not_hold_is_refused(change: dict[str
         parse_manifest(json.dumps(document).encode())
 
 
+LENDING = replace(
+    MANIFEST,
+    models={
+        **MANIFEST.models,
+        "inference_load": ModelPin("lucid-inference-load", 2, "inference_load.json", "5" * 64, 9),
+    },
+    loaning={"usage": "forecast", "headroom": 0.02, "lend": "demand", "hysteresis_servers": 1},
+)
+
+
+def test_a_release_with_servers_on_loan_is_of_version_5() -> None:
+    assert json.loads(LENDING.to_bytes())["format_version"] == 5
+    assert parse_manifest(LENDING.to_bytes()) == LENDING
+    both = replace(LENDING, models={**SLEEPING.models, **LENDING.models}, node_sleep=SLEEPING.node_sleep)
+    assert parse_manifest(both.to_bytes()) == both
+    assert len({one.content_sha256() for one in (MANIFEST, SLEEPING, LENDING, both)}) == 4
+
+
+def test_a_saved_manifest_of_version_4_says_nothing_of_servers_on_loan() -> None:
+    saved = Path(__file__).parent / "saved" / "manifest_version_4.json"
+    manifest = parse_manifest(saved.read_bytes())
+    assert manifest.node_sleep is not None
+    assert manifest.loaning is None
+    assert manifest.to_bytes() == saved.read_bytes()  # an older scheduler still reads such releases
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"loaning": None}, "servers on loan"),  # a forecast that nothing asks
+        ({"format_version": 4}, "loaning"),  # version 4 had no such part
+        ({"loaning": {"usage": ["forecast"]}}, "flat object"),
+        ({"models": {kind: vars(pin) for kind, pin in MANIFEST.models.items()}}, r"loaning\.usage"),
+        ({"node_sleep": {"control": "forecast"}}, r"node_sleep\.control"),
+    ],
+)
+def test_a_part_of_servers_on_loan_that_does_not_hold_is_refused(change: dict[str, Any], named: str) -> None:
+    document = LENDING.to_data() | change
+    if change == {"format_version": 4}:
+        del document["loaning"]
+    with pytest.raises(CorruptManifestError, match=named):
+        parse_manifest(json.dumps(document).encode())
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a:b", "a b", "-a", "a\n", "ä", "a" * 101])
 def test_no_registered_model_is_named_after_what_names_no_cluster(name: str) -> None:
     with pytest.raises(BadInputError, match="cannot name a cluster"):
@@ -203,7 +247,7 @@ def test_refuses_what_it_does_not_know(payload: bytes, named: str) -> None:
         parse_manifest(payload)
 
 
-@pytest.mark.parametrize("version", [5, 0, "1", None, True, 1.0])
+@pytest.mark.parametrize("version", [6, 0, "1", None, True, 1.0])
 def test_refuses_other_format_versions(version: object) -> None:
     with pytest.raises(ManifestVersionError, match="format version"):
         parse_manifest(changed(format_version=version))

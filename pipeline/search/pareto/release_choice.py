@@ -62,7 +62,7 @@ def build_picked_release(
         ),
         training_until=training_window_end(lake_uri, cluster, held_out.days, held_out.as_of),
         origin=SettingsOrigin(choice, {SEARCH_DATASET: front.study}),
-        node_sleep=base.node_sleep,
+        parts=base.parts,
     )
     record_held_out(tracking_uri, release, held_out.days)
     registry = Registry(tracking_uri)

@@ -16,6 +16,7 @@ from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
 from lucid_models.releases.manifest import DEFAULT_POLICY
+from lucid_models.releases.optional_parts import NO_PARTS
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
 from pipeline.profiling.profile_store import read_profile_set
@@ -102,11 +103,11 @@ def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: st
         )
     versions: dict[str, int] = {}
     kept: Mapping[str, Any] = study.settings
-    node_sleep: Mapping[str, Any] | None = None
+    parts = NO_PARTS
     if study.base_release is not None:
         base = show_release(tracking_uri=tracking_uri, cluster=study.cluster, version=study.base_release)
         versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
-        kept, node_sleep = base.settings, base.node_sleep
+        kept, parts = base.settings, base.parts
     if proposal.changes_packing:
         versions["packing"] = _train_packing(study, proposal, tracking_uri)
     release = build_release(
@@ -116,7 +117,7 @@ def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: st
         settings=pinned_settings({**kept, **policy_part(proposal.values)}),
         training_until=study.windows.until,
         origin=SettingsOrigin(datasets={SETTINGS_DATASET: study.sha256}),
-        node_sleep=node_sleep,
+        parts=parts,
     )
     record_held_out(tracking_uri, release, study.hold_out_days)
     registry = Registry(tracking_uri)

@@ -57,7 +57,7 @@ class BuildReleaseOperator(LucidOperator):
             policy=kept_of.policy,
             settings=allowing_simulated(kept_of.settings, allow=bool(self.allow_simulated_profiles)),
             origin=SettingsOrigin(kept_of.choice),
-            node_sleep=kept_of.node_sleep,
+            parts=kept_of.parts,
             training_until=datetime.fromisoformat(self.training_until),
         )
         record_held_out(settings.tracking_uri(), release, int(self.hold_out_days))
