@@ -17,9 +17,14 @@ def sbatch(slurm: PrivateSlurm, command: str, *options: str) -> str:
 
 
 def told(slurm: PrivateSlurm, job_id: str) -> str:
-    """The states of a job's runs, as accounting has them."""
-    options = ["--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2", "--format=State"]
-    return slurm.run("sacct", *options, f"--jobs={job_id}").replace("\n", " ").strip()
+    """The states of a job's runs, as accounting has them.
+
+    slurmctld tells of starts in batches: until then accounting knows a short job's end and not its partition,
+    and of a job that still runs nothing. Such a run is not told of yet.
+    """
+    options = ["--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2"]
+    rows = slurm.run("sacct", *options, "--format=Partition,State", f"--jobs={job_id}").splitlines()
+    return " ".join(state for partition, state in (row.split("|") for row in rows) if partition)
 
 
 def wait_until(slurm: PrivateSlurm, job_id: str, *states: str) -> None:

@@ -55,7 +55,9 @@ def test_jobs_of_all_kinds_and_the_nodes_come_in_and_come_in_once(
         slurm.wait_for(
             lambda job_id=job_id: told(slurm, job_id) not in ("PENDING", "RUNNING", ""), "it ended"
         )
-    wait_until(slurm, array, "COMPLETED")
+    wait_until(slurm, array, "COMPLETED", "COMPLETED", "COMPLETED")
+    wait_until(slurm, blocker, "RUNNING")
+    wait_until(slurm, pending, "PENDING")
     first = ingest(tmp_path / "lake")
     assert first["rows_in"] == first["rows_kept"] + first["rows_quarantined"] + first["rows_skipped"]
     assert (first["rows_quarantined"], first["rows_skipped"]) == (0, 0)
