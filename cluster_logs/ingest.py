@@ -8,7 +8,7 @@ process stops in between, readers refuse them until the same ingest has complete
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -23,6 +23,7 @@ from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.duplicates import KEPT, judge_duplicates
+from cluster_logs.inference_load import LoadReading
 from cluster_logs.ingest_account import IngestReport as IngestReport
 from cluster_logs.ingest_account import count_duplicates, count_rows, file_name, report_of, write_quarantine
 from cluster_logs.ingest_tables import ingest_table, read_rows
@@ -64,6 +65,7 @@ class IngestSettings:
     - `bin_s`: of the derived throughput table, in seconds; it divides a day.
     - `max_bad_share`: of the rows; a log with more of them is refused (`cluster_logs.bad_rows`).
     - `mark_key`: whose marks on jobs are believed.
+    - `load`: what is known of inference servers beside their file.
     - `wait_s`: how long another writer of the cluster is waited for (default: ten minutes).
     """
 
@@ -74,6 +76,7 @@ class IngestSettings:
     bin_s: int = DEFAULT_BIN_S
     max_bad_share: float = MAX_BAD_SHARE
     mark_key: MarkKey | None = None
+    load: LoadReading = field(default_factory=LoadReading)
     wait_s: float | None = None
 
 
@@ -102,7 +105,11 @@ def ingest_log(
     reader = load_reader(source_format)
     lake = Lake(lake_uri, wait_s=settings.wait_s)
     options = ReadOptions(
-        check_cluster_name(cluster), settings.time_zone, settings.gpus_per_node, settings.mark_key
+        check_cluster_name(cluster),
+        settings.time_zone,
+        settings.gpus_per_node,
+        settings.mark_key,
+        settings.load,
     )
     limit = BadRowLimit(input_uri, source_format, check_max_bad_share(settings.max_bad_share))
     report = progress or silent

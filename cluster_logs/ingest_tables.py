@@ -1,4 +1,4 @@
-"""Small tables into the lake: throughput, nodes, states of nodes; each is read whole before it is written."""
+"""Small tables into the lake (throughput, nodes, node states, inference load): read whole, then written."""
 
 from datetime import datetime
 
@@ -20,8 +20,9 @@ _WRITES = {
     "throughput": Lake.write_throughput,
     "nodes": Lake.write_nodes,
     "node_states": Lake.write_node_states,
+    "inference_load": Lake.write_inference_load,
 }
-_TIMES = {"throughput": "bin_start", "node_states": "time"}
+_TIMES = {"throughput": "bin_start", "node_states": "time", "inference_load": "time"}
 
 
 def ingest_table(
@@ -91,6 +92,8 @@ def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
     row_key: str | None = None  # one row of the table is one of the input
     if reader.table == "throughput":
         keys = ["bin_start"]
+    elif reader.table == "inference_load":
+        keys = ["time"]
     elif reader.table == "node_states":
         keys = ["time", "virtual_cluster"]
     else:

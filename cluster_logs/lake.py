@@ -5,6 +5,7 @@
     ROOT/quarantine/cluster=C/ORIGIN.parquet                   refused rows (`quarantine_table`)
     ROOT/nodes/cluster=C/part-0.parquet
     ROOT/node_states/cluster=C/date=YYYY-MM-DD/part-0.parquet  date: UTC day of the count
+    ROOT/inference_load/cluster=C/date=YYYY-MM-DD/part-0.parquet  date: UTC day of the bin
     ROOT/metrics/cluster=C/date=YYYY-MM-DD/part-0.parquet      date: UTC day of what was measured
     ROOT/clusters/cluster=C/record.json                        where the rows come from, what is being written
 
@@ -26,6 +27,7 @@ import pyarrow.compute as pc
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.cluster_writes import WRITER_WAITS_S, WriteSession
+from cluster_logs.inference_load import SYNTHETIC, merge_inference_load
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake_days import LakeDays, as_instant
 from cluster_logs.lake_files import PART, LakeFiles, by_day
@@ -280,6 +282,25 @@ class Lake:
         cluster.
         """
         return self._days.read("node_states", cluster, "time", start, end, None)
+
+    # Load of inference servers -------------------------------------------------------------------------
+
+    def write_inference_load(self, cluster: str, bins: pa.Table | pd.DataFrame) -> int:
+        """Merge bins of load into the lake (`merge_inference_load`); the number of files that changed."""
+        table = self._files.own(bins, cluster, "inference_load")
+        with self._alone(cluster, "inference_load"):
+            for made in pc.unique(pc.equal(table.column("origin"), SYNTHETIC)).to_pylist():
+                logs = LogOrigin.SYNTHETIC if made else LogOrigin.REAL
+                self._writes.admit(cluster, logs, "load of inference servers")
+            return self._days.merge("inference_load", cluster, by_day(table, "time"), merge_inference_load)
+
+    def read_inference_load(
+        self, cluster: str, start: datetime | None = None, end: datetime | None = None
+    ) -> pd.DataFrame:
+        """The load of the bins that start in [start, end), by time: time (UTC), usage (0 to 1), servers,
+        gap, origin. Raises NotFoundError when there is none of the cluster.
+        """
+        return self._days.read("inference_load", cluster, "time", start, end, None)
 
     # Quarantine ----------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.cluster_writes import ClusterWrites
+from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
 from cluster_logs.job_table import (
     JOB_SCHEMA,
     NODES_SCHEMA,
@@ -31,6 +32,7 @@ SCHEMAS = {
     "nodes": NODES_SCHEMA,
     "metrics": JOB_METRICS_SCHEMA,
     "node_states": NODE_STATES_SCHEMA,
+    "inference_load": INFERENCE_LOAD_SCHEMA,
 }
 PART = "part-0.parquet"
 

@@ -48,6 +48,8 @@ MISSING_GPU_UUID = "missing_gpu_uuid"
 UNREADABLE_GPU_UUID = "unreadable_gpu_uuid"
 UNKNOWN_GPU_INDEX = "unknown_gpu_index"
 IMPLAUSIBLE_METRIC = "implausible_metric"
+MISSING_USAGE = "missing_usage"
+IMPLAUSIBLE_USAGE = "implausible_usage"
 
 REASONS: Mapping[str, str] = {
     WRONG_COLUMN_COUNT: "The row has more or fewer columns than the header.",
@@ -86,6 +88,8 @@ REASONS: Mapping[str, str] = {
     UNREADABLE_GPU_UUID: "The GPU's UUID is not one that the driver gives (GPU-...).",
     UNKNOWN_GPU_INDEX: "The map of GPUs does not name this node's GPU of this index.",
     IMPLAUSIBLE_METRIC: "The value lies outside of what the metric can be.",
+    MISSING_USAGE: "The source says neither how much of the servers is used nor that this was not measured.",
+    IMPLAUSIBLE_USAGE: "A usage is not within 0 and 1, or a rate of requests not within 0 and 1e12.",
 }
 
 # Rules for skipping: the row is fine, and another row (or another ingest) tells the same.

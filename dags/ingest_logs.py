@@ -5,7 +5,8 @@ checks each table against its expectations. Every row is kept, quarantined with 
 named rule; the same window twice gives the same tables. When all tables hold, they are announced
 together, and `retrain_models` starts. Where production's GPUs are watched (a Prometheus, or samples in
 files), each job is told what it needed while it ran. Nodes in use are counted by a published sequence, the
-deployment's Prometheus (`LUCID_NODE_QUERIES`) or a live Slurm, else derived from the jobs.
+deployment's Prometheus (`LUCID_NODE_QUERIES`) or a live Slurm, else derived from the jobs. The load of
+inference servers, whose idle ones may be lent, comes from a file or Prometheus (`LUCID_INFERENCE_QUERIES`).
 
 **A live Slurm** (source `slurm`) is a log as well: `sacct` of the data interval and the day before it, and
 `sinfo` for the nodes. With `LUCID_SLURM_CLUSTER` set it is the default, every hour
@@ -23,6 +24,7 @@ from airflow.sdk import DAG, Param
 from lucid_airflow import form_fields
 from lucid_airflow.assets import JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.inference_load import IngestInferenceLoadOperator
 from lucid_airflow.operators.ingest import (
     AnnounceTablesOperator,
     IngestLogsOperator,
@@ -90,6 +92,13 @@ with DAG(
         "node_states_uri": form_fields.place(
             "Nodes in use",
             "CSV time,busy,total. Empty: Prometheus or Slurm says it, or the jobs let derive it.",
+        ),
+        "inference_load_uri": form_fields.place(
+            "Load of inference",
+            "CSV time,usage or time,requests_per_s, with gap, servers. Empty: Prometheus, if it is told how.",
+        ),
+        "inference_servers": Param(
+            None, type=["integer", "null"], minimum=1, title="Inference servers", description="If unsaid."
         ),
         "hold_out_days": form_fields.hold_out_days(
             "The log's last days, which training does not see and the gate replays.", default=14
@@ -165,6 +174,15 @@ with DAG(
         start=dag.param("start"),
         end=dag.param("end"),
     )
+    ingest_inference_load = IngestInferenceLoadOperator(
+        task_id="ingest_inference_load",
+        cluster=dag.param("cluster"),
+        inference_load_uri=dag.param("inference_load_uri"),
+        servers=dag.param("inference_servers"),
+        time_zone=dag.param("time_zone"),
+        start=dag.param("start"),
+        end=dag.param("end"),
+    )
     validate_jobs = ValidateTableOperator(
         task_id="validate_jobs", table="jobs", clusters=[dag.param("cluster")]
     )
@@ -189,6 +207,12 @@ with DAG(
         clusters=[dag.param("cluster")],
         trigger_rule="none_failed",
     )
+    validate_inference_load = ValidateTableOperator(
+        task_id="validate_inference_load",
+        table="inference_load",
+        clusters=[dag.param("cluster")],
+        trigger_rule="none_failed",
+    )
     announce_tables = AnnounceTablesOperator(
         task_id="announce_tables",
         cluster=dag.param("cluster"),
@@ -199,15 +223,23 @@ with DAG(
     )
 
     read_accounting >> ingest_jobs
-    ingest_jobs >> [validate_jobs, ingest_throughput, ingest_metrics, ingest_node_states]
+    ingest_jobs >> [
+        validate_jobs,
+        ingest_throughput,
+        ingest_metrics,
+        ingest_node_states,
+        ingest_inference_load,
+    ]
     ingest_throughput >> validate_throughput
     ingest_profiles >> validate_profiles
     ingest_metrics >> validate_metrics
     ingest_node_states >> validate_node_states
+    ingest_inference_load >> validate_inference_load
     [
         validate_jobs,
         validate_throughput,
         validate_profiles,
         validate_metrics,
         validate_node_states,
+        validate_inference_load,
     ] >> announce_tables

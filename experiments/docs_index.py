@@ -9,6 +9,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
+from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.job_table import describe
 from cluster_logs.node_states import NODE_STATES_SCHEMA
@@ -72,8 +75,8 @@ def job_table() -> str:
     return markdown_table(("column", "kind", "", "meaning"), rows, align_numbers=False)
 
 
-def node_states_table() -> str:
-    """Return the columns of the table of node states."""
+def lake_table(schema: pa.Schema) -> str:
+    """Return the columns of a table of the lake."""
     rows = [
         (
             f"`{column['name']}`",
@@ -81,7 +84,7 @@ def node_states_table() -> str:
             "may be null" if column["nullable"] else "always",
             column["description"],
         )
-        for column in describe(NODE_STATES_SCHEMA).to_dict("records")
+        for column in describe(schema).to_dict("records")
     ]
     return markdown_table(("column", "type", "", "meaning"), rows, align_numbers=False)
 
@@ -116,7 +119,11 @@ def pages() -> dict[Path, str]:
     docs = ROOT / "docs"
     tables = {
         docs / "modules.md": {"modules": module_list()},
-        docs / "formats.md": {"job table": job_table(), "node states": node_states_table()},
+        docs / "formats.md": {
+            "job table": job_table(),
+            "node states": lake_table(NODE_STATES_SCHEMA),
+            "inference load": lake_table(INFERENCE_LOAD_SCHEMA),
+        },
         docs / "services.md": {"services": service_table()},
         docs / "decisions" / "README.md": {"decisions": decision_list()},
     }

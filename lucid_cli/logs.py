@@ -11,9 +11,12 @@ from cluster_logs.readers.registry import FORMATS
 from foundation.errors import BadInputError
 from lucid_cli.options import (
     ClusterOption,
+    FullLoadOption,
     GpusPerNodeOption,
     LakeOption,
+    ServersOption,
     WaitOption,
+    ZerosAreGapsOption,
     lake_or_default,
     parse_time,
 )
@@ -65,6 +68,9 @@ def ingest(
             help="The live scheduler's mark.key: whose marks in sacct's comments count.",
         ),
     ] = None,
+    servers: ServersOption = None,
+    full_load: FullLoadOption = None,
+    zeros_are_gaps: ZerosAreGapsOption = False,
     wait: WaitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -74,6 +80,7 @@ def ingest(
     accounting (sacct) with the nodes (sinfo); its window holds what waited or ran in it: by default since the
     newest job in the lake, with a day of overlap, or the last 30 days.
     """
+    from cluster_logs.inference_load import LoadReading
     from cluster_logs.ingest import IngestSettings
     from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
@@ -100,6 +107,7 @@ def ingest(
                 end=parse_time(end, "--end"),
                 bin_s=bin_s,
                 max_bad_share=max_bad_share,
+                load=LoadReading(servers, full_load, zeros_are_gaps),
                 wait_s=wait,
             ),
             progress=progress,

@@ -14,6 +14,7 @@ from foundation.screen_text import ScreenFormatter
 from lucid_cli import (
     characterise,
     explain,
+    inference,
     live,
     logs,
     metrics,
@@ -50,6 +51,7 @@ sweep.register(app)
 tune.register(app)
 app.add_typer(pareto.app, name="pareto")
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(inference.app, name="inference")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")
 monitor.register(app)

@@ -37,6 +37,21 @@ TrackingOption = Annotated[
     ),
 ]
 GpusPerNodeOption = Annotated[int, typer.Option("--gpus-per-node", min=1, help="GPUs of one node.")]
+# What is known of inference servers beside their load.
+ServersOption = Annotated[
+    int | None, typer.Option("--servers", min=1, help="Inference servers, where their load does not say.")
+]
+FullLoadOption = Annotated[
+    float | None,
+    typer.Option(
+        "--full-load",
+        metavar="RATE",
+        help="Requests a second that occupy all inference servers; default of a file: 65 % is its mean.",
+    ),
+]
+ZerosAreGapsOption = Annotated[
+    bool, typer.Option("--zeros-are-gaps", help="A load of exactly zero was not measured.")
+]
 # The window of a log that a replay takes.
 StartOption = Annotated[
     str | None, typer.Option("--start", metavar="TIME", help="First submission; naive: the log's zone.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from cluster_logs.expectations.job_suites import JOBS, NODE_STATES, THROUGHPUT
+from cluster_logs.expectations.job_suites import INFERENCE_LOAD, JOBS, NODE_STATES, THROUGHPUT
 from cluster_logs.expectations.model_suites import (
     DURATION_PREDICTIONS,
     JOB_METRICS,
@@ -20,6 +20,7 @@ SUITES: Mapping[str, Suite] = {
         JOBS,
         THROUGHPUT,
         NODE_STATES,
+        INFERENCE_LOAD,
         SOLO_PROFILES,
         PAIR_PROFILES,
         JOB_METRICS,

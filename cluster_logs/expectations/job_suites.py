@@ -1,4 +1,4 @@
-"""Expectations of the job table, the throughput table and the counts of nodes."""
+"""Expectations of the job table, the throughput table, the counts of nodes and the load of inference."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from cluster_logs.expectations.suite import (
     present,
     unique_together,
 )
+from cluster_logs.inference_load import ORIGINS as LOAD_ORIGINS
 from cluster_logs.job_facts import JOB_FACTS, JobFact, KnownFrom
 from cluster_logs.job_table import JobState
 from cluster_logs.node_states import MAX_NODES, ORIGINS, OTHER_STATES
@@ -116,6 +117,22 @@ NODE_STATES = Suite(
         *(between(state, 0, MAX_NODES) for state in _STATES),
         has_rows(),
         unique_together("count_is_there_once", "virtual_cluster", "time"),
+    ),
+    failing_share=0.05,
+)
+
+INFERENCE_LOAD = Suite(
+    name="inference_load",
+    required=("time", "usage", "gap", "origin"),
+    checks=(
+        present("time"),
+        between("time", _FIRST, _LAST),
+        present("usage"),
+        between("usage", 0, 1),
+        between("servers", 0, MAX_NODES),
+        one_of("origin", LOAD_ORIGINS),
+        has_rows(),
+        unique_together("bin_is_there_once", "time"),
     ),
     failing_share=0.05,
 )

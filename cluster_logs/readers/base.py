@@ -7,12 +7,13 @@ checks that every job must pass, times, numbers, quarantine and accounting come 
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
+from cluster_logs.inference_load import LoadReading
 from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import load_zone
@@ -20,20 +21,22 @@ from cluster_logs.readers.values import IntArray
 from cluster_logs.slurm_mark import MarkKey
 from foundation.progress import Progress, silent
 
-TableName = Literal["jobs", "throughput", "nodes", "node_states"]
+TableName = Literal["jobs", "throughput", "nodes", "node_states", "inference_load"]
 
 
 @dataclass(frozen=True)
 class ReadOptions:
     """What the caller knows about the file. `time_zone` None: the format's own.
 
-    `mark_key` is that of the cluster's live scheduler; without it no mark on a job is believed.
+    `mark_key` is that of the cluster's live scheduler; without it no mark on a job is believed. `load`:
+    what is known of inference servers.
     """
 
     cluster: str
     time_zone: str | None = None
     gpus_per_node: int = 8
     mark_key: MarkKey | None = None
+    load: LoadReading = field(default_factory=LoadReading)
 
 
 @dataclass(frozen=True)

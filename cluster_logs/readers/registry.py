@@ -32,6 +32,7 @@ OTHER_FORMATS: Mapping[str, str] = {  # our own files, those that simulators are
     "helios-nodes": "helios:NODES_READER",
     "nodes-csv": "nodes_file:READER",
     "node-sequence": "node_sequence:READER",
+    "inference-load": "inference_load:READER",
 }
 FORMATS: Mapping[str, str] = {**CLUSTER_LOGS, **OTHER_FORMATS}
 

@@ -1,4 +1,4 @@
-"""A synthetic cluster: its job table, its throughput and its nodes.
+"""A synthetic cluster: its job table, its throughput, its nodes and the load of inference servers beside it.
 
 These rows are not measured. They imitate published statistics (`cluster_profiles`), and `measure_statistics`
 says how well. Times are UTC, and the cluster's people live by UTC too. The log opens on an empty cluster,
@@ -17,6 +17,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.synthetic.arrivals import Submissions, draw_submissions
 from cluster_logs.synthetic.cluster_profiles import GPUS_PER_NODE, find_profile
 from cluster_logs.synthetic.fifo_queue import start_times
+from cluster_logs.synthetic.inference_load import synthetic_inference_load
 from cluster_logs.synthetic.measured_statistics import measure_statistics
 from cluster_logs.synthetic.population import IntArray, Population, build_population
 from foundation.errors import BadInputError
@@ -31,7 +32,9 @@ _CPUS_PER_GPU = 6
 
 @dataclass(frozen=True)
 class SyntheticCluster:
-    """What `synthesize` made; `jobs`, `throughput` and `nodes` follow their schemas in `job_table`."""
+    """What `synthesize` made; `jobs`, `throughput` and `nodes` follow their schemas in `job_table`,
+    `inference_load` that of `inference_load`.
+    """
 
     like: str
     days: int
@@ -39,6 +42,7 @@ class SyntheticCluster:
     jobs: pd.DataFrame
     throughput: pd.DataFrame
     nodes: pd.DataFrame
+    inference_load: pd.DataFrame
 
     def statistics(self) -> dict[str, float]:
         """Return the figures that published studies report, measured on this log."""
@@ -83,19 +87,20 @@ def synthesize(
         jobs=jobs,
         throughput=_count_throughput(jobs, days, name),
         nodes=to_frame(conform(nodes, NODES_SCHEMA, what="nodes table")),
+        inference_load=synthetic_inference_load(FIRST_DAY, days, seed, sum(profile.nodes)),
     )
     progress(4, 4, "tables")
     return made
 
 
 def write_to_lake(made: SyntheticCluster, lake: Lake, cluster: str) -> list[str]:
-    """Write jobs, throughput and nodes under the name `cluster`; return the tables' URIs.
+    """Write all tables under the name `cluster`; return their URIs.
 
     Writing the same log twice, or a longer one with the same seed, is fine. Raises BadInputError when the
     lake already holds other rows under this name, real ones or those of another seed: two logs would mix.
     """
     source = made.jobs["source_file"].iloc[0] if len(made.jobs) else ""
-    tables = ("jobs", "throughput", "nodes")
+    tables = ("jobs", "throughput", "nodes", "inference_load")
     with lake.writing(cluster, f"synthesis of {source}", tables):
         lake.admit(cluster, LogOrigin.SYNTHETIC, f"jobs of {source}")
         if cluster in lake.clusters("jobs"):
@@ -113,6 +118,7 @@ def write_to_lake(made: SyntheticCluster, lake: Lake, cluster: str) -> list[str]
         lake.write_jobs(cluster, made.jobs)
         lake.write_throughput(cluster, made.throughput)
         lake.write_nodes(cluster, made.nodes)
+        lake.write_inference_load(cluster, made.inference_load)
     return [lake.table_uri(table, cluster) for table in tables]
 
 

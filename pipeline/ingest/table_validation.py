@@ -11,25 +11,25 @@ from profiler_jobs.profile_table import ProfileSet
 
 METRICS = "metrics"
 NODE_STATES = "node_states"
+INFERENCE_LOAD = "inference_load"
 
 
 def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> ValidationReport:
-    """Check `jobs`, `throughput`, `profiles`, `metrics` or `node_states`.
+    """Check `jobs`, `throughput`, `profiles`, `metrics`, `node_states` or `inference_load`.
 
-    Failing rows go to quarantine, unless the table fails as a whole. Metrics and counts of nodes, which not
-    every cluster has, are only looked at: rows are checked where they are made.
+    Failing rows go to quarantine, unless the table fails as a whole. Metrics, counts of nodes and the load of
+    inference, which not every cluster has, are only looked at: rows are checked where they are made.
 
     Raises UnknownNameError for another table, NotFoundError when the lake lacks it; nothing on failure (see
     `ValidationReport.raise_for_failure`).
     """
-    if table in (METRICS, NODE_STATES):
+    if table in (METRICS, NODE_STATES, INFERENCE_LOAD):
         lake = Lake(lake_uri)
         if table == METRICS:
             suite, rows = "job_metrics", lake.read_job_metrics(cluster)
-        elif lake.dates(cluster, NODE_STATES):
-            suite, rows = NODE_STATES, lake.read_node_states(cluster)
         else:
-            suite, rows = NODE_STATES, pd.DataFrame()
+            read = lake.read_node_states if table == NODE_STATES else lake.read_inference_load
+            suite, rows = table, read(cluster) if lake.dates(cluster, table) else pd.DataFrame()
         if rows.empty:
             return ValidationReport(success=True, expectations=(), docs=None, rows=0)
         return validate_table(rows, suite, docs_dir)

@@ -18,6 +18,7 @@
 | rules of the gate | LUCID_GATE_RULES (a JSON object, read by `simulator.gate.installed_rules`) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
 | how that Prometheus counts nodes | LUCID_NODE_QUERIES (a JSON object: state -> PromQL) | |
+| how it measures inference servers | LUCID_INFERENCE_QUERIES (a JSON object: usage, servers -> PromQL) | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 | where forms may read from | LUCID_INPUT_ROOTS (folders, URI prefixes; besides the inbox, the lake) | |
 
@@ -54,6 +55,12 @@ def node_queries() -> list[str] | None:
     """Return `STATE=PROMQL` of each query that counts nodes; None: Prometheus is not asked."""
     document = read_json_object("LUCID_NODE_QUERIES", example='{"busy": "PROMQL", "total": "PROMQL"}')
     return [f"{state}={asked}" for state, asked in document.items()] if document else None
+
+
+def inference_queries() -> list[str] | None:
+    """Return `NAME=PROMQL` of each query of the load of inference servers; None: Prometheus is not asked."""
+    document = read_json_object("LUCID_INFERENCE_QUERIES", example='{"usage": "PROMQL", "servers": "PROMQL"}')
+    return [f"{name}={asked}" for name, asked in document.items()] if document else None
 
 
 def mlflow_ui_url() -> str | None:

@@ -110,6 +110,18 @@ EXPECTED = {
             "unreadable_number": 1,
         },
     ),
+    "inference-load": (
+        13,
+        4,
+        {
+            "implausible_usage": 2,
+            "missing_time": 1,
+            "missing_usage": 1,
+            "negative_count": 1,
+            "no_value": 1,
+            "unreadable_number": 3,
+        },
+    ),
     "lake": (4, 3, {"missing_submit_time": 1}),
 }
 # A first line tells nothing about these.

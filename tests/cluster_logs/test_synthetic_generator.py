@@ -141,7 +141,7 @@ def test_lake_takes_it_twice_and_refuses_another_seed(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     made = synthesize("philly", 2, 1)
     tables = write_to_lake(made, lake, "demo")
-    assert len(tables) == 3
+    assert len(tables) == 4
     write_to_lake(synthesize("philly", 3, 1), lake, "demo")
     assert len(lake.read_jobs("demo")) == len(synthesize("philly", 3, 1).jobs)
     assert lake.read_nodes("demo")["nodes"].sum() == 352

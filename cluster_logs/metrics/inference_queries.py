@@ -1,0 +1,165 @@
+"""The load of inference servers from a Prometheus: PromQL that the operator gives.
+
+`usage` is a share of the servers (0 to 1), or `requests_per_s` a rate; `servers` counts them, where a query
+does. `$step` stands for the time between two values, so that `rate(requests_total[$step])` is of a whole bin.
+A value at a moment is of the step before it, and its bin starts a step earlier.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from cluster_logs import quarantine as q
+from cluster_logs.inference_load import (
+    INFERENCE_LOAD_ROWS_SCHEMA,
+    MAX_RATE,
+    MOST_USAGE,
+    PROMETHEUS,
+    LoadReading,
+)
+from cluster_logs.metrics.prometheus import PrometheusQuery, open_client, range_series
+from cluster_logs.node_states import MAX_NODES
+from cluster_logs.quarantine import Accounting
+from cluster_logs.quarantine_table import REFUSED_SCHEMA
+from cluster_logs.readers.values import Mask
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.progress import Progress, Work, silent
+
+MEASURED = ("usage", "requests_per_s", "servers")
+
+
+@dataclass(frozen=True)
+class InferenceLoadQuery:
+    """What to ask a server for: values in (start, end], one a step (`server`), by the queries of `promql`.
+
+    `load` says what the queries leave open.
+    """
+
+    server: PrometheusQuery
+    promql: Mapping[str, str]
+    load: LoadReading = field(default_factory=LoadReading)
+
+    def __post_init__(self) -> None:
+        if ("usage" in self.promql) == ("requests_per_s" in self.promql):
+            raise BadInputError(
+                "The load is asked for by one query of usage or of requests_per_s.",
+                remedy='Give one: --query usage="PROMQL".',
+            )
+        if "requests_per_s" in self.promql and self.load.full_load_per_s is None:
+            raise BadInputError(
+                "Requests a second say nothing of the servers without their full load.",
+                remedy="Say how many occupy all servers: --full-load RATE.",
+            )
+
+
+def parse_load_queries(texts: Iterable[str]) -> dict[str, str]:
+    """Return the queries of `NAME=PROMQL` texts; raises UnknownNameError for a name that is none."""
+    queries: dict[str, str] = {}
+    for text in texts:
+        name, equals, asked = (part.strip() for part in text.partition("="))
+        if not equals or not asked:
+            raise BadInputError(f"{text!r} is no query of a load.", remedy='Write usage="PROMQL".')
+        if name not in MEASURED:
+            raise UnknownNameError("query of a load", name, MEASURED)
+        if name in queries:
+            raise BadInputError(f"{name!r} has two queries.", remedy="Keep one.")
+        queries[name] = asked
+    return queries
+
+
+@dataclass(frozen=True)
+class MeasuredLoad:
+    """Bins (INFERENCE_LOAD_ROWS_SCHEMA), refused ones (REFUSED_SCHEMA), and the account of both."""
+
+    rows: pa.Table
+    refused: pa.Table
+    accounting: Accounting
+
+
+def read_inference_load(query: InferenceLoadQuery, progress: Progress = silent) -> MeasuredLoad:
+    """Return one bin a step; a step without a value is skipped.
+
+    Raises NotFoundError when there is no value at all, BadInputError for a query of several series,
+    ServiceUnavailableError as `prometheus` does.
+    """
+    pieces = list(query.server.pieces())
+    total, work = len(query.promql) * len(pieces), Work("reading the load", "queries")
+    columns: dict[str, list[pd.Series[float]]] = {name: [] for name in query.promql}
+    with open_client(query.server) as client:
+        for number, (name, text) in enumerate(query.promql.items()):
+            asked = text.replace("$step", query.server.window)
+            for index, piece in enumerate(pieces):
+                progress(number * len(pieces) + index, total, work)
+                answer = range_series(client, query.server, asked, piece)
+                if len(answer) > 1:
+                    raise BadInputError(
+                        f"The query of {name} gives {len(answer)} series: {asked}.",
+                        remedy="Sum or average them: sum(...), avg(...).",
+                    )
+                columns[name] += [
+                    pd.Series(one.values, index=one.time_s - query.server.step_s) for one in answer
+                ]
+    progress(total, total, work)
+    values = pd.DataFrame({name: pd.concat(parts) for name, parts in columns.items() if parts})
+    if values.empty or not set(values.columns) & {"usage", "requests_per_s"}:
+        raise NotFoundError(
+            f"{query.server.url} has no load from {query.server.start.isoformat()} to "
+            f"{query.server.end.isoformat()}: {'; '.join(query.promql.values())}.",
+            remedy="Check the range and the queries.",
+        )
+    return _measured_load(values.sort_index(), query)
+
+
+def _measured_load(values: pd.DataFrame, query: InferenceLoadQuery) -> MeasuredLoad:
+    """Check the values by the start of their bin; what is not there is skipped."""
+    is_usage = "usage" in values
+    stated = values["usage" if is_usage else "requests_per_s"].to_numpy(np.float64)
+    counts = values.get("servers", pd.Series(np.nan, index=values.index)).to_numpy(np.float64)
+    wrong_count = (counts < 0) | (counts > MAX_NODES) | (counts % 1 > 0)
+    wrong = (stated < 0) | (stated > (1 if is_usage else MAX_RATE)) | np.isinf(stated)
+    unknown = np.isnan(stated)
+    refused = ~unknown & (wrong | wrong_count)
+    kept = ~unknown & ~refused
+    account = Accounting(rows_in=len(values), kept=int(kept.sum()))
+    account.skipped[q.NO_VALUE] = int(unknown.sum())
+    account.quarantined[q.IMPLAUSIBLE_USAGE] = int((~unknown & wrong).sum())
+    account.quarantined[q.IMPLAUSIBLE_COUNT] = int((~unknown & ~wrong & wrong_count).sum())
+    account.check("bins of load")
+    full_load = 1.0 if is_usage else query.load.full_load_per_s or 1.0
+    usage = np.minimum(stated[kept] / full_load, 1.0 if is_usage else MOST_USAGE)
+    servers = np.where(
+        np.isnan(counts[kept]) & (query.load.servers is not None), query.load.servers or 0, counts[kept]
+    )
+    starts_us = np.round(values.index.to_numpy(np.float64)[kept] * 1e6).astype(np.int64)
+    columns = {
+        "time": pa.array(starts_us).cast(pa.timestamp("us", tz="UTC")),
+        "usage": pa.array(usage),
+        "servers": pa.array(servers, pa.float64(), from_pandas=True).cast(pa.int32()),
+        "gap": pa.array((usage == 0) & query.load.zeros_are_gaps),
+        "origin": pa.repeat(pa.scalar(PROMETHEUS, pa.string()), int(kept.sum())),
+    }
+    rows = pa.table(columns, schema=INFERENCE_LOAD_ROWS_SCHEMA)
+    return MeasuredLoad(rows, _refused(values, refused, wrong, urlsplit(query.server.url).netloc), account)
+
+
+def _refused(values: pd.DataFrame, refused: Mask, wrong: Mask, source: str) -> pa.Table:
+    """Return the refused rows; where the load is not `wrong` it is the count of servers."""
+    load = "usage" if "usage" in values else "requests_per_s"
+    rows = [
+        {
+            "reason": q.IMPLAUSIBLE_USAGE if wrong[row] else q.IMPLAUSIBLE_COUNT,
+            "column": load if wrong[row] else "servers",
+            "value": f"{values[load if wrong[row] else 'servers'].iloc[row]:g}",
+            "source_format": PROMETHEUS,
+            "source_file": source,
+            "source_row": row + 1,
+            "raw_row": json.dumps({"time_s": float(values.index[row]), **values.iloc[row].to_dict()}),
+        }
+        for row in np.flatnonzero(refused).tolist()
+    ]
+    return pa.Table.from_pylist(rows, schema=REFUSED_SCHEMA)
