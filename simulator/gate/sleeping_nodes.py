@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simulator.gate.constraints import number
+from simulator.gate.forecast_coverage import forecast_coverage
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
 
 _NAMES = {
     "sleeping_nodes_wake_ups": "wake-ups a day",
     "sleeping_nodes_short": "% of demand",
-    "sleeping_nodes_coverage": "points",
     "sleeping_nodes_added_queuing": "s",
 }
 
@@ -52,11 +52,10 @@ def sleeping_nodes(seen: SleepEvidence, rules: GateRules) -> list[Constraint]:
         ),
     ]
     if seen.coverage:
-        quantile = min(seen.coverage, key=lambda each: (seen.coverage[each] - each, each))
-        held = seen.coverage[quantile]
-        missed, limit = 100.0 * (quantile - held), rules.coverage_margin_points
-        what = f"Quantile {quantile:g} of the highest bin held in {100 * held:.1f} % of bins, short by"
-        constraints.append(_at_most("sleeping_nodes_coverage", missed, limit, what, seen))
+        limit_points = rules.coverage_margin_points
+        constraints.append(
+            forecast_coverage("sleeping_nodes_coverage", seen.coverage, limit_points, "the highest bin")
+        )
     return constraints
 
 

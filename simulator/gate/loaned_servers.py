@@ -1,0 +1,157 @@
+"""What a release that borrows servers from inference may cost on the held-out window: servers that inference
+lacked, jobs that were preempted, groups that wait longer.
+
+Asked of releases with that part alone, beside the same release without loans (Lyra, EuroSys '23, section 7:
+usage, queuing and preemptions). A window without inference load refuses the part: nothing was proven of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simulator.gate.constraints import number
+from simulator.gate.forecast_coverage import forecast_coverage
+from simulator.gate.rules import GateRules
+from simulator.gate.verdict import Constraint
+
+SHORTAGES = "inference_servers_short"
+_REMEDY = (
+    "Ingest the load of the held-out days (`lucid ingest --format inference-load`, or the form of "
+    "ingest_logs), or build a release without --loaning."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQueuing:
+    """The virtual cluster whose mean queuing delay grows most with loans: with and without them (s)."""
+
+    name: str
+    with_loans_s: float
+    without_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoanEvidence:
+    """Figures of the window; None where nothing could be measured, which `unmeasured` explains.
+
+    `short_pct`: five-minute steps in which inference needed more servers than were not on loan, of all.
+    `coverage`: of the forecast's quantiles, the share of steps that each was not exceeded in; empty without.
+    `preemptions` of jobs in so many `days`, of `submissions`. `with_loans_jct_s` and `without_jct_s`: mean
+    JCT of the window's jobs; `champion_jct_s` that of the champion, on loan by its own settings.
+    """
+
+    short_pct: float | None = None
+    coverage: Mapping[float, float] = field(default_factory=dict)
+    preemptions: int | None = None
+    submissions: int = 0
+    days: float = 0.0
+    worst_group: GroupQueuing | None = None
+    with_loans_jct_s: float | None = None
+    without_jct_s: float | None = None
+    champion_jct_s: float | None = None
+    unmeasured: str = ""
+
+
+def loaned_servers(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
+    """Return the constraints of the part of servers on loan."""
+    if seen.short_pct is None:
+        sentence = f"The part of servers on loan cannot be judged: {seen.unmeasured} {_REMEDY}"
+        limit_pct = rules.inference_short_limit_pct
+        return [Constraint(SHORTAGES, "% of steps", None, None, limit_pct, False, sentence)]
+    short = _at_most(
+        SHORTAGES,
+        "% of steps",
+        seen.short_pct,
+        rules.inference_short_limit_pct,
+        "Inference lacked servers in five-minute steps",
+    )
+    return [
+        short,
+        *_coverage(seen, rules),
+        *_preemptions(seen, rules),
+        _group_queuing(seen, rules),
+        _mean_jct(seen, rules),
+    ]
+
+
+def _coverage(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
+    if not seen.coverage:
+        return []
+    limit_points, what = rules.coverage_margin_points, "the usage in the next five minutes"
+    return [forecast_coverage("loan_forecast_coverage", seen.coverage, limit_points, what)]
+
+
+def _preemptions(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
+    if seen.preemptions is None or not seen.submissions or not seen.days:
+        why = seen.unmeasured or "no job was replayed with servers on loan."
+        return [
+            Constraint(name, unit, None, None, limit, None, f"Not measured: {why}")
+            for name, unit, limit in (
+                ("loan_preemptions", "a day", rules.loan_preemptions_per_day_limit),
+                ("loan_preemption_ratio", "% of submissions", rules.loan_preemption_ratio_limit_pct),
+            )
+        ]
+    return [
+        _at_most(
+            "loan_preemptions",
+            "a day",
+            seen.preemptions / seen.days,
+            rules.loan_preemptions_per_day_limit,
+            "Jobs were preempted",
+        ),
+        _at_most(
+            "loan_preemption_ratio",
+            "% of submissions",
+            100.0 * seen.preemptions / seen.submissions,
+            rules.loan_preemption_ratio_limit_pct,
+            "Preemptions come to",
+        ),
+    ]
+
+
+def _at_most(name: str, unit: str, value: float, limit: float, what: str) -> Constraint:
+    passed = value <= limit
+    word = "within" if passed else "above"
+    sentence = f"{what}: {number(value)} {unit}, {word} the limit of {number(limit)} {unit}."
+    return Constraint(name, unit, value, None, limit, passed, sentence)
+
+
+def _group_queuing(seen: LoanEvidence, rules: GateRules) -> Constraint:
+    """No virtual cluster may wait much longer because servers come and go."""
+    name, worst = "loan_worst_group_queuing", seen.worst_group
+    if worst is None:
+        why = seen.unmeasured or f"no virtual cluster submitted {rules.fairness_min_jobs} jobs or more."
+        return Constraint(name, "s", None, None, None, None, f"Not measured: {why}")
+    limit_s = _limit(worst.without_s, rules.loan_group_margin_pct, rules.loan_group_floor_s)
+    passed = worst.with_loans_s <= limit_s
+    sentence = (
+        f"Mean queuing delay of the virtual cluster that loses most by loans ({worst.name!r}): "
+        f"{number(worst.with_loans_s)} s against {number(worst.without_s)} s without loans; "
+        f"{'within' if passed else 'above'} the limit of {number(limit_s)} s "
+        f"(+{rules.loan_group_margin_pct:g} % or +{number(rules.loan_group_floor_s)} s, whichever is more)."
+    )
+    return Constraint(name, "s", worst.with_loans_s, worst.without_s, limit_s, passed, sentence)
+
+
+def _mean_jct(seen: LoanEvidence, rules: GateRules) -> Constraint:
+    """More servers must not make jobs take longer."""
+    name, new, old = "loan_mean_jct", seen.with_loans_jct_s, seen.without_jct_s
+    if new is None or old is None:
+        why = seen.unmeasured or "no job was replayed with servers on loan."
+        return Constraint(name, "s", None, None, None, None, f"Not measured: {why}")
+    limit_s = _limit(old, rules.margin_pct, rules.margin_floor_s)
+    passed = new <= limit_s
+    beside = (
+        f", and {number(seen.champion_jct_s)} s under the champion with its loans"
+        if seen.champion_jct_s is not None
+        else ""
+    )
+    sentence = (
+        f"Mean JCT with servers on loan: {number(new)} s against {number(old)} s without{beside}; "
+        f"{'within' if passed else 'above'} the limit of {number(limit_s)} s "
+        f"(+{rules.margin_pct:g} % or +{number(rules.margin_floor_s)} s, whichever is more)."
+    )
+    return Constraint(name, "s", new, old, limit_s, passed, sentence)
+
+
+def _limit(without: float, margin_pct: float, floor: float) -> float:
+    return max(without * (1.0 + margin_pct / 100.0), without + floor)
