@@ -101,6 +101,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "alibaba-v2023": "name",
             "reference-csv": "job_id",
             "pcs-csv": "app_id",
+            "lyra-csv": "job_id",
         },
     ),
     JobFact(
@@ -193,6 +194,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "alibaba-v2023": "num_gpu",
             "reference-csv": "gpus",
             "pcs-csv": "num_jobs",
+            "lyra-csv": "gpus",
         },
     ),
     JobFact(
@@ -258,6 +260,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "alibaba-v2023": "creation_time",
             "reference-csv": "submit_time",
             "pcs-csv": "submit_time",
+            "lyra-csv": "submit_s",
         },
     ),
     JobFact(
@@ -299,6 +302,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "run",
             "acme": "duration",
             "reference-csv": "duration_s",
+            "lyra-csv": "duration_s",
         },
     ),
     JobFact(
@@ -315,6 +319,76 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "Run time on one GPU of an elastic job; null: it is rigid.",
         "s",
         columns={"pcs-csv": "service"},
+    ),
+    JobFact(
+        "gpus_per_worker",
+        Kind.COUNT,
+        "GPUs of each worker of a job that runs in workers, each on one node; null: it does not.",
+        "GPUs",
+        columns={"lyra-csv": "gpus_per_worker"},
+    ),
+    JobFact(
+        "workers_min",
+        Kind.COUNT,
+        "The least workers that it runs on; `gpus` and `duration_s` are those of as many.",
+        "workers",
+        columns={"lyra-csv": "workers_min"},
+    ),
+    JobFact(
+        "workers_max",
+        Kind.COUNT,
+        "The most workers that it can use.",
+        "workers",
+        columns={"lyra-csv": "workers_max"},
+    ),
+    JobFact(
+        "loanable",
+        Kind.COUNT,
+        "1: it may run on servers that are on loan from inference; 0: it may not.",
+        bounds=(0.0, 1.0),
+        columns={"lyra-csv": "fungible"},
+    ),
+    JobFact(
+        "heterogeneous",
+        Kind.COUNT,
+        "1: it may run on own servers and on loaned ones at once; 0: it may not.",
+        bounds=(0.0, 1.0),
+        columns={"lyra-csv": "heterogeneous"},
+    ),
+    *(
+        JobFact(f"{name}_draw", Kind.NUMBER, meaning, bounds=bounds, columns={"lyra-csv": column})
+        for name, column, bounds, meaning in (
+            (
+                "checkpoint",
+                "u_checkpoint",
+                (0.0, 1.0),
+                "Drawn evenly from 0 to 1: where a share of the jobs keep checkpoints, those below it do.",
+            ),
+            (
+                "elastic",
+                "u_elastic",
+                (0.0, 1.0),
+                "Drawn evenly from 0 to 1: where a share of the jobs are elastic, those below it are.",
+            ),
+            (
+                "heterogeneous",
+                "u_hetero",
+                (0.0, 1.0),
+                "Drawn evenly from 0 to 1: where a share of the jobs are heterogeneous, those below it are.",
+            ),
+            (
+                "estimate",
+                "u_wrong",
+                (0.0, 1.0),
+                "Drawn evenly from 0 to 1: where a share of the estimates are wrong, those below it are.",
+            ),
+            (
+                "estimate_error",
+                "u_err",
+                (-1.0, 1.0),
+                "Drawn: how wrong an estimate is then, as a multiple of the largest error.",
+            ),
+        )
     ),
     JobFact(
         "queuing_delay_s",

@@ -39,6 +39,11 @@ IMPLAUSIBLE_DURATION = "implausible_duration"
 START_BEFORE_SUBMIT = "start_before_submit"
 END_BEFORE_START = "end_before_start"
 END_BEFORE_SUBMIT = "end_before_submit"
+NO_WORKER = "no_worker"
+FEWER_WORKERS_THAN_LEAST = "fewer_workers_than_least"
+GPUS_OF_OTHER_WORKERS = "gpus_of_other_workers"
+UNREADABLE_FLAG = "unreadable_flag"
+IMPLAUSIBLE_DRAW = "implausible_draw"
 DUPLICATE_CONFLICT = "duplicate_conflict"
 PARTIAL_NODE = "partial_node"
 MISSING_TIME = "missing_time"
@@ -79,6 +84,11 @@ REASONS: Mapping[str, str] = {
     START_BEFORE_SUBMIT: "The job started before it was submitted.",
     END_BEFORE_START: "The job ended before it started.",
     END_BEFORE_SUBMIT: "The job ended before it was submitted.",
+    NO_WORKER: "The job has less than one worker, or workers without a GPU.",
+    FEWER_WORKERS_THAN_LEAST: "The job can use fewer workers than it needs.",
+    GPUS_OF_OTHER_WORKERS: "The job's GPUs are not those of the least workers that it runs on.",
+    UNREADABLE_FLAG: "A flag is neither 0 nor 1.",
+    IMPLAUSIBLE_DRAW: "A draw lies outside of 0 to 1 (an error: of -1 to 1).",
     DUPLICATE_CONFLICT: "An earlier row has the same job id and submission time and says something else.",
     PARTIAL_NODE: "The virtual cluster's GPUs do not fill whole nodes.",
     MISSING_TIME: "The source does not say when this was counted.",

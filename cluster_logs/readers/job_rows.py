@@ -136,7 +136,8 @@ def _check_sizes(checker: RowChecker, values: Mapping[str, Values], source: Mapp
         amounts = values[fact.name]
         plain = fact.is_number and not fact.is_duration and fact.name not in ("gpus", "gpu_share")
         if plain and amounts is not None:
-            checker.reject(amounts < 0, q.NEGATIVE_COUNT, source[fact.name])
+            least = min(0.0, fact.bounds[0]) if fact.bounds else 0.0
+            checker.reject(amounts < least, q.NEGATIVE_COUNT, source[fact.name])
             checker.reject(amounts > MAX_COUNT, q.IMPLAUSIBLE_COUNT, source[fact.name])
 
 

@@ -28,6 +28,7 @@ OTHER_FORMATS: Mapping[str, str] = {  # our own files, those that simulators are
     "lake": "lake_parquet:READER",
     "reference-csv": "reference_csv:READER",
     "pcs-csv": "pcs_csv:READER",
+    "lyra-csv": "lyra_csv:READER",
     "helios-throughput": "helios:THROUGHPUT_READER",
     "helios-nodes": "helios:NODES_READER",
     "nodes-csv": "nodes_file:READER",
