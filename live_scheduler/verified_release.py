@@ -18,6 +18,7 @@ from lucid_models.releases.manifest import (
     VERDICT_FILE,
     parse_pinned_manifest,
 )
+from simulator.loaning.released_loans import ReleasedLoans
 from simulator.node_sleep.settings import SleepSettings
 
 ReadFile = Callable[[str, int], bytes]
@@ -45,6 +46,8 @@ def verify_release(
     scorers = load_release_scorers(manifest, files)
     if manifest.node_sleep is not None:
         _check_node_sleep(manifest.node_sleep)
+    if manifest.loaning is not None:
+        _check_loaning(manifest.loaning)
     approval = None if verdict is None else verdict.sha256
     return (
         LiveRelease(alias, release.version, manifest, release.manifest_sha256, approval, scorers),
@@ -60,3 +63,13 @@ def _check_node_sleep(settings: Mapping[str, Any]) -> None:
         raise ReleaseRefusedError(f"The release's settings of sleeping nodes do not hold: {error}") from error
     if control == "helios-artifact":
         raise ReleaseRefusedError("The control 'helios-artifact' reads the future: it replays series only.")
+
+
+def _check_loaning(settings: Mapping[str, Any]) -> None:
+    """Refuse settings of servers on loan that no live orchestrator can go by."""
+    try:
+        ReleasedLoans.from_data(settings)
+    except BadInputError as error:
+        raise ReleaseRefusedError(
+            f"The release's settings of servers on loan do not hold: {error}"
+        ) from error

@@ -68,6 +68,14 @@ HoldOutOption = Annotated[
     int, typer.Option("--hold-out-days", min=1, help="Last days of the log that training leaves to the gate.")
 ]
 
+ReleaseClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="NAME", help="Whose release; default: the only cluster that has one."),
+]
+ReleaseVersionOption = Annotated[
+    int | None, typer.Option("--version", min=1, help="Default: the challenger.")
+]
+
 
 def lake_or_default(lake: str | None) -> str:
     """Return `lake`, or the default root."""
@@ -107,3 +115,14 @@ def setting_value(text: str) -> object:
     except json.JSONDecodeError:
         return text
     return value
+
+
+def named_values(pairs: list[str]) -> dict[str, object]:
+    """Read NAME=VALUE pairs; raises BadInputError for what is none."""
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise BadInputError(f"{pair!r} is not NAME=VALUE.", remedy="Write for example sharing=apathetic.")
+        settings[name] = setting_value(value)
+    return settings

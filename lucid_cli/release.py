@@ -1,18 +1,20 @@
 """`lucid release`: build, prove, publish, roll back."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from foundation.errors import BadInputError, NotFoundError
+from lucid_cli import release_validation
 from lucid_cli.options import (
     AsOfOption,
     HoldOutOption,
     LakeOption,
+    ReleaseClusterOption,
+    ReleaseVersionOption,
     TrackingOption,
     lake_or_default,
-    setting_value,
+    named_values,
     tracking_or_default,
 )
 from lucid_cli.output import (
@@ -20,25 +22,14 @@ from lucid_cli.output import (
     print_facts,
     print_lines,
     print_table,
-    progress_reporter,
     show,
     to_jsonable,
 )
 from lucid_models.releases.manifest import DEFAULT_POLICY
 
-if TYPE_CHECKING:
-    from pipeline.validation.release_validation import Validation
-
 app = typer.Typer(
     help="A release pins the three models and the settings that were proven together.", no_args_is_help=True
 )
-
-ReleaseClusterOption = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="NAME", help="Whose release; default: the only cluster that has one."),
-]
-VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="Default: the challenger.")]
-EXIT_REFUSED = 2
 
 
 def _present(release: object, as_json: bool) -> None:
@@ -102,6 +93,16 @@ def build(
             help="Nodes may sleep: a setting of their control, such as control=forecast; may be repeated.",
         ),
     ] = None,
+    inference_load: Annotated[
+        int | None, typer.Option(min=1, help="Version of the forecast of inference; default: the newest.")
+    ] = None,
+    loaning: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Inference may lend servers: a setting of loans, such as headroom=0.02; may be repeated.",
+        ),
+    ] = None,
     allow_simulated_profiles: Annotated[
         bool,
         typer.Option(
@@ -116,7 +117,13 @@ def build(
     from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import build_release
     from lucid_models.releases.optional_parts import PartSettings
-    from pipeline.release.release_settings import allowing_simulated, pinned_node_sleep, pinned_settings
+    from pipeline.release.release_settings import (
+        allowing_simulated,
+        check_inference_load,
+        pinned_loaning,
+        pinned_node_sleep,
+        pinned_settings,
+    )
     from pipeline.training.windows import read_as_of, training_window_end
     from pipeline.validation.held_out_days import record_held_out
 
@@ -125,6 +132,7 @@ def build(
         "throughput": throughput,
         "duration": duration,
         "node_demand": node_demand,
+        "inference_load": inference_load,
     }
     versions = {model: version for model, version in chosen.items() if version is not None}
     if node_demand is not None and not node_sleep:
@@ -132,18 +140,28 @@ def build(
             "A forecast of nodes is of no use to a release in which no node sleeps.",
             remedy="Add --node-sleep control=forecast.",
         )
-    tracking = tracking_or_default(tracking_uri)
+    if inference_load is not None and not loaning:
+        raise BadInputError(
+            "A forecast of inference is of no use to a release that lends no server.",
+            remedy="Add --loaning usage=forecast.",
+        )
+    tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
     cluster = which_cluster(tracking, cluster)
+    if loaning:
+        check_inference_load(lake_uri, cluster)
     release = build_release(
         tracking_uri=tracking,
         cluster=cluster,
         versions=versions or None,
         policy=policy,
         settings=allowing_simulated(
-            pinned_settings(_settings(setting or []), policy), allow=allow_simulated_profiles
+            pinned_settings(named_values(setting or []), policy), allow=allow_simulated_profiles
         ),
-        parts=PartSettings(pinned_node_sleep(_settings(node_sleep)) if node_sleep else None),
-        training_until=training_window_end(lake_or_default(lake), cluster, hold_out_days, read_as_of(as_of)),
+        parts=PartSettings(
+            pinned_node_sleep(named_values(node_sleep)) if node_sleep else None,
+            pinned_loaning(named_values(loaning)) if loaning else None,
+        ),
+        training_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
     record_held_out(tracking, release, hold_out_days)
     _present(release, as_json)
@@ -203,105 +221,13 @@ def pick(
     _present(release, as_json)
 
 
-def _settings(pairs: list[str]) -> dict[str, object]:
-    settings: dict[str, object] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name:
-            raise BadInputError(f"{pair!r} is not NAME=VALUE.", remedy="Write for example sharing=apathetic.")
-        settings[name] = setting_value(value)
-    return settings
-
-
-@app.command()
-def validate(
-    cluster: ReleaseClusterOption = None,
-    lake: LakeOption = None,
-    version: VersionOption = None,
-    hold_out_days: Annotated[
-        int | None,
-        typer.Option(min=1, help="Last days of the log to replay; default: as the release was built."),
-    ] = None,
-    as_of: AsOfOption = None,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="What if the gate went by this rule: a study, no verdict; see docs/gate.md.",
-        ),
-    ] = None,
-    job_types: Annotated[
-        str,
-        typer.Option(help="Profiles that the log lacks: drawn from measured ones, or log (never colocated)."),
-    ] = "drawn",
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write tables and plots here.")] = None,
-    tracking_uri: TrackingOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses.
-
-    --json says the release as `show` does, with its verdict, and beside that what was decided.
-    """
-    from lucid_models.releases.clusters import which_cluster
-    from pipeline.release.release_settings import gate_settings
-    from pipeline.training.windows import read_as_of
-    from pipeline.validation.held_out_days import held_out_of
-    from pipeline.validation.release_validation import validate_release
-
-    tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
-    judged = which_cluster(tracking, cluster)
-    held_out = held_out_of(tracking, judged, version, lake_uri, days=hold_out_days, as_of=read_as_of(as_of))
-    with progress_reporter() as progress:
-        validation = validate_release(
-            lake_uri=lake_uri,
-            cluster=judged,
-            tracking_uri=tracking,
-            version=version,
-            held_out=held_out,
-            settings=gate_settings(_settings(rule or []), job_types),
-            out_dir=out,
-            progress=progress,
-        )
-
-    verdict = validation.verdict
-
-    def people() -> None:
-        from pipeline.release.release_gate import POLICY_COLUMNS
-
-        facts = verdict.to_dict()
-        print_table(facts["policies"], title="Policies on the held-out window", columns=POLICY_COLUMNS)
-        print_table(facts["constraints"], title="Constraints", columns=("passed", "name", "sentence"))
-        word = "study" if verdict.study else "verdict"
-        print_facts({"approved": verdict.approved, word: verdict.sentence, "MLflow": validation.mlflow_path})
-
-    document = _judged(tracking, judged, validation) if as_json else None
-    show(document, as_json=as_json, people=people)
-    if not verdict.approved:
-        raise typer.Exit(EXIT_REFUSED)
-
-
-def _judged(tracking_uri: str, cluster: str, validation: "Validation") -> dict[str, Any]:
-    """The release that was judged, as `lucid release show` says it, and beside it what was decided.
-
-    They differ for a study, which leaves the release's verdict as it was.
-    """
-    from lucid_models.releases.lifecycle import show_release
-    from lucid_models.releases.manifest import release_name
-
-    decided, version = validation.verdict.to_dict(), int(validation.verdict.subject["release"])
-    release: dict[str, Any]
-    try:
-        release = to_jsonable(show_release(tracking_uri=tracking_uri, cluster=cluster, version=version))
-    except ReleaseRefusedError:  # its manifest cannot be trusted, and it was refused for that
-        unread = {"alias": None, "models": {}, "settings": {}, "verdict": decided}
-        release = {"name": release_name(cluster), "version": version, "cluster": cluster, **unread}
-    return decided | release | {"mlflow_path": validation.mlflow_path}
+release_validation.register(app)
 
 
 @app.command()
 def publish(
     cluster: ReleaseClusterOption = None,
-    version: VersionOption = None,
+    version: ReleaseVersionOption = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:

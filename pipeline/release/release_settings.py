@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, cast, get_args
 
-from foundation.errors import BadInputError, UnknownNameError
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.replay_inputs import JobTypes
@@ -12,6 +13,7 @@ from simulator.elastic.configurations import FIELDS, configuration_to_json
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.gate.installed_rules import installed_rules
 from simulator.gate.rules import GateRules
+from simulator.loaning.released_loans import ReleasedLoans
 from simulator.node_sleep.settings import SleepSettings
 from simulator.policies.pcs import PcsSettings
 from simulator.policies.registry import load_policy, policy_class
@@ -90,6 +92,24 @@ def pinned_node_sleep(chosen: Mapping[str, Any]) -> dict[str, Any]:
             remedy="Use 'forecast' or 'buffer'.",
         )
     return settings.to_data()
+
+
+def pinned_loaning(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of servers on loan, the chosen ones in place of their defaults.
+
+    Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value.
+    """
+    return ReleasedLoans.from_data(chosen).to_data()
+
+
+def check_inference_load(lake_uri: str, cluster: str) -> None:
+    """Raise NotFoundError where the lake has no inference load of a cluster: nothing can be lent there."""
+    if not Lake(lake_uri).dates(cluster, "inference_load"):
+        raise NotFoundError(
+            f"The lake {lake_uri} has no inference load of cluster {cluster!r}: there is nothing to lend.",
+            remedy="Ingest it (`lucid ingest --format inference-load`, or the form of ingest_logs), or build "
+            "the release without --loaning.",
+        )
 
 
 def allowing_simulated(settings: Mapping[str, Any], *, allow: bool) -> dict[str, Any]:

@@ -4,8 +4,15 @@ import re
 
 import pytest
 
-from foundation.errors import BadInputError, UnknownNameError
-from pipeline.release.release_settings import gate_settings, pinned_settings
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from pipeline.release.release_settings import (
+    check_inference_load,
+    gate_settings,
+    pinned_loaning,
+    pinned_settings,
+)
+from simulator.loaning.released_loans import ReleasedLoans
+from simulator.loaning.settings import LoanSettings
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 
@@ -26,6 +33,36 @@ def test_an_unknown_setting_and_a_bad_value_are_refused():
         pinned_settings({"sharring": "none"})
     with pytest.raises(BadInputError, match="some"):
         pinned_settings({"sharing": "some"})
+
+
+def test_all_settings_of_servers_on_loan_are_pinned_and_read_back():
+    pinned = pinned_loaning({"headroom": 0.05, "lend": "demand", "usage": "present"})
+    assert set(pinned) == {*vars(LoanSettings()), "usage", "quantile"}
+    assert ReleasedLoans.from_data(pinned) == ReleasedLoans(
+        LoanSettings(headroom=0.05, lend="demand"), usage="present"
+    )
+    assert pinned_loaning({})["usage"] == "forecast"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "named"),
+    [
+        ({"headrooms": 0.05}, "headroom"),
+        ({"headroom": -0.05}, "headroom is -0.05"),
+        ({"usage": "guess"}, "forecast"),
+        ({"quantile": 1}, "quantile is 1"),
+        ({"quantile": True}, "quantile is True"),
+        ({"lend": "all"}, "demand"),
+    ],
+)
+def test_a_setting_of_servers_on_loan_that_cannot_be_used_is_refused(chosen: dict[str, object], named: str):
+    with pytest.raises(BadInputError, match=re.escape(named)):
+        pinned_loaning(chosen)
+
+
+def test_nothing_is_lent_where_no_inference_load_is_known(tmp_path):
+    with pytest.raises(NotFoundError, match=r"no inference load of cluster 'venus'.*--loaning"):
+        check_inference_load(str(tmp_path), "venus")
 
 
 def test_the_gates_rules_by_name():

@@ -1,0 +1,113 @@
+"""`lucid release validate`: what the gate says of a release."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foundation.errors import ReleaseRefusedError
+from lucid_cli.options import (
+    AsOfOption,
+    LakeOption,
+    ReleaseClusterOption,
+    ReleaseVersionOption,
+    TrackingOption,
+    lake_or_default,
+    named_values,
+    tracking_or_default,
+)
+from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show, to_jsonable
+
+if TYPE_CHECKING:
+    from pipeline.validation.release_validation import Validation
+
+EXIT_REFUSED = 2
+
+
+def validate(
+    cluster: ReleaseClusterOption = None,
+    lake: LakeOption = None,
+    version: ReleaseVersionOption = None,
+    hold_out_days: Annotated[
+        int | None,
+        typer.Option(min=1, help="Last days of the log to replay; default: as the release was built."),
+    ] = None,
+    as_of: AsOfOption = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What if the gate went by this rule: a study, no verdict; see docs/gate.md.",
+        ),
+    ] = None,
+    job_types: Annotated[
+        str,
+        typer.Option(help="Profiles that the log lacks: drawn from measured ones, or log (never colocated)."),
+    ] = "drawn",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write tables and plots here.")] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses.
+
+    --json says the release as `show` does, with its verdict, and beside that what was decided.
+    """
+    from lucid_models.releases.clusters import which_cluster
+    from pipeline.release.release_settings import gate_settings
+    from pipeline.training.windows import read_as_of
+    from pipeline.validation.held_out_days import held_out_of
+    from pipeline.validation.release_validation import validate_release
+
+    tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
+    judged = which_cluster(tracking, cluster)
+    held_out = held_out_of(tracking, judged, version, lake_uri, days=hold_out_days, as_of=read_as_of(as_of))
+    with progress_reporter() as progress:
+        validation = validate_release(
+            lake_uri=lake_uri,
+            cluster=judged,
+            tracking_uri=tracking,
+            version=version,
+            held_out=held_out,
+            settings=gate_settings(named_values(rule or []), job_types),
+            out_dir=out,
+            progress=progress,
+        )
+
+    verdict = validation.verdict
+
+    def people() -> None:
+        from pipeline.release.release_gate import POLICY_COLUMNS
+
+        facts = verdict.to_dict()
+        print_table(facts["policies"], title="Policies on the held-out window", columns=POLICY_COLUMNS)
+        print_table(facts["constraints"], title="Constraints", columns=("passed", "name", "sentence"))
+        word = "study" if verdict.study else "verdict"
+        print_facts({"approved": verdict.approved, word: verdict.sentence, "MLflow": validation.mlflow_path})
+
+    document = _judged(tracking, judged, validation) if as_json else None
+    show(document, as_json=as_json, people=people)
+    if not verdict.approved:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def _judged(tracking_uri: str, cluster: str, validation: "Validation") -> dict[str, Any]:
+    """The release that was judged, as `lucid release show` says it, and beside it what was decided.
+
+    They differ for a study, which leaves the release's verdict as it was.
+    """
+    from lucid_models.releases.lifecycle import show_release
+    from lucid_models.releases.manifest import release_name
+
+    decided, version = validation.verdict.to_dict(), int(validation.verdict.subject["release"])
+    release: dict[str, Any]
+    try:
+        release = to_jsonable(show_release(tracking_uri=tracking_uri, cluster=cluster, version=version))
+    except ReleaseRefusedError:  # its manifest cannot be trusted, and it was refused for that
+        unread = {"alias": None, "models": {}, "settings": {}, "verdict": decided}
+        release = {"name": release_name(cluster), "version": version, "cluster": cluster, **unread}
+    return decided | release | {"mlflow_path": validation.mlflow_path}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the group."""
+    app.command()(validate)
