@@ -1,0 +1,68 @@
+"""Phase 1 of Lyra's scheduler: which waiting jobs get their base demand, and in which pool (section 5.2)."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from foundation.errors import BadInputError
+from simulator.worker_scaling.server_pools import ServerPool
+
+JobT = TypeVar("JobT", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseDemand(Generic[JobT]):
+    """What a waiting job needs to run at all: GPUs on training servers, and where it may run instead."""
+
+    job: JobT
+    gpus: int
+    pools: tuple[ServerPool, ...] = (ServerPool.TRAINING,)  # in the order of preference
+
+
+@dataclass(frozen=True, slots=True)
+class BaseStarts(Generic[JobT]):
+    """The jobs that start, in the queue's order, with pool and GPUs there; and the GPUs that are left."""
+
+    starts: tuple[tuple[JobT, ServerPool, int], ...]
+    left_gpus: Mapping[ServerPool, int]
+
+
+def pools_of(*, loanable: bool, grows: bool) -> tuple[ServerPool, ...]:
+    """Return the pools that a job may run in, the preferred first.
+
+    A job that `grows` (it is elastic, and scaling is on) goes to servers on loan, where its flexible workers
+    can be taken off without preempting it; others keep off them (section 5.2).
+    """
+    if not loanable:
+        return (ServerPool.TRAINING,)
+    pools = (ServerPool.TRAINING, ServerPool.ON_LOAN)
+    return pools[::-1] if grows else pools
+
+
+def choose_starts(
+    queue: Iterable[BaseDemand[JobT]],
+    free_gpus: Mapping[ServerPool, int],
+    loaned_workers_per_worker: int = 1,
+) -> BaseStarts[JobT]:
+    """Walk the queue from the front: each job takes its base demand from the first of its pools that has it.
+
+    A job that fits nowhere is passed over, and nothing is reserved for it. `free_gpus` are those that no base
+    worker holds: flexible workers make room. On servers on loan `loaned_workers_per_worker` workers do the
+    work of one, and the demand is so many times as large.
+
+    Raises BadInputError for less than one loaned worker per worker.
+    """
+    if loaned_workers_per_worker < 1:
+        raise BadInputError(
+            f"There are {loaned_workers_per_worker} loaned workers per worker.", remedy="Use 1 or more."
+        )
+    left_gpus = {pool: free_gpus.get(pool, 0) for pool in ServerPool}
+    starts = []
+    for demand in queue:
+        for pool in demand.pools:
+            gpus = demand.gpus * (loaned_workers_per_worker if pool is ServerPool.ON_LOAN else 1)
+            if gpus <= left_gpus[pool]:
+                left_gpus[pool] -= gpus
+                starts.append((demand.job, pool, gpus))
+                break
+    return BaseStarts(tuple(starts), left_gpus)
