@@ -1,37 +1,34 @@
-"""Reclaiming without a solver: the best of two orders by server fractions, each improved by swaps."""
+"""Reclaiming without a solver: the best of three orders of picking, each improved by swaps."""
 
 from collections import Counter
 
 from simulator.loaning.base_layout import BaseLayout
-from simulator.loaning.fraction_reclaim import pick_by_fractions
+from simulator.loaning.reclaim_orders import ReclaimCost, pick_in_order
 
 
 def pick_greedily(layout: BaseLayout, count: int) -> list[int]:
-    """Return `count` servers of the layout, in the order of their ids; the same for the same layout."""
-    orders = [pick_by_fractions(layout, count, capped=capped) for capped in (False, True)]
-    improved = [sorted(_swapped(layout, order)) for order in orders]
-    return min(improved, key=lambda picks: (*layout.cost(picks), picks))
+    """Return `count` servers of the layout (it has as many), in the order of their ids."""
+    picks = [swapped(layout, pick_in_order(layout, count, measure)) for measure in ReclaimCost]
+    return min(picks, key=lambda servers: (layout.cost(servers), servers))
 
 
-def _swapped(layout: BaseLayout, picks: list[int]) -> list[int]:
+def swapped(layout: BaseLayout, picks: list[int]) -> list[int]:
     """Exchange a picked server for one that stays, the best exchange first, as long as that spares jobs."""
     picked = dict.fromkeys(picks)
     stays = [server for server in range(len(layout.gpus_on)) if server not in picked]
     times = Counter(job for server in picks for job in layout.gpus_on[server])  # servers picked, by job
     while True:
-        spared = {server: {job for job in layout.gpus_on[server] if times[job] == 1} for server in picked}
-        added = {server: {job for job in layout.gpus_on[server] if not times[job]} for server in stays}
-        best: tuple[int, int, int] | None = None
-        for out, jobs in spared.items():
-            for into in stays:
-                gain = len(jobs) - len(added[into])
-                if gain > 0:
-                    gain -= len(jobs & layout.gpus_on[into].keys())
-                if gain > 0 and (best is None or (-gain, out, into) < best):
-                    best = (-gain, out, into)
-        if best is None:
-            return list(picked)
-        _, out, into = best
+        best = (0, 0, 0)
+        added = [sum(not times[job] for job in layout.gpus_on[server]) for server in stays]
+        for out in picked:
+            spared = {job for job in layout.gpus_on[out] if times[job] == 1}
+            for into, jobs in zip(stays, added, strict=True):
+                if len(spared) - jobs + best[0] > 0:
+                    gain = len(spared) - jobs - len(spared & layout.gpus_on[into].keys())
+                    best = min(best, (-gain, out, into))
+        gain, out, into = best
+        if not gain:
+            return sorted(picked)
         del picked[out]
         picked[into] = None
         stays[stays.index(into)] = out

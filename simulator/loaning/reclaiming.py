@@ -4,8 +4,8 @@ Idle servers first, then those with flexible workers only, whose jobs run on wit
 What else is picked preempts the jobs that have base workers there, and a rule says which:
 
     exact      the fewest jobs preempted (`exact_reclaim`), by a solver; `greedy` where it is missing or late
-    greedy     the best of some orders by server fractions, with swaps (`greedy_reclaim`)
-    reference  the paper's: pick by pick by server fractions (`fraction_reclaim`)
+    greedy     the best of three orders of picking, with swaps (`greedy_reclaim`)
+    reference  the paper's: pick by pick by server fractions (`reclaim_orders`)
 
 The paper's rivals look at all servers at once: "scf" takes those where the fewest jobs have base workers,
 "random" any, "highest" the highest ids, blind to jobs.
@@ -20,8 +20,8 @@ from typing import Generic
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.loaning.base_layout import BaseLayout, JobT
 from simulator.loaning.exact_reclaim import pick_exactly
-from simulator.loaning.fraction_reclaim import pick_by_fractions
 from simulator.loaning.greedy_reclaim import pick_greedily
+from simulator.loaning.reclaim_orders import pick_in_order
 from simulator.loaning.settings import RECLAIM
 
 
@@ -119,7 +119,7 @@ def _harmless_first(
     busy = [server for server in in_order if _jobs(server)]
     layout = BaseLayout.of([server.base for server in busy])
     if rule == "reference":
-        places, optimal = pick_by_fractions(layout, count), count == len(busy)
+        places, optimal = pick_in_order(layout, count), count == len(busy)
     elif rule == "greedy":
         places, optimal = pick_greedily(layout, count), count == len(busy)
     else:
