@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Param
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
 from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
-from lucid_airflow.operators.approval import RequestApprovalOperator
+from lucid_airflow.operators.approval import RequestApprovalOperator, reason_field
 from lucid_airflow.operators.release import CheckVerdictOperator, PublishReleaseOperator
 from lucid_airflow.operators.rest import RequestRestOperator
 
@@ -52,6 +52,7 @@ with DAG(
         "of cluster {{ ti.xcom_pull('check_verdict', key='cluster') }}?",
         body="{{ ti.xcom_pull('check_verdict', key='summary') }}",
         approval_required=dag.param("approval_required"),
+        params=reason_field(),
         response_timeout=APPROVAL_TIMEOUT,
     )
     publish_release = PublishReleaseOperator(
@@ -59,6 +60,7 @@ with DAG(
         cluster=check_verdict.output["cluster"],
         version=check_verdict.output["version"],
         named=check_verdict.output["named"],
+        approval=request_approval.output,
         outlets=[RELEASE_CHAMPION],
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="check_verdict")

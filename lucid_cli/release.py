@@ -1,5 +1,6 @@
 """`lucid release`: build, prove, publish, roll back."""
 
+from getpass import getuser
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,8 @@ from lucid_cli.output import (
 )
 from lucid_models.releases.manifest import DEFAULT_POLICY
 
+ReasonOption = Annotated[str, typer.Option(help="Why; kept with the release that goes live.")]
+
 app = typer.Typer(
     help="A release pins the three models and the settings that were proven together.", no_args_is_help=True
 )
@@ -46,6 +49,7 @@ def _present(release: object, as_json: bool) -> None:
             **({"choice": facts["choice"]} if facts["choice"] else {}),
             **{part: facts[part] for part in ("node_sleep", "loaning") if facts[part]},
             "provenance": facts["provenance"],
+            **({"went_live": facts["went_live"]} if facts["went_live"] else {}),
             "says": (facts["verdict"] or {}).get("sentence"),
         }
         print_facts(shown, title=f"{facts['name']} version {facts['version']}")
@@ -228,6 +232,7 @@ release_validation.register(app)
 def publish(
     cluster: ReleaseClusterOption = None,
     version: ReleaseVersionOption = None,
+    reason: ReasonOption = "",
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -237,19 +242,27 @@ def publish(
 
     tracking = tracking_or_default(tracking_uri)
     cluster_name = which_cluster(tracking, cluster)
-    _present(publish_release(tracking_uri=tracking, cluster=cluster_name, version=version), as_json)
+    release = publish_release(
+        tracking_uri=tracking, cluster=cluster_name, version=version, by=getuser(), because=reason
+    )
+    _present(release, as_json)
 
 
 @app.command()
 def rollback(
-    cluster: ReleaseClusterOption = None, tracking_uri: TrackingOption = None, as_json: JsonFlag = False
+    cluster: ReleaseClusterOption = None,
+    reason: ReasonOption = "",
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Move a cluster's `champion` back to the previous release."""
     from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import rollback_release
 
     tracking = tracking_or_default(tracking_uri)
-    _present(rollback_release(tracking_uri=tracking, cluster=which_cluster(tracking, cluster)), as_json)
+    cluster_name = which_cluster(tracking, cluster)
+    release = rollback_release(tracking_uri=tracking, cluster=cluster_name, by=getuser(), because=reason)
+    _present(release, as_json)
 
 
 @app.command()

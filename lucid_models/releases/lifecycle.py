@@ -32,6 +32,7 @@ from lucid_models.releases.building import (
     register_release,
 )
 from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.decisions import record_decision
 from lucid_models.releases.files import ReleaseScorers, load_release_scorers
 from lucid_models.releases.manifest import (
     DEFAULT_POLICY,
@@ -225,12 +226,14 @@ def publish_release(
     cluster: str,
     version: int | None = None,
     named: bool = True,
+    by: str = "",
+    because: str = "",
 ) -> ReleaseInfo:
     """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
     that it replaces.
 
     Publishing the champion again changes nothing. `named`: a person named this very version; otherwise one
-    that was rolled back stays so.
+    that was rolled back stays so. `by` and `because` are kept with the release: who published it, and why.
 
     Raises NotFoundError when there is no such release, and the first of its `publication_obstacles`.
     """
@@ -244,17 +247,27 @@ def publish_release(
     settle(registry, name)
     before = registry.aliases(name).get(CHAMPION)
     if before != release.version:
+        record_decision(
+            registry, name, release.version, kind="publish", by=by, because=because, before=before
+        )
         move_champion(registry, name, kind="publish", champion=release.version, previous=before)
     registry.delete_version_tag(name, release.version, "rolled_back")
     return _moved(registry, cluster, before, release.version)
 
 
-def rollback_release(*, tracking_uri: str, cluster: str, from_version: int | None = None) -> ReleaseInfo:
+def rollback_release(
+    *,
+    tracking_uri: str,
+    cluster: str,
+    from_version: int | None = None,
+    by: str = "",
+    because: str = "",
+) -> ReleaseInfo:
     """Move a cluster's `champion` back to `previous`, and `previous` to the release that was rolled back.
 
     `from_version`: the release to leave; when it is no longer the champion nothing changes, so that a retry
     after a success that went unreported does not roll forward again. A rollback that was interrupted is
-    finished.
+    finished. `by` and `because` are kept with the release that is live again.
 
     Raises NotFoundError when there is no champion or nothing to go back to, ReleaseRefusedError when what
     lies there is damaged or not approved.
@@ -284,6 +297,7 @@ def rollback_release(*, tracking_uri: str, cluster: str, from_version: int | Non
         check_verdict(registry, target)
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         registry.set_version_tag(name, champion, "rolled_back", moment)
+        record_decision(registry, name, previous, kind="rollback", by=by, because=because, before=champion)
         move_champion(registry, name, kind="rollback", champion=previous, previous=champion)
         champion = previous
     registry.delete_version_tag(name, champion, "rolled_back")

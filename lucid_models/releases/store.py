@@ -15,6 +15,7 @@ from lucid_models.releases.approval import (
     read_verdict_document,
 )
 from lucid_models.releases.clusters import release_clusters
+from lucid_models.releases.decisions import Decision, read_decision
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
     VERDICT_FILE,
@@ -31,8 +32,9 @@ ALLOW_SIMULATED = "allow_simulated_profiles"
 @dataclass(frozen=True)
 class ReleaseInfo:
     """One release as people see it. `alias` is the one asked for (else its first); `verdict` None: not
-    judged. `node_sleep` None: nothing of sleeping nodes, `loaning` None: nothing of servers on loan. `moved`:
-    what publishing it or rolling back to it did, in words.
+    judged. `went_live`: who made it the champion the last time. `node_sleep` None: nothing of sleeping
+    nodes, `loaning` None: nothing of servers on loan. `moved`: what publishing it or rolling back to it did,
+    in words.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ReleaseInfo:
     verdict: Mapping[str, Any] | None
     run_id: str
     manifest_sha256: str
+    went_live: Decision | None = None
     moved: str | None = None
 
     @property
@@ -168,6 +171,7 @@ def describe_release(
         verdict=verdict,
         run_id=release.run_id,
         manifest_sha256=tags.get("manifest_sha256", ""),
+        went_live=read_decision(release),
     )
 
 

@@ -37,8 +37,11 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             self.cluster, self.version = cluster, version
             self.moved = f"champion of {cluster}: none -> {version}"
 
-    def publish_release(*, tracking_uri: str, cluster: str, version: int, named: bool) -> Published:
+    def publish_release(
+        *, tracking_uri: str, cluster: str, version: int, named: bool, by: str, because: str
+    ) -> Published:
         assert named  # by the form: what was rolled back meanwhile may go live again
+        record["decided"] = (by, because)
         record["published"].append((tracking_uri, cluster, version))
         return Published(cluster, version)
 
@@ -72,6 +75,7 @@ def test_an_approved_release_is_published_without_a_click_when_approval_is_off(
         "request_rest": "skipped",
     }
     assert registry["published"] == [("http://127.0.0.1:1", "small", 7)]
+    assert registry["decided"] == ("dag_test", ""), "who started the run"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,11 @@ def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
     def answer(task: Any, context: Any) -> dict[str, Any]:
         asked.append(task.subject)
         assert registry["published"] == []
-        return {"chosen_options": [ApprovalOperator.APPROVE], "responded_by_user": None}
+        return {
+            "chosen_options": [ApprovalOperator.APPROVE],
+            "params_input": {"reason": "the gate is right"},
+            "responded_by_user": {"id": "ann", "name": "Ann"},
+        }
 
     monkeypatch.setattr(ApprovalOperator, "execute", answer)
     monkeypatch.delenv("LUCID_REQUIRE_APPROVAL", raising=False)
@@ -96,6 +104,7 @@ def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
     publish_dag().test(run_conf={**FORM, **form})
     assert asked == ["Publish release 7 of cluster small?"]
     assert registry["published"] == [("http://127.0.0.1:1", "small", 7)]
+    assert registry["decided"] == ("Ann", "the gate is right")
 
 
 def test_a_form_cannot_switch_off_what_the_installation_requires(

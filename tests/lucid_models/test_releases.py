@@ -128,6 +128,26 @@ def test_publish_moves_champion_and_keeps_previous(shop: Any, tmp_path: Path) ->
     assert shown.verdict["objective"] == {"change_pct": -3.0}
 
 
+def test_a_release_remembers_who_made_it_live_and_why(shop: Any) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    assert show_release(tracking_uri=shop.uri, cluster="small", version=first).went_live is None
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first, by="ann")
+    publish_release(tracking_uri=shop.uri, cluster="small", by="ben", because="the gate is right")
+    shown = show_release(tracking_uri=shop.uri, cluster="small").went_live
+    assert shown is not None
+    assert (shown.kind, shown.by, shown.because, shown.before) == (
+        "publish",
+        "ben",
+        "the gate is right",
+        first,
+    )
+    publish_release(tracking_uri=shop.uri, cluster="small", version=second, by="cat")
+    assert show_release(tracking_uri=shop.uri, cluster="small").went_live == shown, "it was live already"
+    back = rollback_release(tracking_uri=shop.uri, cluster="small", by="dan", because="slow <b>").went_live
+    assert back is not None
+    assert (back.kind, back.by, back.because, back.before) == ("rollback", "dan", "slow <b>", second)
+
+
 def test_verdict_brings_its_tables(shop: Any, tmp_path: Path) -> None:
     version = build_release(tracking_uri=shop.uri, cluster="small").version
     (tmp_path / "policies.csv").write_text("policy,mean_jct_s\nfifo,10\n")
@@ -200,7 +220,7 @@ def test_publish_killed_anywhere_ends_right_when_run_again(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     oldest, first, second = shop.approved(1), shop.approved(2), shop.approved(1, settings={"gss": 1})
-    for writes in range(6):
+    for writes in range(7):
         set_aliases(shop.uri, {"challenger": second, "champion": first, "previous": oldest})
         with monkeypatch.context() as patch:
             kill_after(patch, writes)
@@ -209,11 +229,11 @@ def test_publish_killed_anywhere_ends_right_when_run_again(
                 died = False
             except KilledError:
                 died = True
-        # Its writes: note the move, champion, previous, forget the move, forget an earlier rollback.
-        assert died == (writes < 5)
+        # Its writes: who decides, note the move, champion, previous, forget the move and an earlier rollback.
+        assert died == (writes < 6)
         between = aliases(shop.uri)
-        assert between["champion"] == (first if writes < 2 else second)
-        assert between["previous"] == (oldest if writes < 3 else first)
+        assert between["champion"] == (first if writes < 3 else second)
+        assert between["previous"] == (oldest if writes < 4 else first)
         if writes == 0:
             load_release_models(tracking_uri=shop.uri, cluster="small", version=between["champion"])
         publish_release(tracking_uri=shop.uri, cluster="small", version=second)
@@ -225,13 +245,13 @@ def test_rollback_killed_anywhere_ends_right_when_run_again(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = shop.approved(1), shop.approved(2)
-    for writes in range(6):
+    for writes in range(7):
         set_aliases(shop.uri, {"challenger": second, "champion": second, "previous": first})
         with monkeypatch.context() as patch:
             kill_after(patch, writes)
             with pytest.raises(KilledError):
                 rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second)
-        assert aliases(shop.uri)["champion"] == (second if writes < 3 else first)
+        assert aliases(shop.uri)["champion"] == (second if writes < 4 else first)
         assert rollback_release(tracking_uri=shop.uri, cluster="small", from_version=second).version == first
         assert aliases(shop.uri) == {"challenger": second, "champion": first, "previous": second}
 
@@ -242,7 +262,7 @@ def test_rollback_after_a_killed_publish_returns_to_what_was_live(
     first, second = shop.approved(1), shop.approved(2)
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     with monkeypatch.context() as patch:
-        kill_after(patch, 2)  # the new champion is set, previous not yet
+        kill_after(patch, 3)  # the new champion is set, previous not yet
         with pytest.raises(KilledError):
             publish_release(tracking_uri=shop.uri, cluster="small", version=second)
     assert aliases(shop.uri)["champion"] == second

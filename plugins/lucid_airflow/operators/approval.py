@@ -4,9 +4,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Param
 
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
+
+REASON = "reason"  # the field of the approval's form
+
+
+def reason_field() -> dict[str, Param]:
+    """The field in which a person says why, for the operator's `params`."""
+    return {
+        REASON: Param(
+            "",
+            type="string",
+            maxLength=1_000,
+            title="Why",
+            description="Kept with the release, for those who ask later who let it go live.",
+        )
+    }
 
 
 class RequestApprovalOperator(ApprovalOperator):
@@ -30,3 +46,20 @@ class RequestApprovalOperator(ApprovalOperator):
             self.log.info("LUCID_REQUIRE_APPROVAL is off: publishing without a person's approval.")
             return {"chosen_options": [self.APPROVE], "responded_by_user": None}
         return super().execute(context)
+
+
+def decided_by(context: Any, approval: Any) -> tuple[str, str]:
+    """Return who let a run act, and why, in words: who answered `approval`, else who or what started the run.
+
+    `approval`: what `RequestApprovalOperator` returned; None: nobody was asked.
+    """
+    answer = approval or {}
+    user = answer.get("responded_by_user")
+    if user:
+        return str(user.get("name") or user.get("id")), str(
+            (answer.get("params_input") or {}).get(REASON) or ""
+        )
+    triggered_by = getattr((context or {}).get("dag_run"), "triggering_user_name", None)
+    if triggered_by:
+        return str(triggered_by), ""
+    return "the pipeline", "no approval was required"

@@ -7,6 +7,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
+from lucid_airflow.operators.approval import decided_by
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_notes import note_run
@@ -207,16 +208,20 @@ class PublishReleaseOperator(LucidOperator):
     cluster: Any
     version: Any
     named: Any = True
+    approval: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Publish; returns the champion's cluster, name and version, and which one it replaced in words."""
         from lucid_models.releases.lifecycle import publish_release
 
+        by, because = decided_by(context, self.approval)
         release = publish_release(
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
             version=int(self.version),
             named=bool(self.named),
+            by=by,
+            because=because,
         )
         self.mlflow_path = model_version_path(release.name, release.version)
         note_run(context, str(release.moved))
@@ -256,8 +261,13 @@ class RollbackReleaseOperator(LucidOperator):
         """Roll back; returns the champion's cluster, name and version, and what was done in words."""
         from lucid_models.releases.lifecycle import rollback_release
 
+        by, _ = decided_by(context, None)
         release = rollback_release(
-            tracking_uri=settings.tracking_uri(), cluster=self.cluster, from_version=int(self.from_version)
+            tracking_uri=settings.tracking_uri(),
+            cluster=self.cluster,
+            from_version=int(self.from_version),
+            by=by,
+            because=str(self.reason),
         )
         self.log.warning("Rolled back: %s", self.reason)
         note_run(context, f"{release.moved}: {self.reason}")
