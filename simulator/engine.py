@@ -143,9 +143,17 @@ class Simulation:
                     self._agenda.push(at_s, EventKind.CANCEL, view)
         if initial is not None:
             self._go_on_from(initial, begun)
+        self._ask_lender(scenario)
         if self._fleet is not None:
             self._fleet.begin()
         self._cpu_s = process_time() - began
+
+    def _ask_lender(self, scenario: Scenario) -> None:
+        """Have the policy asked about an inference service's servers from the start, before any job comes."""
+        if scenario.inference is not None and scenario.initial is None:
+            pool = self.pools[scenario.inference.name]
+            self._wakes[pool] = 0.0
+            self._agenda.push(0.0, EventKind.WAKE, pool)
 
     def _go_on_from(self, initial: InitialState, begun: Mapping[JobView, JobView]) -> None:
         """Queue the jobs that wait, and push the events that are due."""

@@ -152,6 +152,24 @@ class FreeGpus:
                 return (bucket & -bucket).bit_length() - 1
         return None
 
+    # -- some of the nodes, as one integer with bit *i* for node *i* -----------------------------------------
+
+    def fullest(self, gpus: int, among: int) -> int | None:
+        """Return the fullest of these nodes with so many free GPUs, the lowest on ties; None if none has."""
+        for bucket in self._buckets[gpus:]:
+            fitting = bucket & among
+            if fitting:
+                return (fitting & -fitting).bit_length() - 1
+        return None
+
+    def free_on(self, among: int) -> int:
+        """Return the free GPUs of these nodes together."""
+        return sum([free * (bucket & among).bit_count() for free, bucket in enumerate(self._buckets)])
+
+    def idle(self, among: int) -> int:
+        """Return those of these nodes that are present and wholly idle."""
+        return self._buckets[self.gpus_per_node] & among
+
     def take(self, placement: Placement) -> None:
         """Occupy the GPUs of a placement; raises ValueError when a node has fewer free."""
         free, buckets = self._free, self._buckets

@@ -59,6 +59,8 @@ def choose_starts(
     left_gpus = {pool: free_gpus.get(pool, 0) for pool in ServerPool}
     starts = []
     for demand in queue:
+        if not any(left_gpus.values()):
+            break  # however long the queue is
         for pool in demand.pools:
             gpus = demand.gpus * (loaned_workers_per_worker if pool is ServerPool.ON_LOAN else 1)
             if gpus <= left_gpus[pool]:

@@ -6,6 +6,8 @@ at most one item is taken, i more workers at the value that these have.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +58,17 @@ def choose_workers(groups: Sequence[WorkerGroup], capacity_gpus: int) -> WorkerC
     if capacity_gpus < 0:
         raise BadInputError(f"The capacity is {capacity_gpus} GPUs.", remedy="Use 0 or more.")
     for at, group in enumerate(groups):
-        if group.gpus_per_worker < 1 or not np.isfinite(group.values).all():
+        if group.gpus_per_worker < 1 or not isfinite(sum(group.values)):
             raise BadInputError(
                 f"Group {at} has workers of {group.gpus_per_worker} GPUs with values {list(group.values)!r}.",
                 remedy="Use 1 GPU or more, and finite values.",
             )
     # Beyond what all groups could take, more GPUs change nothing.
-    most_gpus = min(capacity_gpus, sum(group.gpus_per_worker * len(group.values) for group in groups))
+    wanted_gpus = sum(group.gpus_per_worker * len(group.values) for group in groups)
+    most_gpus = min(capacity_gpus, wanted_gpus)
+    if most_gpus == wanted_gpus and all(map(_always_rises, groups)):
+        everything = tuple(len(group.values) for group in groups)
+        return WorkerChoice(everything, sum(group.values[-1] for group in groups if group.values), most_gpus)
     best, chosen = _tables(groups, most_gpus)
     gpus = used_gpus = int(np.argmax(best >= best[most_gpus] - TOLERANCE))
     extra_workers = []
@@ -70,6 +76,11 @@ def choose_workers(groups: Sequence[WorkerGroup], capacity_gpus: int) -> WorkerC
         extra_workers.append(int(workers[gpus]))
         gpus -= extra_workers[-1] * group.gpus_per_worker
     return WorkerChoice(tuple(reversed(extra_workers)), float(best[used_gpus]), used_gpus)
+
+
+def _always_rises(group: WorkerGroup) -> bool:
+    """Whether each worker more is worth something."""
+    return all(more > less + TOLERANCE for less, more in pairwise((0.0, *group.values)))
 
 
 def _tables(

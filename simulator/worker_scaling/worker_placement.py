@@ -7,12 +7,13 @@ then at the others. A server with any base worker counts as one of base workers.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
 from foundation.errors import BadInputError
+from simulator.placement import FreeGpus
 from simulator.worker_scaling.server_pools import ServerPool
 
 JobT = TypeVar("JobT", bound=Hashable)
@@ -36,76 +37,86 @@ class ServerRoom:
     has_flexible: bool = False
 
 
-class _Group(Enum):
-    """Servers that a worker looks at together, best fit first."""
-
-    TRAINING = 0
-    BASE = 1
-    EMPTY = 2
-    FLEXIBLE = 3
-
-
-_TIERS: Mapping[tuple[ServerPool, WorkerKind], tuple[_Group, ...]] = {
-    (ServerPool.TRAINING, WorkerKind.BASE): (_Group.TRAINING,),
-    (ServerPool.TRAINING, WorkerKind.FLEXIBLE): (_Group.TRAINING,),
-    (ServerPool.ON_LOAN, WorkerKind.BASE): (_Group.BASE, _Group.EMPTY, _Group.FLEXIBLE),
-    (ServerPool.ON_LOAN, WorkerKind.FLEXIBLE): (_Group.FLEXIBLE, _Group.EMPTY, _Group.BASE),
-}
-
-
-def _group_of(server: ServerRoom) -> _Group:
-    if server.pool is ServerPool.TRAINING:
-        return _Group.TRAINING
-    if server.has_base:
-        return _Group.BASE
-    return _Group.FLEXIBLE if server.has_flexible else _Group.EMPTY
-
-
 class PlacementPlan:
     """Servers with room, and the workers that are placed on them one after another."""
 
     def __init__(self, servers: Iterable[ServerRoom]) -> None:
         in_order = sorted(servers, key=lambda server: server.id)
-        self._ids = [server.id for server in in_order]
-        self._at = {server: at for at, server in enumerate(self._ids)}
+        self._ids: Sequence[int] = [server.id for server in in_order]
+        self._at: Mapping[int, int] | None = {server: at for at, server in enumerate(self._ids)}
         if len(self._at) < len(self._ids):
             raise BadInputError("A server stands twice in the plan.", remedy="Name each server once.")
         wrong = next((server for server in in_order if server.free_gpus < 0), None)
         if wrong is not None:
             raise BadInputError(f"Server {wrong.id} has {wrong.free_gpus} free GPUs.")
-        self._free = [server.free_gpus for server in in_order]
-        self._group = [_group_of(server) for server in in_order]
-        # Which servers of a group have so many free GPUs: bit i is the server with the i-th lowest id.
-        size = max(self._free, default=0)
-        self._buckets = {group: [0] * (size + 1) for group in _Group}
-        for at, free in enumerate(self._free):
-            self._buckets[self._group[at]][free] |= 1 << at
+        size = max((server.free_gpus for server in in_order), default=0)
+        self._free = FreeGpus(len(in_order), size)
+        self._keeps_apart = True
+        self._own = self._loaned = self._with_base = self._flexible_only = 0
+        for at, server in enumerate(in_order):
+            self._free.take(((at, size - server.free_gpus),))
+            if server.pool is ServerPool.TRAINING:
+                self._own |= 1 << at
+                continue
+            self._loaned |= 1 << at
+            if server.has_base:
+                self._with_base |= 1 << at
+            elif server.has_flexible:
+                self._flexible_only |= 1 << at
+
+    @classmethod
+    def on(cls, free: FreeGpus, loaned: int, with_base: int, *, keeps_apart: bool = True) -> "PlacementPlan":
+        """Return a plan on the nodes of a pool, whose free GPUs it takes and gives.
+
+        Bit *i* of `loaned` and of `with_base` is node *i*: which nodes are on loan, and which of these have
+        base workers; no node has only flexible ones yet. Unless it `keeps_apart` base and flexible workers,
+        each goes to the fullest server on loan.
+        """
+        plan = cls.__new__(cls)
+        plan._ids, plan._at = range(free.nodes), None
+        plan._free, plan._keeps_apart = free, keeps_apart
+        plan._own, plan._loaned = ((1 << free.nodes) - 1) & ~loaned, loaned
+        plan._with_base, plan._flexible_only = with_base, 0
+        return plan
 
     def free_gpus(self, pool: ServerPool) -> int:
         """Return the free GPUs of a pool."""
-        own = pool is ServerPool.TRAINING
-        return sum(
-            free
-            for free, group in zip(self._free, self._group, strict=True)
-            if (group is _Group.TRAINING) == own
-        )
+        return self._free.free_on(self._own if pool is ServerPool.TRAINING else self._loaned)
+
+    def idle_servers(self, pool: ServerPool) -> int:
+        """Return how many servers of a pool are wholly idle."""
+        return self._free.idle(self._own if pool is ServerPool.TRAINING else self._loaned).bit_count()
 
     def free_on(self, server: int) -> int:
         """Return a server's free GPUs."""
-        return self._free[self._at[server]]
+        return self._free.on_node(self._place_of(server))
 
-    def place_gang(self, pool: ServerPool, gpus_each: int, workers: int) -> tuple[int, ...] | None:
-        """Place base workers, all or none; return a server for each, or None."""
-        before: list[tuple[int, int, _Group]] = []
-        for _ in range(workers):
-            at = self._find(pool, WorkerKind.BASE, gpus_each)
-            if at is None:
-                for undone in reversed(before):
-                    self._put(*undone)
+    def place_gang(self, pool: ServerPool, gang: Iterable[int]) -> tuple[int, ...] | None:
+        """Place base workers of these GPUs, all or none; return a server for each, or None."""
+        groups = self._with_base, self._flexible_only
+        taken: list[tuple[int, int]] = []
+        for gpus in gang:
+            if not self._place_base(pool, gpus, taken):
+                self._undo(taken, groups)
                 return None
-            before.append((at, self._free[at], self._group[at]))
-            self._take(at, WorkerKind.BASE, gpus_each)
-        return tuple(self._ids[at] for at, _, _ in before)
+        return tuple([self._ids[at] for at, _ in taken])
+
+    def place_mixed_gang(
+        self, gang: Iterable[int], loaned_workers_per_worker: int
+    ) -> tuple[tuple[int, int], ...] | None:
+        """Place base workers all or none, on training servers first; return (server, GPUs) for each, or None.
+
+        Each that finds no room there is as many workers on loan as do the work of one.
+        """
+        groups = self._with_base, self._flexible_only
+        taken: list[tuple[int, int]] = []
+        for gpus in gang:
+            if not self._place_base(ServerPool.TRAINING, gpus, taken) and not all(
+                self._place_base(ServerPool.ON_LOAN, gpus, taken) for _ in range(loaned_workers_per_worker)
+            ):
+                self._undo(taken, groups)
+                return None
+        return tuple((self._ids[at], gpus) for at, gpus in taken)
 
     def place_flexible(self, pool: ServerPool, gpus_each: int, workers: int) -> tuple[int, ...]:
         """Place as many of these flexible workers as there is room for; return a server for each."""
@@ -120,36 +131,53 @@ class PlacementPlan:
 
     def take(self, server: int, kind: WorkerKind, gpus: int) -> bool:
         """Take GPUs of this very server, for workers that stay on it; return whether they are free."""
-        at = self._at[server]
-        if self._free[at] < gpus:
+        at = self._place_of(server)
+        if not self._free.is_present(at) or self._free.on_node(at) < gpus:
             return False
         self._take(at, kind, gpus)
         return True
 
     def give(self, server: int, gpus: int) -> None:
         """Free GPUs again that were taken here; which group the server is in stays as it is."""
-        at = self._at[server]
-        self._put(at, self._free[at] + gpus, self._group[at])
+        self._free.give(((self._place_of(server), gpus),))
+
+    def _place_of(self, server: int) -> int:
+        return server if self._at is None else self._at[server]
 
     def _find(self, pool: ServerPool, kind: WorkerKind, gpus: int) -> int | None:
-        for group in _TIERS[pool, kind]:
-            for bucket in self._buckets[group][gpus:]:
-                if bucket:
-                    return (bucket & -bucket).bit_length() - 1
+        fullest = self._free.fullest
+        if pool is ServerPool.TRAINING:
+            return fullest(gpus, self._own)
+        if not self._keeps_apart:
+            return fullest(gpus, self._loaned)
+        groups = self._with_base, self._flexible_only
+        own_kind, other_kind = groups if kind is WorkerKind.BASE else groups[::-1]
+        for among in (own_kind, self._loaned & ~own_kind & ~other_kind, other_kind):
+            at = fullest(gpus, among) if among else None
+            if at is not None:
+                return at
         return None
 
-    def _take(self, at: int, kind: WorkerKind, gpus: int) -> None:
-        group = self._group[at]
-        if group is not _Group.TRAINING and kind is WorkerKind.BASE:
-            group = _Group.BASE
-        elif group is _Group.EMPTY:
-            group = _Group.FLEXIBLE
-        self._put(at, self._free[at] - gpus, group)
+    def _place_base(self, pool: ServerPool, gpus: int, taken: list[tuple[int, int]]) -> bool:
+        at = self._find(pool, WorkerKind.BASE, gpus)
+        if at is None:
+            return False
+        self._take(at, WorkerKind.BASE, gpus)
+        taken.append((at, gpus))
+        return True
 
-    def _put(self, at: int, free: int, group: _Group) -> None:
-        self._buckets[self._group[at]][self._free[at]] ^= 1 << at
-        self._buckets[group][free] |= 1 << at
-        self._free[at], self._group[at] = free, group
+    def _take(self, at: int, kind: WorkerKind, gpus: int) -> None:
+        self._free.take(((at, gpus),))
+        bit = self._loaned & (1 << at)
+        if kind is WorkerKind.BASE:
+            self._with_base |= bit
+            self._flexible_only &= ~bit
+        else:
+            self._flexible_only |= bit & ~self._with_base
+
+    def _undo(self, taken: Iterable[tuple[int, int]], groups: tuple[int, int]) -> None:
+        self._free.give(tuple(taken))
+        self._with_base, self._flexible_only = groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +207,7 @@ def place_workers(
             unit = loaned_workers_per_worker if pool is ServerPool.ON_LOAN else 1
             servers: tuple[int, ...] | None
             if demand.kind is WorkerKind.BASE:
-                servers = plan.place_gang(pool, demand.gpus_each, demand.workers * unit)
+                servers = plan.place_gang(pool, (demand.gpus_each,) * (demand.workers * unit))
             else:
                 servers = plan.place_flexible(pool, demand.gpus_each, demand.workers * unit)
                 kept = whole_units(Counter(servers), unit)

@@ -25,13 +25,13 @@ def on_loan() -> PlacementPlan:
 
 
 def test_the_kinds_of_workers_keep_apart_on_servers_on_loan() -> None:
-    assert on_loan().place_gang(ON_LOAN, 2, 9) == (3, 4, 4, 4, 2, 2, 2, 2, 1)
+    assert on_loan().place_gang(ON_LOAN, [2] * 9) == (3, 4, 4, 4, 2, 2, 2, 2, 1)
     assert on_loan().place_flexible(ON_LOAN, 2, 20) == (1, 1, 2, 2, 2, 2, 3, 4, 4, 4)
 
 
 def test_a_gang_that_does_not_fit_leaves_nothing() -> None:
     plan = on_loan()
-    assert plan.place_gang(ON_LOAN, 4, 5) is None
+    assert plan.place_gang(ON_LOAN, [4] * 5) is None
     assert plan.free_gpus(ON_LOAN) == 20
     assert plan.place_flexible(ON_LOAN, 4, 1) == (1,)  # still one of flexible workers
 

@@ -1,0 +1,72 @@
+"""From a draft to the actions that make a pool so, in an order in which each finds free what it takes."""
+
+from simulator.actions import Resize, Start
+from simulator.placement import FreeGpus, Placement, exchanged
+from simulator.worker_scaling.draft import Draft, DraftedJob
+
+
+class _Change:
+    """One job's step, with the GPUs that it gives up and takes."""
+
+    __slots__ = ("action", "gives", "takes")
+
+    def __init__(self, action: Start | Resize, gives: Placement, takes: Placement) -> None:
+        self.action = action
+        self.gives = gives
+        self.takes = takes
+
+
+def actions_of(draft: Draft) -> list[Start | Resize]:
+    """Return what a draft comes to.
+
+    Jobs give up GPUs before others take them. Where jobs wait for each other's, one gives up its own first,
+    and takes later.
+    """
+    waiting = [_resize(job) for job in draft.running if draft.changes(job)]
+    waiting.sort(key=lambda change: bool(change.takes))
+    waiting += map(_start, draft.starting)
+    if not waiting:
+        return []
+    free = draft.nodes.plan()
+    done: list[Start | Resize] = []
+    while waiting:
+        held_up = [change for change in waiting if not _took(change, free, done)]
+        if len(held_up) == len(waiting):
+            held_up[0] = _in_two(held_up[0], free, done)
+        waiting = held_up
+    return done
+
+
+def _took(change: _Change, free: FreeGpus, done: list[Start | Resize]) -> bool:
+    """Do a step if the GPUs that it takes are free."""
+    if any(free.on_node(node) < gpus for node, gpus in change.takes):
+        return False
+    free.give(change.gives)
+    free.take(change.takes)
+    done.append(change.action)
+    return True
+
+
+def _start(job: DraftedJob) -> _Change:
+    placement = job.placement()
+    return _Change(Start(job.view, placement, flexible=job.flexible_part()), (), placement)
+
+
+def _resize(job: DraftedJob) -> _Change:
+    after = job.placement()
+    gives, takes = exchanged(job.view.placement or (), after)
+    return _Change(Resize(job.view, after, flexible=job.flexible_part()), gives, takes)
+
+
+def _in_two(change: _Change, free: FreeGpus, done: list[Start | Resize]) -> _Change:
+    """Have a job give up what it gives up; return the rest of its step."""
+    view = change.action.job
+    given = dict(change.gives)
+
+    def without(part: Placement) -> Placement:
+        rest = ((node, gpus - given.get(node, 0)) for node, gpus in part)
+        return tuple((node, gpus) for node, gpus in rest if gpus > 0)
+
+    done.append(Resize(view, without(view.placement or ()), flexible=without(view.flexible)))
+    free.give(change.gives)
+    return _Change(change.action, (), change.takes)

@@ -1,0 +1,43 @@
+"""What an operator sets of a policy over workers."""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+from foundation.errors import BadInputError, UnknownNameError
+from simulator.elastic.elastic_policy import SIZES, Sizes
+from simulator.loaning.settings import LoanSettings
+
+Order = Literal["sjf", "fifo"]
+ORDERS: tuple[Order, ...] = ("sjf", "fifo")
+
+
+@dataclass(frozen=True)
+class WorkerSettings(LoanSettings):
+    """Parts of Lyra, each of which can be switched off, beside how servers are lent (`LoanSettings`).
+
+    `loaning`: jobs run on servers of the inference service; without one nothing is lent. `scaling`: elastic
+    jobs get flexible workers. `order`: "sjf", the shortest job first, passing over those that do not fit, or
+    "fifo", strictly by submission. `special_placement`: elastic jobs go to servers on loan first, and their
+    base and flexible workers to servers of their own there (section 5.3). `epoch_s`: decisions fall on
+    multiples of so many seconds; 0: at every event. `sizes`: "true" run times, or "estimated" ones.
+    `preemption_s` is what a preempted job loses at its next start, beside its progress if it has no
+    checkpoint (section 7.1: 63 s).
+    """
+
+    loaning: bool = True
+    scaling: bool = True
+    order: Order = "sjf"
+    special_placement: bool = True
+    epoch_s: float = 60.0
+    sizes: Sizes = "true"
+    preemption_s: float = 63.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, choices in (("order", ORDERS), ("sizes", SIZES)):
+            if getattr(self, name) not in choices:
+                raise UnknownNameError(name, str(getattr(self, name)), choices)
+        for name in ("epoch_s", "preemption_s"):
+            if not (isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise BadInputError(f"{name} is {getattr(self, name)!r}.", remedy="Use 0 s or more.")

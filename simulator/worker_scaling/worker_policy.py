@@ -1,0 +1,159 @@
+"""What policies over workers share: a clock, loans, who starts and where; a policy says who scales out.
+
+One decision, as in Lyra (sections 4 and 5): at multiples of `period_s` servers are lent or taken back. Then,
+in a pool in which something happened, flexible workers are taken off on paper, waiting jobs get their base
+demand, and what is left goes to flexible workers; those that are still wanted and whose GPUs are free stay.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simulator.actions import Action
+from simulator.cluster import ClusterSpec
+from simulator.job_view import JobView
+from simulator.loaning.pool_loans import PoolLoans
+from simulator.policy import Policy, RunCosts, start_from_front
+from simulator.snapshot import NodePool, Snapshot
+from simulator.worker_scaling.base_demand import BaseDemand, choose_starts, pools_of
+from simulator.worker_scaling.draft import Draft, DraftedJob
+from simulator.worker_scaling.draft_actions import actions_of
+from simulator.worker_scaling.job_workers import believed_left_s, workers_of
+from simulator.worker_scaling.scalable_job import ScalableJob
+from simulator.worker_scaling.server_pools import ServerPool
+from simulator.worker_scaling.settings import WorkerSettings
+
+
+class WorkerPolicy(Policy):
+    """Starts jobs on their base workers; what a subclass says of flexible ones, it places."""
+
+    Settings: type[WorkerSettings] = WorkerSettings
+    oracle = True
+
+    def __init__(self, settings: WorkerSettings | None = None) -> None:
+        self.settings: Any = settings or self.Settings()
+        self.round_s = self.settings.epoch_s or None
+        overhead_s = self.settings.preemption_s
+        self.costs = RunCosts(preemption_s=overhead_s, restart_s=overhead_s)
+        by_size = self.settings.order == "sjf" or self.settings.scaling
+        self.oracle = by_size and self.settings.sizes == "true"
+        self.needs_estimates = by_size and self.settings.sizes == "estimated"
+        self._loans = PoolLoans(self.settings, scaling=self.settings.scaling)
+
+    @classmethod
+    def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
+        """Go by estimates, and leave what runs alone."""
+        return {"sizes": "estimated", "loaning": False, "scaling": False, "epoch_s": 0.0}
+
+    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
+        """Begin anew with an empty cluster."""
+        self._loans = PoolLoans(self.settings, scaling=self.settings.scaling)
+        return cluster
+
+    def priority(self, job: JobView) -> tuple[float, float, int]:
+        """Order by the whole run time, then by submission; or by submission alone.
+
+        It is that on all workers that the job may get (section 5.2: never what is left).
+        """
+        if self.settings.order == "fifo":
+            return (0.0, job.submit_time_s, job.index)
+        whole_s = job.estimate_s if self.needs_estimates else job.job.duration_s
+        if not self.settings.scaling:
+            workers = workers_of(job)
+            whole_s *= workers.rate(workers.most) / workers.rate(workers.least)
+        return (whole_s, job.submit_time_s, job.index)
+
+    def decide(self, snapshot: Snapshot) -> Sequence[Action]:
+        """Lend and take back servers when it is time; then start and scale jobs."""
+        changed = dict.fromkeys(snapshot.changed)
+        if self.settings.loaning and snapshot.inference is not None:
+            lender = snapshot.pools[snapshot.inference.name]
+            if lender in changed:
+                del changed[lender]
+                borrower = self._loans.borrower(snapshot)
+                moves = self._loans.decide(snapshot, borrower)
+                if moves:
+                    return moves
+                if self._loans.moved_at_s == snapshot.now_s:
+                    changed[borrower] = None
+        return [action for pool in changed for action in self._decide_in(pool, snapshot)]
+
+    def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
+        """When servers may be lent or taken back again."""
+        return self._loans.next_decision_s(pool, now_s)
+
+    # -- one pool --------------------------------------------------------------------------------------------
+
+    def _decide_in(self, pool: NodePool, snapshot: Snapshot) -> Sequence[Action]:
+        head = pool.queue.head()
+        if head is not None and not head.job.gpus:
+            return start_from_front(pool)  # cores have no workers
+        service = snapshot.inference if self.settings.loaning else None
+        draft = Draft(
+            pool,
+            lender=None if service is None else service.name,
+            unit=1 if service is None else service.loaned_workers_per_worker,
+            keeps_apart=self.settings.special_placement,
+            scaling=self.settings.scaling,
+        )
+        self.start_jobs(draft)
+        if self.settings.scaling:
+            self.scale_out(draft, snapshot.now_s)
+        return actions_of(draft)
+
+    def start_jobs(self, draft: Draft) -> None:
+        """Start jobs on their base workers.
+
+        Phase 1 (section 5.2) passes over jobs that do not fit, and places those that start by best fit
+        decreasing (section 5.3): the most GPUs a worker first, then the most workers. By submission, nothing
+        overtakes a job that finds no place.
+        """
+        queue = draft.nodes.queue
+        if not queue:
+            return
+        if self.settings.order == "fifo":
+            for view in queue:
+                if not any(draft.start(view, pool) for pool in self.pools_of(view)):
+                    break
+            return
+        demands = (BaseDemand(view, view.min_gpus, self.pools_of(view)) for view in queue)
+        room = {pool: draft.plan.free_gpus(pool) for pool in ServerPool}
+        starts = choose_starts(demands, room, draft.unit).starts
+        for view, pool, _ in sorted(starts, key=_widest_first):
+            if not draft.start(view, pool):
+                any(draft.start(view, other) for other in self.pools_of(view) if other is not pool)
+
+    def pools_of(self, view: JobView) -> tuple[ServerPool, ...]:
+        """Return where a waiting job's base workers may go, what is preferred first (section 5.3)."""
+        workers = workers_of(view)
+        settings = self.settings
+        grows = settings.scaling and settings.special_placement and workers.elastic
+        return pools_of(loanable=workers.loanable, grows=grows)
+
+    def scale_out(self, draft: Draft, now_s: float) -> None:
+        """Phase 2: give what is left to flexible workers, training servers and those on loan apart."""
+        wanted: dict[DraftedJob, int] = {}
+        for pool in ServerPool:
+            jobs = [self._scalable(job, draft, now_s) for job in draft.elastic_jobs(pool)]
+            if jobs:
+                extra = self.extra_workers(jobs, draft.plan.free_gpus(pool))
+                wanted.update({job.drafted: more for job, more in zip(jobs, extra, strict=True)})
+        draft.scale_out(wanted)
+
+    def _scalable(self, job: DraftedJob, draft: Draft, now_s: float) -> ScalableJob:
+        workers = job.workers
+        left_s = believed_left_s(job.view, now_s, by_estimates=self.needs_estimates)
+        slower = workers.rate(workers.most) / workers.rate(workers.least)
+        return ScalableJob(job, workers.gpus_each * draft.unit_of(job), left_s * slower)
+
+    @abstractmethod
+    def extra_workers(self, jobs: Sequence[ScalableJob], capacity_gpus: int) -> Sequence[int]:
+        """Say how many flexible workers each job gets, in the order of submission.
+
+        They take no more than `capacity_gpus` together.
+        """
+
+
+def _widest_first(start: tuple[JobView, ServerPool, int]) -> tuple[int, int, int]:
+    workers = workers_of(start[0])
+    return (-workers.gpus_each, -workers.least, start[0].index)
