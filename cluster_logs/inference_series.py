@@ -1,6 +1,6 @@
-"""The load of inference servers as a regular series of five-minute bins, gaps held."""
+"""The load of inference servers as a regular series of bins, five minutes unless said otherwise, gaps held."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -16,9 +16,9 @@ MOST_BINS = 5_300_000
 
 @dataclass(frozen=True, slots=True)
 class InferenceSeries:
-    """Usage of a pool of inference servers, one value a bin of `BIN_S` seconds; arrays of shape (bins,).
+    """Usage of a pool of inference servers, one value a bin of `bin_s` seconds; arrays of shape (bins,).
 
-    - `start_s`: start of the first bin, seconds since 1970, a multiple of `BIN_S`.
+    - `start_s`: start of the first bin, seconds since 1970, a multiple of `bin_s`.
     - `usage`: mean share of the servers in use (0 to 1); in a gap that of the last measured bin before.
     - `gap`: bins in which nothing was measured.
     - `servers`: of the pool, by the newest row that says it; None: no row does.
@@ -28,19 +28,26 @@ class InferenceSeries:
     usage: npt.NDArray[np.float64]
     gap: npt.NDArray[np.bool_]
     servers: int | None
+    bin_s: int = BIN_S
 
     @property
     def times_s(self) -> npt.NDArray[np.float64]:
         """Return the start of each bin, seconds since 1970."""
-        return self.start_s + BIN_S * np.arange(self.usage.size, dtype=np.float64)
+        return self.start_s + self.bin_s * np.arange(self.usage.size, dtype=np.float64)
+
+    def first(self, bins: int) -> "InferenceSeries":
+        """Return the first `bins` bins."""
+        return replace(self, usage=self.usage[:bins], gap=self.gap[:bins])
 
     @property
     def last_bin_start_s(self) -> float:
         """Return the start of the newest bin, seconds since 1970."""
-        return self.start_s + BIN_S * (self.usage.size - 1)
+        return self.start_s + self.bin_s * (self.usage.size - 1)
 
 
-def read_inference_series(rows: pd.DataFrame, source: str = "The table") -> InferenceSeries:
+def read_inference_series(
+    rows: pd.DataFrame, source: str = "The table", *, bin_s: int = BIN_S
+) -> InferenceSeries:
     """Return the bins of rows of the table `inference_load` (time, usage, servers, gap), by time.
 
     A row holds until the next one, at most for the usual distance of two rows. Of several rows in a bin the
@@ -50,32 +57,33 @@ def read_inference_series(rows: pd.DataFrame, source: str = "The table") -> Infe
     if measured.empty:
         raise BadInputError(f"{source} holds no measured inference load.", remedy="Ingest the load.")
     times_s = _seconds(rows["time"])
-    first, last = (int(at // BIN_S) for at in (times_s[0], times_s[-1]))
+    first, last = (int(at // bin_s) for at in (times_s[0], times_s[-1]))
     bins = last - first + 1
     if bins > MOST_BINS:
         begin, end = (datetime.fromtimestamp(at, UTC).isoformat() for at in times_s[[0, -1]])
         raise BadInputError(
-            f"{source} has inference load from {begin} to {end}: {bins:,} bins of {BIN_S} s.",
+            f"{source} has inference load from {begin} to {end}: {bins:,} bins of {bin_s} s.",
             remedy="Correct the row whose time is wrong.",
         )
     at_s = _seconds(measured["time"])
-    cell = (at_s // BIN_S).astype(np.int64) - first
+    cell = (at_s // bin_s).astype(np.int64) - first
     usage = measured["usage"].to_numpy(dtype=np.float64)
     count = np.bincount(cell, minlength=bins)
     total = np.bincount(cell, weights=usage, minlength=bins)
     # Which row holds in each bin: the newest that began before the bin ends.
-    ends_s = (first + 1 + np.arange(bins, dtype=np.float64)) * BIN_S
+    ends_s = (first + 1 + np.arange(bins, dtype=np.float64)) * bin_s
     newest = np.searchsorted(at_s, ends_s, side="left") - 1
     held = usage[np.maximum(newest, 0)]
-    lasts_s = max(float(BIN_S), _usual_distance_s(times_s))
-    age_s = ends_s - BIN_S - at_s[np.maximum(newest, 0)]
+    lasts_s = max(float(bin_s), _usual_distance_s(times_s))
+    age_s = ends_s - bin_s - at_s[np.maximum(newest, 0)]
     values = np.where(count > 0, total / np.maximum(count, 1), held)
     told = rows["servers"].dropna()
     return InferenceSeries(
-        start_s=float(first * BIN_S),
+        start_s=float(first * bin_s),
         usage=values,
         gap=(count == 0) & ((newest < 0) | (age_s >= lasts_s)),
         servers=None if told.empty else int(told.iloc[-1]),
+        bin_s=bin_s,
     )
 
 

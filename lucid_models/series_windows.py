@@ -85,7 +85,7 @@ def mean_of(values: Floats, bins: Iterable[NDArray[np.intp]]) -> Floats:
     return total
 
 
-def soft_mean(values: Floats, span: int) -> Floats:
+def soft_mean(values: Floats, span: float) -> Floats:
     """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; it begins at the first known
     bin.
     """

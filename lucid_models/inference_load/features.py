@@ -1,0 +1,119 @@
+"""Features of a forecast of inference usage, with NumPy alone: a live scheduler computes the very same ones.
+
+The forecast is made at the end of bin t, from bins up to t. What happened within the last ten bins (the
+window of Lyra's predictor, section 6) is told as differences from the newest bin, because what is forecast is
+by how much the usage will differ from it; beside them stand the usage itself, how much it swings, and the
+hour of the day where the history holds more than one. The day of the week and later parts of the calendar
+are left out: a fortnight shows each of them twice.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from foundation.errors import BadInputError
+from lucid_models.model_format import Fields, FormatVersionError
+from lucid_models.series_windows import (
+    DAY_S,
+    Floats,
+    hour_and_weekday,
+    rolling,
+    rolling_mean,
+    shifted,
+    soft_mean,
+)
+
+# Raised whenever a feature is added, dropped or computed in another way.
+FEATURES_VERSION = 1
+
+WINDOW_BINS = 10
+LAGS = (1, 2, 3)
+MEAN_BINS = (3, 6, WINDOW_BINS)
+MEDIAN_BINS = 5
+EWMA_WEIGHTS = (0.3, 0.5)
+LEVEL = "usage"
+
+
+@dataclass(frozen=True)
+class LoadFeatures:
+    """Which features are computed: `bin_s` is the length of a bin; `calendar`: whether the hour is one.
+
+    `utc_offset_s`: the cluster's local time minus UTC.
+    """
+
+    bin_s: int = 300
+    calendar: bool = True
+    utc_offset_s: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bin_s <= DAY_S or DAY_S % self.bin_s:
+            raise BadInputError(
+                f"A bin of {self.bin_s} s does not divide a day.", remedy="Choose for example 300 s."
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Feature names in the order of the matrix's columns."""
+        return (
+            LEVEL,
+            *(f"usage_lag_{lag}" for lag in LAGS),
+            *(f"usage_mean_{bins}_bins" for bins in MEAN_BINS),
+            f"usage_median_{MEDIAN_BINS}_bins",
+            *(f"usage_ewma_{round(100 * weight)}_pct" for weight in EWMA_WEIGHTS),
+            f"usage_deviation_{WINDOW_BINS}_bins",
+            f"usage_highest_{WINDOW_BINS}_bins",
+            f"usage_lowest_{WINDOW_BINS}_bins",
+            *(["hour"] if self.calendar else []),
+        )
+
+    def matrix(self, usage: Floats, first_bin_s: int) -> Floats:
+        """Features of the forecast made at the end of every bin, shape (bins, len(names)).
+
+        `usage` (0 to 1) is of every bin, gaps held, from the bin that starts at `first_bin_s` (Unix time, s).
+        Row t reads usage[: t + 1] only; what it lacks the history for is NaN.
+        """
+        columns = [usage]
+        columns += [shifted(usage, lag) - usage for lag in LAGS]
+        columns += [rolling_mean(usage, bins, least=bins) - usage for bins in MEAN_BINS]
+        columns.append(rolling(usage, MEDIAN_BINS, np.median) - usage)
+        columns += [ewma(usage, weight) - usage for weight in EWMA_WEIGHTS]
+        columns.append(rolling(usage, WINDOW_BINS, np.std))
+        columns += [rolling(usage, WINDOW_BINS, extreme) - usage for extreme in (np.max, np.min)]
+        if self.calendar:
+            starts_s = first_bin_s + self.bin_s * np.arange(usage.size, dtype=np.int64)
+            columns.append(hour_and_weekday(starts_s, self.utc_offset_s)[0])
+        return np.stack(columns, axis=1)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "version": FEATURES_VERSION,
+            "bin_s": self.bin_s,
+            "calendar": self.calendar,
+            "utc_offset_s": self.utc_offset_s,
+        }
+
+    @classmethod
+    def from_data(cls, fields: Fields) -> "LoadFeatures":
+        """Read what `to_data` wrote; raises CorruptModelError, or FormatVersionError for features that this
+        program does not compute.
+        """
+        version = fields.integer("version", 1, 1_000_000)
+        if version != FEATURES_VERSION:
+            raise FormatVersionError(
+                f"The inference load model reads features of version {version}; this program computes "
+                f"version {FEATURES_VERSION}.",
+                remedy="Train the inference load model again, or use the program of its release.",
+            )
+        bin_s = fields.integer("bin_s", 1, DAY_S)
+        if DAY_S % bin_s:
+            raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")
+        return cls(bin_s, fields.flag("calendar"), fields.integer("utc_offset_s", -DAY_S, DAY_S))
+
+
+def ewma(usage: Floats, weight: float) -> Floats:
+    """Exponentially weighted mean with `weight` (0 to 1) on the newest bin, shape (bins,), from the first bin
+    on.
+    """
+    return soft_mean(usage, 2.0 / weight - 1.0) if usage.size else usage.copy()

@@ -1,0 +1,123 @@
+"""Inference Load Model: how much of the inference servers will be in use, so that the others may be lent.
+
+Lyra (section 6) forecasts the next five minutes of inference usage with two LSTM layers over ten bins. Ours
+is additive, averaged with an exponentially weighted mean where that did better, and says upper quantiles
+beside the mean, of which headroom is made. Below two days of history the weighted mean answers alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from cluster_logs.inference_series import InferenceSeries
+from foundation.errors import BadInputError
+from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
+from lucid_models.inference_load.features import LEVEL, ewma
+from lucid_models.inference_load.fitting import LoadSettings, fit_load_scorer
+from lucid_models.inference_load.scorer import MEMBERS, InferenceLoadScorer, SaidBefore
+from lucid_models.series_windows import Floats
+
+# The weighted mean of the newest bin's history, which is no feature of the additive model.
+AVERAGED = "weighted_mean"
+_UNIT = "share of the servers"
+
+
+class InferenceLoadModel:
+    """Forecast of the usage of one cluster's inference servers."""
+
+    kind = "inference_load"
+
+    def __init__(self, settings: LoadSettings | None = None) -> None:
+        self.settings = settings or LoadSettings()
+        self._scorer: InferenceLoadScorer | None = None
+
+    @property
+    def scorer(self) -> InferenceLoadScorer:
+        """What is saved and served; raises BadInputError before `fit`."""
+        if self._scorer is None:
+            raise BadInputError(
+                "The inference load model has not been fitted.", remedy="Call fit(series) first."
+            )
+        return self._scorer
+
+    def fit(self, series: InferenceSeries) -> "InferenceLoadModel":
+        """Learn from a series; raises BadInputError when it is too short."""
+        self._scorer = fit_load_scorer(series, self.settings)
+        return self
+
+    def predict(self, series: InferenceSeries) -> Floats:
+        """The usage of the next bin, forecast at the end of every bin, shape (bins,)."""
+        self._check(series)
+        return self.scorer.predict_series(series.usage, round(series.start_s))
+
+    def said_before(self, series: InferenceSeries) -> SaidBefore:
+        """What would have been said of every bin before it began: mean and quantiles."""
+        self._check(series)
+        return self.scorer.said_before(series.usage, round(series.start_s), series.gap)
+
+    def features_of(self, series: InferenceSeries) -> pd.DataFrame:
+        """The features of the forecast at the end of each bin, and the weighted mean that it goes back to."""
+        self._check(series)
+        features = self.scorer.features
+        matrix = features.matrix(series.usage, round(series.start_s))
+        averaged = ewma(series.usage, self.scorer.ewma_weight)
+        return pd.DataFrame(matrix, columns=list(features.names)).assign(**{AVERAGED: averaged})
+
+    def explain_global(self) -> dict[str, Any]:
+        """Importances and shape functions of the additive model, in shares of the servers; `member` says how
+        much of it a forecast takes. A model of a short history has none.
+        """
+        boosted, averaged = MEMBERS[self.scorer.member]
+        return {
+            **explain_additive_global(self.scorer.additive, self.kind, _UNIT),
+            "member": self.scorer.member,
+            "share_of_shapes": boosted,
+            "share_of_weighted_mean": averaged,
+            "ewma_weight": self.scorer.ewma_weight,
+        }
+
+    def explain_local(self, row: "pd.Series[float] | Mapping[str, float]") -> dict[str, Any]:
+        """What each feature and the weighted mean add to one forecast, and its `reason` in words; `row` as in
+        `features_of`.
+        """
+        scorer = self.scorer
+        values = [float(row[name]) for name in scorer.features.names]
+        newest, averaged = float(row[LEVEL]), float(row[AVERAGED])
+        account = scorer.account(values, averaged)
+        share, way = MEMBERS[scorer.member]
+        explained = explain_additive_row(scorer.additive, values, account.forecast)
+        terms = [{**term, "contribution": share * term["contribution"]} for term in explained["terms"]]
+        terms.append({"term": AVERAGED, "values": [averaged], "contribution": way * (averaged - newest)})
+        intercept = newest + share * scorer.additive.intercept
+        return {
+            "model": self.kind,
+            **explained,
+            "intercept": intercept,
+            "score": intercept + sum(term["contribution"] for term in terms),
+            "terms": sorted(terms, key=lambda term: -abs(term["contribution"])),
+            "unit": _UNIT,
+            "score_unit": _UNIT,
+            "newest": newest,
+            "member": scorer.member,
+            "reason": account.sentence(),
+        }
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        return self.scorer.to_data()
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "InferenceLoadModel":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        model = cls()
+        model._scorer = InferenceLoadScorer.from_data(document)
+        return model
+
+    def _check(self, series: InferenceSeries) -> None:
+        if series.bin_s != self.scorer.features.bin_s:
+            raise BadInputError(
+                f"The series has bins of {series.bin_s} s, the model was trained on "
+                f"{self.scorer.features.bin_s} s.",
+                remedy="Give bins of the same length.",
+            )

@@ -1,0 +1,54 @@
+"""What would have been said of each bin of a series, by models that learned from earlier bins alone."""
+
+import numpy as np
+
+from cluster_logs.inference_series import InferenceSeries
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
+from lucid_models.inference_load.fitting import LEAST_BINS, LoadSettings, fit_load_scorer
+from lucid_models.inference_load.scorer import InferenceLoadScorer, SaidBefore
+from lucid_models.series_windows import DAY_S
+
+
+def usage_forecasts(scorer: InferenceLoadScorer, series: InferenceSeries) -> SaidBefore:
+    """What a scorer would have said of each bin, arrays of shape (bins + 1,).
+
+    Causal in its inputs; for figures that no training has seen, give a scorer that learned from before the
+    series, or use `walk_forward`. Raises BadInputError for bins of another length.
+    """
+    if series.bin_s != scorer.features.bin_s:
+        raise BadInputError(
+            f"The series has bins of {series.bin_s} s, the scorer forecasts bins of {scorer.features.bin_s} s.",
+            remedy="Give bins of the same length.",
+        )
+    return scorer.said_before(series.usage, round(series.start_s), series.gap)
+
+
+def walk_forward(
+    series: InferenceSeries,
+    settings: LoadSettings | None = None,
+    *,
+    retrain_s: int = DAY_S,
+    progress: Progress = silent,
+) -> SaidBefore:
+    """What would have been said of each bin by a model that is trained anew every `retrain_s` seconds.
+
+    Before LEAST_BINS bins there is no model: a usage of 1 is said, so that nothing is lent.
+    """
+    chosen = settings or LoadSettings()
+    bins, step = series.usage.size, max(retrain_s // series.bin_s, 1)
+    mean = np.ones(bins + 1)
+    quantiles = {level: np.ones(bins + 1) for level in chosen.quantiles}
+    starts = [LEAST_BINS, *range(step * (LEAST_BINS // step + 1), bins, step)]
+    for number, begin in enumerate(starts if bins >= LEAST_BINS else ()):
+        progress(number, len(starts), "forecasting past bins")
+        end = starts[number + 1] if number + 1 < len(starts) else bins + 1
+        if series.gap[:begin].all():
+            continue
+        scorer = fit_load_scorer(series.first(begin), chosen)
+        said = usage_forecasts(scorer, series.first(min(end, bins)))
+        mean[begin:end] = said.mean[begin:end]
+        for level, values in said.quantiles.items():
+            quantiles[level][begin:end] = values[begin:end]
+    progress(len(starts), len(starts), "forecasting past bins")
+    return SaidBefore(mean, quantiles)
