@@ -1,4 +1,4 @@
-"""The load of inference servers as a regular series of bins, five minutes unless said otherwise, gaps held."""
+"""The load of inference servers as a regular series of bins, of five minutes by default, gaps held."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

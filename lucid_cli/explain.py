@@ -26,7 +26,9 @@ def explain(
     model: Annotated[
         str,
         typer.Option(
-            "--model", metavar="KIND", help="duration, throughput, packing, utilisation or node_demand."
+            "--model",
+            metavar="KIND",
+            help="duration, throughput, packing, utilisation, node_demand or inference_load.",
         ),
     ],
     version: Annotated[

@@ -176,6 +176,24 @@ def nodes(
     _train_on_lake("node_demand", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
 
 
+@app.command()
+def inference(
+    cluster: ClusterOption,
+    lake: LakeOption = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
+    utc_offset_hours: Annotated[
+        float,
+        typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC."),
+    ] = 0.0,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Inference Load Model on the load of a cluster's inference servers."""
+    chosen = {"utc_offset_hours": utc_offset_hours}
+    _train_on_lake("inference_load", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
+
+
 def _train_on_lake(
     model: str,
     cluster: str,

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 
 from foundation.errors import UnknownNameError
 from lucid_models.duration.model import WorkloadEstimateModel
+from lucid_models.inference_load.model import InferenceLoadModel
 from lucid_models.node_demand.model import NodeDemandModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel
@@ -78,6 +79,13 @@ CATALOGUE: Mapping[str, CatalogueEntry] = {
             NodeDemandModel,
             "busy nodes of a cluster over the next hours: two means, and quantiles of the highest",
             "near_mean_mae",
+        ),
+        CatalogueEntry(
+            "inference_load",
+            "Inference Load Model",
+            InferenceLoadModel,
+            "share of the inference servers in use in the next bin: its mean and upper quantiles",
+            "mse",
         ),
     )
 }

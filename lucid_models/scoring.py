@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
+from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import CorruptModelError, Fields, load_model, make_document
 from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.packing.pairwise import PairwiseScorer, read_pairwise, require_pairwise
@@ -33,6 +34,7 @@ __all__ = [
     "AdditiveScorer",
     "DurationEstimate",
     "DurationScorer",
+    "InferenceLoadScorer",
     "NodeDemandScorer",
     "PackingScorer",
     "Scorer",
@@ -111,6 +113,7 @@ Scorer = (
     | DurationScorer
     | UtilisationScorer
     | NodeDemandScorer
+    | InferenceLoadScorer
 )
 
 
@@ -131,6 +134,7 @@ def scorer_from_document(document: Mapping[str, Any]) -> Scorer:
         "duration": DurationScorer,
         "utilisation": UtilisationScorer,
         "node_demand": NodeDemandScorer,
+        "inference_load": InferenceLoadScorer,
     }
     kind = document.get("kind")
     if kind not in readers:

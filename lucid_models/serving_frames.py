@@ -8,6 +8,7 @@ import pandas as pd
 
 from foundation.errors import BadInputError
 from lucid_models.duration.job_columns import MODEL_FACTS
+from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.node_demand.scorer import TARGETS, NodeDemandScorer
 from lucid_models.scoring import DurationScorer, PackingScorer, Scorer, UtilisationScorer
 from lucid_models.throughput.forecasts import ThroughputForecasts
@@ -33,6 +34,7 @@ INPUT_COLUMNS: Mapping[str, Columns] = {
     },
     "utilisation": dict.fromkeys((*FEATURE_NAMES, "amp"), ("double", True)),
     "node_demand": {"bin_start_s": ("long", True), "busy": ("double", True)},
+    "inference_load": {"bin_start_s": ("long", True), "usage": ("double", True)},
 }
 OUTPUT_COLUMNS: Mapping[str, Columns] = {
     "packing": {"sharing_score": ("long", True)},
@@ -45,6 +47,7 @@ OUTPUT_COLUMNS: Mapping[str, Columns] = {
     },
     "utilisation": {**dict.fromkeys(FIGURES, ("double", True)), "reason": ("string", True)},
     "node_demand": dict.fromkeys(TARGETS, ("double", True)),
+    "inference_load": {"usage_forecast": ("double", True)},
 }
 
 
@@ -52,7 +55,8 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
     """Score a table with the columns of INPUT_COLUMNS; the result has those of OUTPUT_COLUMNS, row for row.
 
     A throughput table is a history of evenly spaced bins; each row is forecast from the rows before it. So is
-    a table of busy nodes; what follows each row is forecast from the rows up to it.
+    a table of busy nodes, or of the usage of servers; what follows each row is forecast from the rows up to
+    it.
     """
     if isinstance(scorer, PackingScorer):
         scores = scorer.predict(
@@ -66,6 +70,10 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(
             scorer.predict_series(table["busy"].to_numpy(dtype=np.float64), first_bin_s), index=table.index
         )
+    if isinstance(scorer, InferenceLoadScorer):
+        first_bin_s = _first_bin_s(table, scorer.features.bin_s)
+        said = scorer.predict_series(table["usage"].to_numpy(dtype=np.float64), first_bin_s)
+        return pd.DataFrame({"usage_forecast": said}, index=table.index)
     if isinstance(scorer, DurationScorer):
         estimates = scorer.estimate(_jobs(table))
         return pd.DataFrame(

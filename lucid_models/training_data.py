@@ -136,6 +136,25 @@ def read_training_nodes(lake_uri: str, cluster: str, train_until: datetime | Non
     return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
 
 
+def read_training_load(lake_uri: str, cluster: str, train_until: datetime | None) -> TrainingTable:
+    """The load of inference servers in bins that began before `train_until` (default: up to the last);
+    errors as in `read_training_jobs`.
+    """
+    lake = Lake(lake_uri)
+    until = None if train_until is None else _utc(train_until)
+    table = lake.read_inference_load(cluster, None, until)
+    if table.empty:
+        raise BadInputError(
+            f"Cluster {cluster!r} has no inference load before {until}.",
+            remedy="Ingest more of it, or train until a later time.",
+        )
+    first, last = (_instant(table["time"].iloc[position]) for position in (0, -1))
+    end = until or last + timedelta(microseconds=1)
+    source = f"{lake_uri}/inference_load/cluster={cluster}"
+    dataset = _dataset(table, f"{cluster}-inference-load", source, first, end)
+    return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
+
+
 def profile_dataset(solo: pd.DataFrame, pairs: pd.DataFrame) -> LoggedDataset:
     """Solo and pair profiles as one data set."""
     digest = hashlib.sha256((table_digest(solo) + table_digest(pairs)).encode()).hexdigest()

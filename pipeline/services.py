@@ -89,6 +89,16 @@ SERVICES: Mapping[str, LearningService] = {
             deciding_judged_by="simulator.node_sleep.choice:choose_settings",
             acts_by="live_scheduler.node_sleep.sleeper:NodeSleeper",
         ),
+        LearningService(
+            name="loans",
+            title="Capacity loaning (Lyra)",
+            models=("inference_load",),
+            trained_by=("lucid_models.inference_load.training:train_inference_load",),
+            learning_judged_by=("lucid_models.evaluation.inference_load:evaluate_inference_load",),
+            decides_by="simulator.loaning.orchestrator:servers_to_lend",
+            deciding_judged_by="simulator.gate.judge:judge",
+            acts_by="simulator.loaning.reclaiming:choose_reclaim",
+        ),
     )
 }
 

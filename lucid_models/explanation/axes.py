@@ -56,6 +56,15 @@ _DEMAND = (
     (r"busy_after_(\d+)_bins_a_(day|week)_ago", "change over the next {} bins a {} ago"),
     (r"busy_after_(\d+)_bins_last_days", "change over the next {} bins on the last days"),
 )
+_LOAD = (
+    (r"usage", "usage now"),
+    (r"usage_lag_(\d+)", "{} bins before, less now"),
+    (r"usage_(mean|median)_(\d+)_bins", "{} of {} bins, less now"),
+    (r"usage_ewma_(\d+)_pct", "weighted mean ({} % newest), less now"),
+    (r"usage_deviation_(\d+)_bins", "deviation over {} bins"),
+    (r"usage_(highest|lowest)_(\d+)_bins", "{} of {} bins, less now"),
+    (r"weighted_mean", "weighted mean"),
+)
 _RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _TIME_TICKS = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 172_800.0, 864_000.0, 8_640_000.0)
 _COUNT_TICKS = (0.0, *(2.0**power for power in range(11)), 1e4, 1e5, 1e6)
@@ -101,7 +110,7 @@ def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
         return FeatureAxis(label, float, float, _weekday, (-0.5, 6.5), tuple(map(float, range(7))))
     if name in ("amp", "holiday"):
         return FeatureAxis(label, float, float, lambda value: "yes" if value > 0.5 else "no", (0.0, 1.0))
-    limits = (0.0, 100.0) if name.endswith("_pct") else (None, None)
+    limits = (0.0, 100.0) if name.endswith("_pct") and not name.startswith("usage_") else (None, None)
     return FeatureAxis(label, float, float, _number, limits)
 
 
@@ -117,7 +126,7 @@ def _level_words(level: str) -> str:
 
 def _plain_words(name: str) -> str:
     """The name of a feature of a forecast in words."""
-    for pattern, words in (*_THROUGHPUT, *_DEMAND):
+    for pattern, words in (*_THROUGHPUT, *_DEMAND, *_LOAD):
         found = re.fullmatch(pattern, name)
         if found:
             return words.format(*found.groups())

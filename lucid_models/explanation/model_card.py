@@ -43,6 +43,14 @@ _LIMITS: Mapping[str, tuple[str, ...]] = {
         "Quantiles of the highest bin hold on average over days like the training days, not on each day.",
         "Bins that telemetry did not count are held; the forecast takes what is held for the truth.",
     ),
+    "inference_load": (
+        "A jump that the last ten bins do not announce is not forecast: headroom is for those.",
+        (
+            "Quantiles are right on average over a day or so, by learning from their misses: just after a "
+            "change in how the load swings they are not."
+        ),
+        "A bin that was not measured is held; the forecast takes what is held for the truth.",
+    ),
 }
 _READING: Mapping[str, tuple[str, ...]] = {
     "packing": (
@@ -76,6 +84,13 @@ _READING: Mapping[str, tuple[str, ...]] = {
         "feature's shape function. Importance is the mean absolute number of nodes over the training bins.",
         "Quantiles of the highest bin add an offset that was calibrated on weeks that were left out.",
         "`lucid explain --model node_demand` says in words why the next hours are forecast as they are.",
+    ),
+    "inference_load": (
+        "A forecast is the usage of the newest bin, plus a share of the sum of one number a feature, read",
+        "off that feature's shape function, plus a share of the way to an exponentially weighted mean. The",
+        "member that erred least in a rolling validation says which shares (explanation/global.json).",
+        "Importance is the mean absolute change over the training bins, before the share.",
+        "`lucid explain --model inference_load` says in words why the next bin is forecast as it is.",
     ),
 }
 

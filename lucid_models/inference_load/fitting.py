@@ -33,7 +33,10 @@ _SHORTEST_FOLD_S, _LONGEST_FOLD_S = DAY_S // 4, 7 * DAY_S
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """How the model is trained; `utc_offset_s`: the cluster's local time minus UTC. `member`: None: chosen."""
+    """How the model is trained.
+
+    `utc_offset_s`: the cluster's local time minus UTC. `member`: of MEMBERS; None: chosen.
+    """
 
     utc_offset_s: int = 0
     quantiles: tuple[float, ...] = QUANTILES
@@ -100,7 +103,7 @@ def judged_bins(gap: NDArray[np.bool_], window: int = WINDOW_BINS) -> NDArray[np
 
 
 def best_ewma_weight(series: InferenceSeries) -> float:
-    """The weight of EWMA_WEIGHTS whose mean was nearest to the next bin, by squared error; ties: the first."""
+    """The weight of EWMA_WEIGHTS whose mean was nearest to the next bin, by squared error."""
     judged = np.flatnonzero(judged_bins(series.gap, 1))
     if not judged.size:
         return EWMA_WEIGHTS[1]

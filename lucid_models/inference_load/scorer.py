@@ -101,7 +101,7 @@ class InferenceLoadScorer:
         return np.clip(values + change, 0.0, 1.0)
 
     def said_before(self, usage: ArrayLike, first_bin_s: int, gap: _Mask | None = None) -> SaidBefore:
-        """What would have been said of every bin, made of the bins before it alone; `gap` as in `forecast`."""
+        """What would have been said of every bin, made of the bins before it; `gap` as in `forecast`."""
         values = checked_usage(usage)
         mean = np.concatenate([[1.0], self.predict_series(values, first_bin_s)])
         is_judged = np.ones(values.size, dtype=np.bool_)

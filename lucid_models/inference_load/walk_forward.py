@@ -18,7 +18,7 @@ def usage_forecasts(scorer: InferenceLoadScorer, series: InferenceSeries) -> Sai
     """
     if series.bin_s != scorer.features.bin_s:
         raise BadInputError(
-            f"The series has bins of {series.bin_s} s, the scorer forecasts bins of {scorer.features.bin_s} s.",
+            f"The series has bins of {series.bin_s} s, the scorer's are of {scorer.features.bin_s} s.",
             remedy="Give bins of the same length.",
         )
     return scorer.said_before(series.usage, round(series.start_s), series.gap)

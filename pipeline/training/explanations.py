@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cluster_logs.inference_series import read_inference_series
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import read_node_series
 from foundation.errors import BadInputError, NotFoundError
@@ -19,6 +20,7 @@ from lucid_models.duration.job_replay import replay
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings, job_stream
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.explanation.plots import draw_explanations, draw_prediction
+from lucid_models.inference_load.model import InferenceLoadModel
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.model_format import parse_model
 from lucid_models.node_demand.model import NodeDemandModel
@@ -105,7 +107,7 @@ def explain_predictions(
     model: RegisteredModel, *, lake_uri: str, cluster: str, job_ids: Sequence[str] = ()
 ) -> list[ExplainedPrediction]:
     """Predictions of a model for a cluster: of the jobs named (duration, packing), or of the next bin of each
-    series (throughput), or of the next hours (node_demand).
+    series (throughput), of the next hours (node_demand), or of the next bin (inference_load).
 
     Raises BadInputError for jobs that such a model knows nothing of, NotFoundError for one that the
     lake does not hold.
@@ -124,6 +126,13 @@ def explain_predictions(
                 remedy="Leave --job out: the next hours are explained.",
             )
         return [_next_hours(model.parts[""], Lake(lake_uri).read_node_states(cluster))]
+    if model.kind == "inference_load":
+        if job_ids:
+            raise BadInputError(
+                "The inference load model forecasts the usage of servers, not jobs.",
+                remedy="Leave --job out: the next bin is explained.",
+            )
+        return [_next_load(model.parts[""], Lake(lake_uri).read_inference_load(cluster))]
     if model.kind not in MODEL_KINDS:
         raise BadInputError(
             f"The {model.kind} model reads graphs, which a lake does not hold.",
@@ -235,6 +244,14 @@ def _next_hours(model: NodeDemandModel, counts: pd.DataFrame) -> ExplainedPredic
     known_at = datetime.fromtimestamp(bins.times_s[-1] + bins.step_s, UTC)
     local = model.explain_local(model.features_of(bins).iloc[-1])
     return ExplainedPrediction("busy nodes of the next hours", "", known_at, local)
+
+
+def _next_load(model: InferenceLoadModel, load: pd.DataFrame) -> ExplainedPrediction:
+    """The forecast at the end of the lake's newest bin."""
+    series = read_inference_series(load, bin_s=model.scorer.features.bin_s)
+    known_at = datetime.fromtimestamp(series.last_bin_start_s + series.bin_s, UTC)
+    local = model.explain_local(model.features_of(series).iloc[-1])
+    return ExplainedPrediction("usage of the inference servers", "", known_at, local)
 
 
 def _rows_of(jobs: pd.DataFrame, job_ids: Sequence[str], cluster: str) -> list[int]:

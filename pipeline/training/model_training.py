@@ -20,7 +20,7 @@ class TrainingOptions:
 
     The packing model is of `packing_kind`; `lead_bins` is the throughput model's, `near_bins` and `holidays`
     (days such as 2017-12-25) the node demand model's (None: the default), and `utc_offset_hours`, the
-    cluster's local time minus UTC, both models'.
+    cluster's local time minus UTC, that of all that forecast bins.
     """
 
     seed: int = 0
@@ -84,6 +84,17 @@ def train_model(
         )
     elif model == "node_demand":
         report = _train_nodes(lake_uri, cluster, tracking_uri, until, options)
+    elif model == "inference_load":
+        from lucid_models.inference_load.fitting import LoadSettings
+        from lucid_models.inference_load.training import train_inference_load
+
+        report = train_inference_load(
+            lake_uri=lake_uri,
+            cluster=cluster,
+            tracking_uri=tracking_uri,
+            train_until=until,
+            settings=LoadSettings(utc_offset_s=round(options.utc_offset_hours * 3_600)),
+        )
     else:
         raise UnknownNameError("model", model, (*MODELS, *OPTIONAL_MODELS))
     result: dict[str, Any] = to_jsonable(report)

@@ -12,7 +12,8 @@ LONGEST_HOLD_OUT_DAYS = 3_650
 def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) -> tuple[datetime, datetime]:
     """The first and the last submission of a cluster's jobs (UTC), as if the log ended at `as_of`.
 
-    A cluster of which only the published throughput, or only counts of nodes, are known spans these. Of jobs,
+    A cluster of which only the published throughput, or only counts of nodes, or only the load of
+    inference servers, are known spans these. Of jobs,
     two days are read, not the whole table. Raises NotFoundError when the lake has none of them,
     BadInputError when `as_of` lies before the first.
     """
@@ -21,6 +22,7 @@ def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) 
         _job_span(lake, cluster)
         or _throughput_span(lake, cluster)
         or _node_span(lake, cluster)
+        or _load_span(lake, cluster)
         or (None, None)
     )
     if first is None or last is None:
@@ -80,6 +82,13 @@ def _node_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
     if not lake.dates(cluster, "node_states"):
         return None
     times = lake.read_node_states(cluster)["time"]
+    return times.min().to_pydatetime(), times.max().to_pydatetime()
+
+
+def _load_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
+    if not lake.dates(cluster, "inference_load"):
+        return None
+    times = lake.read_inference_load(cluster)["time"]
     return times.min().to_pydatetime(), times.max().to_pydatetime()
 
 

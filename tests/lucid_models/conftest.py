@@ -7,9 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cluster_logs.inference_series import InferenceSeries
 from cluster_logs.node_series import NodeSeries
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.inference_load.fitting import LoadSettings
+from lucid_models.inference_load.model import InferenceLoadModel
 from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
@@ -203,3 +206,27 @@ def node_bins() -> NodeSeries:
 @pytest.fixture(scope="session")
 def node_demand_model(node_bins: NodeSeries) -> NodeDemandModel:
     return NodeDemandModel(DemandSettings(near_bins=18, boosting=FAST)).fit(node_bins)
+
+
+def make_load_series(days: int = 6, seed: int = 0) -> InferenceSeries:
+    """Usage of inference servers: a daily wave, swings that fade, and an hour that was not measured."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(days * 288)
+    swing = np.zeros(time.size)
+    for at in range(1, time.size):
+        swing[at] = 0.9 * swing[at - 1] + rng.normal(0, 0.02)
+    usage = np.clip(0.6 + 0.2 * np.sin(2 * np.pi * time / 288) + swing + rng.normal(0, 0.01, time.size), 0, 1)
+    gap = np.zeros(time.size, dtype=bool)
+    gap[700:712] = True
+    usage[700:712] = usage[699]
+    return InferenceSeries(1_586_131_200.0, usage, gap, 94)
+
+
+@pytest.fixture(scope="session")
+def load_series() -> InferenceSeries:
+    return make_load_series()
+
+
+@pytest.fixture(scope="session")
+def inference_load_model(load_series: InferenceSeries) -> InferenceLoadModel:
+    return InferenceLoadModel(LoadSettings(member="ebm_ewma", boosting=FAST)).fit(load_series)

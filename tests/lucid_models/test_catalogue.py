@@ -94,6 +94,14 @@ CASES = {
         "node_bins",
         {"global_importances.png", "shape_hour.png", "local_explanation.png"},
     ),
+    "inference_load": Case(
+        "inference_load_model",
+        lambda model, data: model.predict(data),
+        lambda scorer, data: scorer.predict_series(data.usage, round(data.start_s)),
+        lambda model, data: model.explain_local(rows_of(model, data)),
+        "load_series",
+        {"global_importances.png", "shape_hour.png", "local_explanation.png"},
+    ),
 }
 
 
@@ -188,5 +196,7 @@ def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
 
 
 def test_an_unknown_kind_lists_the_known() -> None:
-    with pytest.raises(UnknownNameError, match="duration, node_demand, packing, throughput, utilisation"):
+    with pytest.raises(
+        UnknownNameError, match="duration, inference_load, node_demand, packing, throughput, utilisation"
+    ):
         load_catalogue_entry("weather")

@@ -20,9 +20,10 @@ from lucid_models.model_format import (
     save_model,
 )
 from lucid_models.scoring import (
-    DurationScorer,
+    InferenceLoadScorer,
     NodeDemandScorer,
     PackingScorer,
+    Scorer,
     ThroughputScorer,
     UtilisationScorer,
     load_scorer,
@@ -36,14 +37,26 @@ SMALL_GRAPH = GraphFeatures.from_data(dict.fromkeys(FEATURE_NAMES, 3))
 
 @pytest.fixture(scope="session")
 def documents(
-    packing_model, throughput_model, duration_model, utilisation_model, node_demand_model
+    packing_model,
+    throughput_model,
+    duration_model,
+    utilisation_model,
+    node_demand_model,
+    inference_load_model,
 ) -> dict[str, dict[str, Any]]:
-    models = (packing_model, throughput_model, duration_model, utilisation_model, node_demand_model)
+    models = (
+        packing_model,
+        throughput_model,
+        duration_model,
+        utilisation_model,
+        node_demand_model,
+        inference_load_model,
+    )
     return {model.kind: model.to_data() for model in models}
 
 
 def use(
-    scorer: PackingScorer | ThroughputScorer | DurationScorer | UtilisationScorer | NodeDemandScorer,
+    scorer: Scorer,
 ) -> np.ndarray:
     """Predictions of whatever was loaded."""
     if isinstance(scorer, PackingScorer):
@@ -57,6 +70,9 @@ def use(
     if isinstance(scorer, NodeDemandScorer):
         said = scorer.forecast(np.arange(3_000.0) % 7, 1_600_200_000.0)
         return np.array([said.near_mean, said.far_mean, *said.near_peak.values()])
+    if isinstance(scorer, InferenceLoadScorer):
+        ahead = scorer.forecast(np.arange(900.0) % 7 / 7, 1_600_200_000.0)
+        return np.array([ahead.mean, *ahead.quantiles.values()])
     job = {"job_id": "q", "gpus": 4, "user": "u1", "name": "net1_lr0", "virtual_cluster": "vc1"}
     estimate = scorer.estimate([job], at_s=1_587_000_000.0)[0]
     return np.array([estimate.p50_s, estimate.p90_s, estimate.mean_s])
