@@ -6,6 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foundation.errors import BadInputError
+from lucid_cli.loan_options import (
+    WORKER_FORMAT,
+    WORKER_RULES,
+    InferenceOption,
+    InferenceServersOption,
+    JobShareOption,
+    LoanedWorkersOption,
+    LoaningOption,
+    ReclaimOption,
+    ScalingOption,
+    ScenarioOption,
+    TrainingServersOption,
+    inference_lender,
+    with_loan_settings,
+)
 from lucid_cli.options import (
     EndOption,
     GpusPerNodeOption,
@@ -68,6 +83,17 @@ SLEEP_COLUMNS = (
     "kwh_saved",
 )
 
+LOAN_COLUMNS = (
+    "policy",
+    "preemptions",
+    "reclaims",
+    "servers_reclaimed",
+    "scaling_operations",
+    "training_usage_pct",
+    "on_loan_usage_pct",
+    "all_usage_pct",
+)
+
 
 def simulate(
     jobs: Annotated[Path, typer.Option(metavar="FILE", help="The log to replay.")],
@@ -94,18 +120,21 @@ def simulate(
     gpus: Annotated[
         int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs for every job.")
     ] = None,
+    training_servers: TrainingServersOption = None,
     gpus_per_node: GpusPerNodeOption = 8,
     start: StartOption = None,
     end: EndOption = None,
     time_zone: TimeZoneOption = None,
     rules: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="default, or a reference simulator's: lucid-artifact, helios-artifact, or without some of "
-            "its faults, as in lucid-artifact-without:lost_partner,free_profiling (all: without any); "
-            "pcs-artifact: elastic policies share GPUs in fractions."
+            show_default=False,
+            help="default, lyra (that of lyra-csv), or a reference simulator's: lucid-artifact, "
+            "helios-artifact, or without some of its faults, as in "
+            "lucid-artifact-without:lost_partner,free_profiling (all: without any); "
+            "pcs-artifact: elastic policies share GPUs in fractions.",
         ),
-    ] = "default",
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(metavar="POLICY.NAME=VALUE", help="A policy's setting; may be repeated."),
@@ -165,6 +194,14 @@ def simulate(
             "boot_failure_share=0.01 ...; any of them suffices.",
         ),
     ] = None,
+    inference: InferenceOption = None,
+    inference_servers: InferenceServersOption = None,
+    scenario: ScenarioOption = "basic",
+    loaning: LoaningOption = None,
+    scaling: ScalingOption = None,
+    reclaim: ReclaimOption = None,
+    job_share: JobShareOption = None,
+    loaned_workers: LoanedWorkersOption = 3,
     plot: Annotated[
         bool | None,
         typer.Option(
@@ -205,11 +242,23 @@ def simulate(
     from simulator.recorders.waiting_text import in_words_by_cause
     from simulator.rule_sets import load_rules
 
-    if [nodes, gpus, cluster].count(None) != 2:
+    if [nodes, gpus, training_servers, cluster].count(None) != 3:
         raise BadInputError(
             "The cluster's size is not clear.",
-            remedy="Give either --nodes FILE or --gpus N, or the lake's --cluster NAME.",
+            remedy="Give one of --nodes FILE, --gpus N, --training-servers N or the lake's --cluster NAME.",
         )
+    policies = names_of(policy)
+    rule_set = rules or (WORKER_RULES if source_format == WORKER_FORMAT else "default")
+    lender = inference_lender(
+        source_format,
+        inference,
+        inference_servers,
+        scenario=scenario,
+        job_shares=job_share or [],
+        loaned_workers=loaned_workers,
+    )
+    switches = {"loaning": loaning, "scaling": scaling, "reclaim": reclaim}
+    settings = with_loan_settings(parse_settings(setting or []), policies, rule_set, switches)
     if (singles is None) != (pairs is None):
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
     with progress_reporter() as progress:
@@ -222,7 +271,12 @@ def simulate(
                     parse_time(end, "--end"),
                     time_zone,
                 ),
-                ClusterSize(str(existing_file(nodes, "--nodes")) if nodes else None, gpus, gpus_per_node),
+                ClusterSize(
+                    str(existing_file(nodes, "--nodes")) if nodes else None,
+                    gpus,
+                    gpus_per_node,
+                    training_servers,
+                ),
                 ClusterEvents(
                     lake_uri=lake_or_default(lake) if cluster else "",
                     lake_cluster=cluster,
@@ -231,7 +285,7 @@ def simulate(
                     failure_mtbf_hours=failure_mtbf_hours,
                     failure_repair_hours=failure_repair_hours,
                 ),
-                rules=load_rules(rules),
+                rules=load_rules(rule_set),
                 singles_path=existing_file(singles, "--singles") if singles else None,
                 pairs_path=existing_file(pairs, "--pairs") if pairs else None,
                 speed_ups_path=existing_file(speed_ups, "--speed-ups") if speed_ups else None,
@@ -239,10 +293,11 @@ def simulate(
                 estimates=EstimateSource(estimates, _values(estimate_setting or [])),
                 seed=seed,
                 node_sleep=parse_node_sleep(node_sleep, seed),
+                lender=lender,
             ),
-            names_of(policy),
+            policies,
             out,
-            settings=parse_settings(setting or []),
+            settings=settings,
             predict=predict,
             watching=Watching(
                 plot=plot,
@@ -265,6 +320,9 @@ def simulate(
             print_table(to_jsonable(report.summaries), title=title, columns=PREDICTION_COLUMNS)
         if node_sleep:
             print_table(to_jsonable(report.summaries), title="Nodes that sleep", columns=SLEEP_COLUMNS)
+        if lender is not None:
+            title = "Servers on loan, and jobs in workers"
+            print_table(to_jsonable(report.summaries), title=title, columns=LOAN_COLUMNS)
         print_facts({"written": str(out)})
         if any("mean_waits_s" in summary for summary in report.summaries):
             rows = [

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from heapq import heappop
 from math import inf
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from time import process_time
 from typing import Any
 
@@ -24,6 +24,7 @@ from simulator.initial_state import (
     InitialState,
     close_nodes,
     copied,
+    foreseen_of,
     handed_over,
     jobs_begun,
     make_pool,
@@ -33,6 +34,7 @@ from simulator.initial_state import (
 )
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
+from simulator.loaning.loan_recorder import loan_recorder_of
 from simulator.node_inventory import NodeInventory, Repair, beside_inference, cpu_pool, make_pools
 from simulator.node_sleep.fleet import fleet_of
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
@@ -55,7 +57,7 @@ class Simulation:
     aside.
     """
 
-    def __init__(  # noqa: C901, PLR0915
+    def __init__(  # noqa: PLR0915
         self,
         scenario: Scenario,
         policy: Policy,
@@ -71,10 +73,7 @@ class Simulation:
         self.name = name or type(policy).__name__.lower()
         self.workload = scenario.workload.that_fit(cluster, changes).capped(cluster, changes)
         begun = jobs_begun(initial, self.workload)
-        largest: dict[str, int] = dict.fromkeys(cluster.virtual_clusters, 0)
-        for job in self.workload.jobs:
-            if job.gpus > largest[job.virtual_cluster]:
-                largest[job.virtual_cluster] = job.gpus
+        largest = self.workload.largest_gpus(cluster)
         if initial is not None:  # no node is to spare of a cluster that is in use
             size = cluster.gpus_per_node
             largest = {name: nodes * size for name, nodes in cluster.virtual_clusters.items()}
@@ -104,7 +103,9 @@ class Simulation:
         self._unplaceable = UnplaceableJobs(self.pools[name] for name in names) if names else None
         self._agenda = Agenda()
         self._fleet = fleet_of(scenario, self.cluster.virtual_clusters, self.pools, self.jobs, self._agenda)
-        self._recorder = together([each for each in (recorder, self._fleet) if each is not None])
+        self._loans = loan_recorder_of(scenario, self.pools, self.jobs, self.now_s)
+        watching = (recorder, self._fleet, self._loans)
+        self._recorder = together([each for each in watching if each is not None])
         told = progress or silent
         self._lifecycle = JobLifecycle(
             self.name,
@@ -202,15 +203,7 @@ class Simulation:
         held = [] if self._unplaceable is None else self._unplaceable.jobs()
         queued = [view for pool in self.pools.values() for view in pool.queue.by_arrival()]
         copies = copied((*running, *held, *queued))
-        foreseen: list[Foreseen] = []
-        for at_s, kind, _, subject, version in sorted(self._agenda.events, key=itemgetter(0, 1, 2)):
-            if kind == EventKind.WAKE:
-                if self._wakes.get(subject) == at_s and subject not in self._changed:
-                    foreseen.append((at_s, EventKind.WAKE, subject.name))
-            elif isinstance(subject, Repair | Boot | SleepCheck):
-                foreseen.append((at_s, EventKind.CLUSTER, subject))
-            elif kind < EventKind.CANCEL and subject.version == version:
-                foreseen.append((at_s, EventKind(kind), copies[subject]))
+        foreseen = foreseen_of(self._agenda.events, self._wakes, self._changed, copies)
         nodes = {name: nodes_of(pool) for name, pool in self.pools.items()}
         places = {pool: nodes[name] for name, pool in self.pools.items()}
         return InitialState(
@@ -224,6 +217,7 @@ class Simulation:
             submitted=self.jobs[self._submitted - 1].index + 1 if self._submitted else 0,
             history=handed_over(self.policy.history(), {**copies, **places}),
             node_sleep=None if self._fleet is None else self._fleet.memory(),
+            loans=None if self._loans is None else self._loans.totals(),
         )
 
     @property
@@ -372,6 +366,11 @@ class Simulation:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
+    def _mean_gpus(self, until_s: float) -> float:
+        """Return how many GPUs there have been on average, those on loan included."""
+        own = self._nodes.mean_gpus(until_s)
+        return own if self._loans is None else own + self._loans.mean_lent_gpus(until_s)
+
     def result(self) -> SimulationResult:
         """Return the schedule; raises PolicyError when a job never completed."""
         unplaceable = self._unplaceable.jobs() if self._unplaceable is not None else []
@@ -388,7 +387,7 @@ class Simulation:
             self.jobs,
             held=held,
             ended_in_profiling=frozenset(self._lifecycle.ended_in_profiling),
-            mean_gpus=self._nodes.mean_gpus,
+            mean_gpus=self._mean_gpus,
         )
         summary: dict[str, Any] = {
             "policy": self.name,
@@ -401,6 +400,9 @@ class Simulation:
             "cpu_s": self._cpu_s,
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
+        if self._loans is not None:
+            mean_gpus = self._nodes.mean_gpus(self.now_s)
+            summary |= self._loans.summary(self.now_s, mean_gpus, self.jobs)
         if self._fleet is None:
             return SimulationResult(jobs, summary, self.workload.origin)
         summary |= self._fleet.summary()

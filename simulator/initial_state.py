@@ -6,16 +6,19 @@ unless its policy remembers more than it can hand over (`Policy.history`). A sta
 number of simulations can begin with it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
+from simulator.agenda import Event
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView
+from simulator.loaning.loan_recorder import LoanTotals
 from simulator.node_inventory import Repair
-from simulator.node_sleep.power_events import PowerEvent
+from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
 from simulator.placement import FreeGpus, Placement, Remainder
 from simulator.snapshot import NodePool
 from simulator.workload import Workload
@@ -55,7 +58,8 @@ class InitialState:
     policy took for itself when the cluster was new (size changes and failures count them). `submitted`: jobs
     so far, whose indices no later job gets. `duration_s`: true run times in the place of the views' own, by
     job id. `history` is what the policy remembers, and `node_sleep` a fleet of sleeping nodes
-    (`simulator.node_sleep.fleet`), without which nodes that boot take a whole boot more.
+    (`simulator.node_sleep.fleet`), without which nodes that boot take a whole boot more; `loans` is what was
+    counted of servers on loan.
     """
 
     at_s: float
@@ -69,6 +73,7 @@ class InitialState:
     duration_s: Mapping[str, float] = field(default_factory=dict)
     history: Any = None
     node_sleep: Any = None
+    loans: LoanTotals | None = None
 
     def with_durations(self, duration_s: Mapping[str, float]) -> "InitialState":
         """Return the same cluster with other true run times (s), by job id; those not named stay.
@@ -115,6 +120,28 @@ def copied(views: Iterable[JobView]) -> dict[JobView, JobView]:
         if view.partner is not None:
             copy.partner = copies[view.partner]
     return copies
+
+
+def foreseen_of(
+    events: Iterable[Event],
+    wakes: Mapping[NodePool, float],
+    changed: Collection[NodePool],
+    copies: Mapping[JobView, JobView],
+) -> list[Foreseen]:
+    """Return what is to happen of the events of an agenda, with copies in the place of jobs.
+
+    `wakes` says when the policy is asked next in which pool; it is asked now in those that `changed`.
+    """
+    foreseen: list[Foreseen] = []
+    for at_s, kind, _, subject, version in sorted(events, key=itemgetter(0, 1, 2)):
+        if kind == EventKind.WAKE:
+            if wakes.get(subject) == at_s and subject not in changed:
+                foreseen.append((at_s, EventKind.WAKE, subject.name))
+        elif isinstance(subject, Repair | Boot | SleepCheck):
+            foreseen.append((at_s, EventKind.CLUSTER, subject))
+        elif kind < EventKind.CANCEL and subject.version == version:
+            foreseen.append((at_s, EventKind(kind), copies[subject]))
+    return foreseen
 
 
 def handed_over(memory: Any, places: Mapping[Any, Any]) -> Any:

@@ -62,24 +62,29 @@ class ClusterEvents:
 
 @dataclass(frozen=True)
 class ClusterSize:
-    """A file of the nodes of each virtual cluster, which may change with time, or one pool of `gpus`."""
+    """A file of the nodes of each virtual cluster, which may change with time, or one pool of `gpus`, or of
+    `servers` nodes.
+    """
 
     nodes: str | None = None
     gpus: int | None = None
     gpus_per_node: int = 8
+    servers: int | None = None
 
     def read(self, zone: ZoneInfo) -> pd.DataFrame:
         """Return the sizes, as `changing_cluster` reads them; naive times are in `zone`."""
+        if self.servers is not None:
+            return one_pool(self.gpus_per_node, nodes=self.servers)
         if self.nodes is None:
             return one_pool(self.gpus or self.gpus_per_node)
         return read_nodes_over_time(self.nodes, gpus_per_node=self.gpus_per_node, time_zone=zone.key)
 
 
-def one_pool(gpus: int) -> pd.DataFrame:
-    """The sizes of a cluster that is one node of so many GPUs: no placement constraints."""
+def one_pool(gpus: int, nodes: int = 1) -> pd.DataFrame:
+    """The sizes of a cluster of nodes of so many GPUs, for all jobs; one node: no placement constraints."""
     always = pd.Series([pd.NaT], dtype="datetime64[us, UTC]")
     return pd.DataFrame(
-        {"virtual_cluster": [EVERYONE], "from_time": always, "nodes": 1, "gpus_per_node": gpus}
+        {"virtual_cluster": [EVERYONE], "from_time": always, "nodes": nodes, "gpus_per_node": gpus}
     )
 
 

@@ -13,6 +13,7 @@ from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
+from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.validation.replay_inputs import profiles_by_type
@@ -20,6 +21,7 @@ from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.elastic.elastic_jobs import as_elastic
 from simulator.job import JobProfile
 from simulator.job_columns import strings_or_none
+from simulator.loaning.jobs_in_workers import in_workers
 from simulator.naive_forecast import naive_forecast
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.rules import DEFAULT, Rules
@@ -41,7 +43,7 @@ class LogToReplay:
     `speed_ups_path` has the speed-up curves of elastic jobs where they are not the measured ones; with
     `elastic_min_gpus` all jobs are elastic. `singles_path` and `pairs_path` are measurements of job types,
     alone and in pairs. `estimates` says where policies have run times from. `seed` draws failures and trains
-    models. `node_sleep`: nodes may sleep.
+    models. `node_sleep`: nodes may sleep. `lender`: inference servers may be lent to jobs in workers.
     """
 
     log: LogFile
@@ -55,6 +57,7 @@ class LogToReplay:
     estimates: EstimateSource = field(default_factory=EstimateSource)
     seed: int = 0
     node_sleep: NodeSleep | None = None
+    lender: InferenceLender | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,11 @@ def read_scenario(
             speed_ups=speed_ups if speed_ups is not None else measured_speed_ups(),
         )
     origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
+    inference = None
+    if asked.lender is not None:
+        workload = in_workers(workload, jobs, asked.lender.mix)
+        inference, of_load = asked.lender.service(origin)
+        remarks += of_load
     events = asked.events
     if events.lake_cluster is not None:
         sizes = lake_sizes(events.lake_uri, events.lake_cluster, origin.to_pydatetime(), zone)
@@ -127,7 +135,7 @@ def read_scenario(
             f"{log.path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
-    if needs_estimates:
+    if needs_estimates and asked.lender is None:  # jobs in workers have theirs
         earlier = frame[frame["submit_time"] < jobs["submit_time"].min()].sort_values("submit_time")
         workload, of_estimates = asked.estimates.estimated(workload, jobs, earlier, progress)
         remarks += of_estimates
@@ -140,6 +148,7 @@ def read_scenario(
         forecast=naive_forecast(workload),  # no model was trained here; what policies do with it is theirs
         believed_pairs=learned_pairs(singles_path, pairs_path, asked.seed) if needs_pairs else None,
         node_sleep=asked.node_sleep,
+        inference=inference,
     )
     return LogScenario(scenario, origin, frame["job_id"], len(sizes), tuple(remarks))
 

@@ -44,7 +44,9 @@ def simulate_log(
     its submission. Raises BadInputError for an input that cannot be used, UnknownNameError for a format,
     policy or setting.
     """
-    classes = [policy_class(policy) for policy in policies]  # an unknown name is an error before long work
+    classes = [
+        policy_class(policy, asked.rules) for policy in policies
+    ]  # an unknown name is an error before long work
     settings, watching = settings or {}, watching or Watching()
     logged = read_scenario(
         asked,

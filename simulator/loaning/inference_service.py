@@ -1,7 +1,7 @@
 """An inference cluster beside the one for training: how busy it is, and how many servers it needs (Lyra)."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, isfinite
@@ -57,12 +57,16 @@ class InferenceService:
             if wrong is not None:
                 raise BadInputError(f"A {field} of {self.name!r} is {wrong}.", remedy="Use 0 to 1.")
 
+    @property
+    def _period_s(self) -> float:
+        """How long the series is (s), with a typical bin after the last time."""
+        times_s = self.times_s
+        return (times_s[-1] - times_s[0]) * len(times_s) / max(1, len(times_s) - 1)
+
     def _bin(self, now_s: float) -> int:
         times_s = self.times_s
         if self.repeats and len(times_s) > 1:
-            first_s = times_s[0]
-            period_s = (times_s[-1] - first_s) * len(times_s) / (len(times_s) - 1)
-            now_s = first_s + (now_s - first_s) % period_s
+            now_s = times_s[0] + (now_s - times_s[0]) % self._period_s
         return max(0, bisect_right(times_s, now_s) - 1)
 
     def usage_at(self, now_s: float) -> float:
@@ -73,4 +77,26 @@ class InferenceService:
         """Return how many servers inference must have now: the larger of its usage and what is believed."""
         at = self._bin(now_s)
         share = self.usage[at] if self.believed is None else max(self.usage[at], self.believed[at])
+        return self._servers(share)
+
+    def servers_in_use(self, from_s: float, until_s: float) -> Iterator[tuple[float, int]]:
+        """Iterate over the servers that inference uses, whole ones: (from when on, servers), each until the
+        next.
+        """
+        times_s = self.times_s
+        at, again_s = self._bin(from_s), 0.0
+        if self.repeats and len(times_s) > 1:
+            again_s = (from_s - times_s[0]) // self._period_s * self._period_s
+        yield from_s, self._servers(self.usage[at])
+        while True:
+            at += 1
+            if at == len(times_s):
+                if not self.repeats or at == 1:
+                    return
+                at, again_s = 0, again_s + self._period_s
+            if times_s[at] + again_s >= until_s:
+                return
+            yield times_s[at] + again_s, self._servers(self.usage[at])
+
+    def _servers(self, share: float) -> int:
         return ceil(share * self.servers - SLACK)

@@ -1,0 +1,161 @@
+"""The options of `lucid simulate` for jobs in workers and servers on loan from inference (Lyra)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from foundation.errors import BadInputError
+from lucid_cli.options import existing_file
+
+if TYPE_CHECKING:
+    from pipeline.replay.inference_lender import InferenceLender
+
+Switch = Literal["on", "off"]
+WORKER_FORMAT, WORKER_RULES = "lyra-csv", "lyra"
+_POLICY_DEFAULT = "Default: the policy's."
+
+InferenceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inference",
+        metavar="FILE",
+        help="Load of inference servers (format inference-load), which may be lent to jobs in workers.",
+    ),
+]
+TrainingServersOption = Annotated[
+    int | None, typer.Option("--training-servers", min=1, metavar="N", help="Or: N nodes for every job.")
+]
+InferenceServersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--inference-servers", min=1, metavar="N", help="Inference servers, where their load does not say."
+    ),
+]
+ScenarioOption = Annotated[
+    Literal["basic", "advanced", "heterogeneous", "ideal"],
+    typer.Option("--scenario", help="Which jobs in workers may run where (docs/policies.md)."),
+]
+LoaningOption = Annotated[
+    Switch | None, typer.Option("--loaning", help=f"Whether servers are lent. {_POLICY_DEFAULT}")
+]
+ScalingOption = Annotated[
+    Switch | None, typer.Option("--scaling", help=f"Whether jobs scale. {_POLICY_DEFAULT}")
+]
+ReclaimOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reclaim",
+        metavar="RULE",
+        help=f"How servers to give back are chosen: exact, reference, scf, random. {_POLICY_DEFAULT}",
+    ),
+]
+JobShareOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--job-share",
+        metavar="NAME=SHARE",
+        help="A share of the jobs, by the log's draws: elastic, heterogeneous, checkpoint or estimate_error; "
+        "loss=0.2: what scaling costs. May be repeated.",
+    ),
+]
+LoanedWorkersOption = Annotated[
+    int,
+    typer.Option("--loaned-workers", min=1, metavar="K", help="Loaned workers that do the work of one."),
+]
+
+_SHARES = {
+    "elastic": "elastic_share",
+    "heterogeneous": "heterogeneous_share",
+    "checkpoint": "checkpoint_share",
+    "estimate_error": "estimate_error_share",
+    "loss": "loss",
+}
+
+
+def inference_lender(
+    source_format: str,
+    inference: Path | None,
+    servers: int | None,
+    *,
+    scenario: str,
+    job_shares: Sequence[str],
+    loaned_workers: int,
+) -> "InferenceLender | None":
+    """Read what the options say of inference; None without a load. Raises BadInputError for half of it."""
+    from pipeline.replay.inference_lender import InferenceLender
+    from simulator.loaning.jobs_in_workers import JobMix
+
+    if inference is None:
+        if source_format == WORKER_FORMAT:
+            raise BadInputError(
+                f"A log of {WORKER_FORMAT} is replayed beside inference servers.",
+                remedy="Give their load, --inference FILE.",
+            )
+        if servers is not None or job_shares or scenario != "basic":
+            raise BadInputError(
+                "--inference-servers, --scenario and --job-share are for jobs in workers.",
+                remedy="Give --inference FILE.",
+            )
+        return None
+    return InferenceLender(
+        path=str(existing_file(inference, "--inference")),
+        servers=servers,
+        mix=JobMix(scenario=scenario, **_shares(job_shares)),  # type: ignore[arg-type]
+        loaned_workers_per_worker=loaned_workers,
+    )
+
+
+def _shares(pairs: Sequence[str]) -> dict[str, float]:
+    shares = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = float("nan")
+        if not sign or name not in _SHARES or number != number:
+            raise BadInputError(
+                f"--job-share {pair!r} is not NAME=SHARE.",
+                remedy=f"Write for example checkpoint=0.2; names are {', '.join(_SHARES)}.",
+            )
+        shares[_SHARES[name]] = number
+    return shares
+
+
+def with_loan_settings(
+    settings: Mapping[str, Mapping[str, object]],
+    policies: Sequence[str],
+    rules: str,
+    switches: Mapping[str, Switch | str | None],
+) -> dict[str, dict[str, object]]:
+    """Return the policies' settings with those that the options say, where a policy has such a setting.
+
+    `switches` are the options by the setting's name; None: not given. Raises BadInputError for one that no
+    policy has.
+    """
+    changed = {name: dict(values) for name, values in settings.items()}
+    for setting, value in switches.items():
+        if value is None:
+            continue
+        having = [policy for policy in policies if setting in _setting_names(policy, rules)]
+        if not having and value != "off":
+            raise BadInputError(
+                f"--{setting} is no setting of {', '.join(policies)}.",
+                remedy="Choose a policy that has it, as lyra.",
+            )
+        for policy in having:
+            said = value == "on" if value in ("on", "off") else value
+            changed.setdefault(policy, {}).setdefault(setting, said)
+    return changed
+
+
+def _setting_names(policy: str, rules: str) -> set[str]:
+    from dataclasses import fields
+
+    from simulator.policies.registry import policy_class
+    from simulator.rule_sets import load_rules
+
+    settings = getattr(policy_class(policy, load_rules(rules)), "Settings", None)
+    return set() if settings is None else {field.name for field in fields(settings)}
