@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 from airflow.plugins_manager import AirflowPlugin
 
 from lucid_airflow import listener, settings
-from lucid_airflow.data_docs import DataDocsApp
 from lucid_airflow.links import CharacterisationLink, DataDocsLink, FrontLink, MlflowLink, MonitoringLink
+from lucid_airflow.pages.app import PagesApp
 
 
 def _mlflow_views() -> list[dict[str, Any]]:
@@ -30,21 +30,24 @@ class LucidPlugin(AirflowPlugin):
     name = "lucid"
     external_views: ClassVar[list[dict[str, Any]]] = [
         *_mlflow_views(),
-        {
-            "name": "Monitoring of releases",
-            "href": "/lucid/monitoring/",
-            "destination": "nav",
-            "category": "browse",
-        },
-        {
-            "name": "Clusters by their logs",
-            "href": "/lucid/characterisation/",
-            "destination": "nav",
-            "category": "browse",
-        },
     ]
     fastapi_apps: ClassVar[list[dict[str, Any]]] = [
-        {"app": DataDocsApp(), "url_prefix": "/lucid", "name": "Lucid pages"}
+        {"app": PagesApp(), "url_prefix": "/lucid", "name": "Lucid pages"}
+    ]
+    # `name` is the label, and the global that the script leaves its component in.
+    react_apps: ClassVar[list[dict[str, Any]]] = [
+        {
+            "name": "Lucid",
+            "bundle_url": "/lucid/assets/lucid.js",
+            "url_route": "lucid",
+            "destination": "nav",
+            "nav_top_level": True,
+        },
+        {
+            "name": "Lucid at a glance",
+            "bundle_url": "/lucid/assets/home.js",
+            "destination": "dashboard",
+        },
     ]
     listeners: ClassVar[list[Any]] = [listener]
     operator_extra_links: ClassVar[list[Any]] = [

@@ -1,11 +1,14 @@
-"""Data Docs are for people who are logged in, and for nothing outside their folder."""
+"""Pages are for people who are logged in, and of nothing outside their folders."""
 
+import re
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 
-from lucid_airflow.data_docs import DataDocsApp, _build
+from lucid_airflow.pages.app import ASSETS, PagesApp, _build
 
 
 @pytest.fixture
@@ -21,11 +24,22 @@ def docs(tmp_path: Path, monkeypatch) -> Path:
 
 @pytest.mark.slow
 def test_nobody_reads_without_a_login(docs: Path) -> None:
-    client = TestClient(DataDocsApp())
+    client = TestClient(PagesApp())
     assert client.get("/data-docs/philly/jobs/index.html").status_code == 401
     assert client.get("/data-docs/nowhere").status_code == 401
     assert client.get("/monitoring/philly/index.html").status_code == 401
     assert client.get("/characterisation/philly/index.html").status_code == 401
+    assert client.get("/api/overview").status_code == 401
+    assert client.get("/anything/else").status_code == 401
+
+
+@pytest.mark.slow
+def test_a_browser_without_a_login_is_sent_to_it_and_back(docs: Path, metadata_database: Any) -> None:
+    page = "/data-docs/philly/jobs/index.html"
+    client = TestClient(PagesApp(), follow_redirects=False)
+    response = client.get(page, headers={"Accept": "text/html,*/*"})
+    assert response.status_code == 307
+    assert quote(page, safe="") in response.headers["location"].partition("?next=")[2]
 
 
 @pytest.fixture
@@ -74,3 +88,44 @@ def test_monitoring_pages(logged_in: TestClient, docs: Path) -> None:
     assert "ok" in logged_in.get("/monitoring/philly/2017-12-01T0000Z-r3/index.html").text
     for path in ("../secrets/passwords.json", "%2e%2e/secrets/passwords.json", "philly"):
         assert logged_in.get(f"/monitoring/{path}").status_code == 404
+
+
+def test_scripts_are_served_and_nothing_beside_them(logged_in: TestClient) -> None:
+    script = logged_in.get("/assets/lucid.js")
+    assert script.status_code == 200
+    assert script.headers["content-type"].startswith("text/javascript")
+    for path in ("../app.py", "%2e%2e/app.py", "nothing.js", "..%2fapp.py"):
+        assert logged_in.get(f"/assets/{path}").status_code == 404
+
+
+def test_scripts_import_only_each_other_and_name_no_other_host() -> None:
+    for file in sorted(ASSETS.glob("*.js")):
+        text = file.read_text()
+        imported = re.findall(r'^import .* from "([^"]+)";$', text, re.MULTILINE)
+        assert all(name.startswith("./") and (ASSETS / name).is_file() for name in imported), file.name
+        assert "://" not in text.replace("http://www.w3.org", ""), file.name
+        assert "innerHTML" not in text, file.name
+
+
+class SomeOfTheDags:
+    """An auth manager that lets people trigger what is in its list."""
+
+    def __init__(self, *dag_ids: str) -> None:
+        self.dag_ids = dag_ids
+
+    def is_authorized_dag(self, *, method: str, access_entity: Any, details: Any, user: Any) -> bool:
+        assert (method, access_entity.name, user) == ("POST", "RUN", "somebody")
+        return details.id in self.dag_ids
+
+
+def test_the_overview_says_what_this_person_may_do(
+    logged_in: TestClient, docs: Path, monkeypatch: pytest.MonkeyPatch, shop: Any
+) -> None:
+    from airflow.api_fastapi import app
+
+    monkeypatch.setenv("LUCID_LAKE_URI", str(docs.parents[2] / "lake"))
+    monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
+    monkeypatch.setattr(app, "get_auth_manager", lambda: SomeOfTheDags("monitor_live"))
+    seen = logged_in.get("/api/overview").json()
+    assert seen["clusters"] == []
+    assert {action for action, may in seen["may"].items() if may} == {"monitor"}

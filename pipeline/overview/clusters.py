@@ -1,0 +1,226 @@
+"""Per cluster: what is live and who decided it, what wants to be and what stops it, how old the data are.
+
+Read from the registry, the lake and the kept monitoring reports; nothing is worked out anew. What is not
+there is said with the DAG that brings it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.lake import Lake
+from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
+from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS
+from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.decisions import Decision, read_decision
+from lucid_models.releases.manifest import release_name
+from lucid_models.releases.obstacles import publication_obstacles
+from lucid_models.releases.store import read_manifest
+from pipeline.kept_reports import newest_reports
+from pipeline.monitoring.records import REPORT_FILE
+
+SHOWN_PASSES = 30
+
+
+@dataclass(frozen=True)
+class ReleaseAtAGlance:
+    """A release in one line. `verdict`: approved, refused, or None where it was not judged."""
+
+    version: int
+    policy: str | None
+    created: str
+    verdict: str | None
+    sentence: str
+    decision: Decision | None
+    rolled_back: str | None
+
+
+@dataclass(frozen=True)
+class MonitoredAtAGlance:
+    """The newest monitoring pass, its page, and the decisions of those before, oldest first."""
+
+    decision: str
+    as_of: str
+    version: int
+    reasons: Sequence[str]
+    page: str
+    history: Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class DataAtAGlance:
+    """The window of a cluster's jobs in the lake (UTC), and where its rows come from."""
+
+    first_day: str
+    last_day: str
+    days: int
+    origin: str | None
+    nodes: int | None
+    gpus: int | None
+    virtual_clusters: int | None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a cluster has not got, in words, and the DAG whose form brings it."""
+
+    sentence: str
+    dag_id: str
+
+
+@dataclass(frozen=True)
+class ClusterAtAGlance:
+    """A cluster in one card. `obstacles`: what stands against publishing the challenger; `previous`: the
+    version that a rollback would go back to; `problem`: why something of it could not be read.
+    """
+
+    name: str
+    live: ReleaseAtAGlance | None
+    challenger: ReleaseAtAGlance | None
+    obstacles: Sequence[str]
+    previous: int | None
+    monitored: MonitoredAtAGlance | None
+    data: DataAtAGlance | None
+    missing: Sequence[Missing]
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All clusters of an installation by name; `problem` is set where the registry did not answer."""
+
+    clusters: Sequence[ClusterAtAGlance]
+    read_at: str
+    problem: str | None = None
+
+
+def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> Overview:
+    """Read every cluster that has jobs or a release; what does not answer is said, and the rest is shown."""
+    registry: Registry | None = None
+    with_release: list[str] = []
+    problem = None
+    try:
+        registry = open_registry(tracking_uri)
+        with_release = release_clusters(registry)
+    except LucidError as error:
+        registry, problem = None, str(error)
+    lake = Lake(lake_uri)
+    names = sorted({*with_release, *lake.clusters()})
+    passes = _passes(monitoring_dir)
+    clusters = [
+        _cluster(name, registry if name in with_release else None, lake, passes.get(name)) for name in names
+    ]
+    return Overview(clusters, datetime.now(UTC).isoformat(timespec="seconds"), problem)
+
+
+def _cluster(
+    name: str, registry: Registry | None, lake: Lake, monitored: MonitoredAtAGlance | None
+) -> ClusterAtAGlance:
+    live = challenger = previous = problem = None
+    obstacles: list[str] = []
+    if registry is not None:
+        try:
+            aliases = registry.aliases(release_name(name))
+            previous = aliases.get(PREVIOUS)
+            if CHAMPION in aliases:
+                live = _release(registry, name, aliases[CHAMPION])
+            if CHALLENGER in aliases and aliases[CHALLENGER] != aliases.get(CHAMPION):
+                challenger = _release(registry, name, aliases[CHALLENGER])
+                release = registry.version(release_name(name), aliases[CHALLENGER])
+                obstacles = [str(each) for each in publication_obstacles(registry, release, named=False)]
+        except LucidError as error:
+            problem = str(error)
+    data = _data(lake, name)
+    missing = tuple(_missing(data, live, challenger, monitored))
+    return ClusterAtAGlance(name, live, challenger, obstacles, previous, monitored, data, missing, problem)
+
+
+def _release(registry: Registry, cluster: str, version: int) -> ReleaseAtAGlance:
+    release = registry.version(release_name(cluster), version)
+    return ReleaseAtAGlance(
+        version=version,
+        policy=_policy(registry, release),
+        created=datetime.fromtimestamp(release.created_ms / 1000, UTC).isoformat(timespec="seconds"),
+        verdict=release.tags.get("verdict"),
+        sentence=release.tags.get("verdict_sentence", ""),
+        decision=read_decision(release),
+        rolled_back=release.tags.get("rolled_back"),
+    )
+
+
+def _policy(registry: Registry, release: RegisteredVersion) -> str | None:
+    try:
+        return read_manifest(registry, release).policy
+    except ReleaseRefusedError:
+        return None
+
+
+def _passes(monitoring_dir: Path) -> dict[str, MonitoredAtAGlance]:
+    by_cluster: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for cluster, stamp, report in newest_reports(monitoring_dir, REPORT_FILE, SHOWN_PASSES):
+        by_cluster.setdefault(cluster, []).append((stamp, report))
+    return {
+        cluster: MonitoredAtAGlance(
+            decision=str(reports[0][1]["decision"]),
+            as_of=str(reports[0][1]["window"]["end"]),
+            version=int(reports[0][1]["release_version"]),
+            reasons=[str(reason) for reason in reports[0][1]["reasons"]],
+            page=f"{cluster}/{reports[0][0]}/index.html",
+            history=[
+                {"as_of": str(report["window"]["end"]), "decision": str(report["decision"])}
+                for _, report in reversed(reports)
+            ],
+        )
+        for cluster, reports in by_cluster.items()
+    }
+
+
+def _data(lake: Lake, cluster: str) -> DataAtAGlance | None:
+    days = lake.dates(cluster)
+    if not days:
+        return None
+    nodes = gpus = virtual_clusters = None
+    try:
+        table = lake.read_nodes(cluster)
+    except NotFoundError:
+        pass
+    else:
+        nodes, virtual_clusters = int(table["nodes"].sum()), int((table["nodes"] > 0).sum())
+        gpus = int((table["nodes"] * table["gpus_per_node"]).sum())
+    origin = lake.logs(cluster)
+    return DataAtAGlance(
+        first_day=days[0].isoformat(),
+        last_day=days[-1].isoformat(),
+        days=len(days),
+        origin=None if origin is None else str(origin),
+        nodes=nodes,
+        gpus=gpus,
+        virtual_clusters=virtual_clusters,
+    )
+
+
+def _missing(
+    data: DataAtAGlance | None,
+    live: ReleaseAtAGlance | None,
+    challenger: ReleaseAtAGlance | None,
+    monitored: MonitoredAtAGlance | None,
+) -> list[Missing]:
+    missing = []
+    if data is None:
+        missing.append(Missing("The lake holds no jobs of this cluster.", "ingest_logs"))
+    elif data.nodes is None:
+        missing.append(Missing("How many nodes the cluster has is not known.", "ingest_logs"))
+    if live is None and challenger is None:
+        missing.append(Missing("No release was built yet.", "retrain_models"))
+    elif challenger is not None and challenger.verdict is None:
+        missing.append(
+            Missing(f"Release {challenger.version} waits for the gate to judge it.", "validate_release")
+        )
+    elif live is None:
+        missing.append(Missing("No release is live: schedulers go by their heuristic.", "publish_release"))
+    if live is not None and monitored is None:
+        missing.append(Missing("The live release was never monitored.", "monitor_live"))
+    return missing

@@ -1,0 +1,60 @@
+"""Serves the product's pages under /lucid to people who are logged in to Airflow: what runs have left
+(`kept_pages.py`), what the pages in Airflow's own frame read (`overview_api.py`), and their scripts.
+
+Airflow mounts a plugin's app without authentication, so this one asks for the user itself, and sends a
+browser without one to Airflow's login. Everything is imported at the first request: the plugin is loaded by
+every task, and only the API server needs this.
+"""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+ASSETS = Path(__file__).with_name("assets")
+
+
+class PagesApp:
+    """The ASGI app."""
+
+    def __init__(self) -> None:
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if self._app is None:
+            self._app = _build()
+        await self._app(scope, receive, send)
+
+
+def _build() -> Any:
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import Depends, FastAPI, HTTPException, Request
+    from fastapi.exception_handlers import http_exception_handler
+    from fastapi.responses import FileResponse, RedirectResponse
+
+    from lucid_airflow.pages import kept_pages, overview_api
+
+    app = FastAPI(title="Lucid", openapi_url=None, docs_url=None, redoc_url=None)
+
+    @app.exception_handler(HTTPException)
+    async def send_to_login(request: Request, error: HTTPException) -> Any:
+        if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
+            from airflow.api_fastapi.app import get_auth_manager
+
+            login = get_auth_manager().get_url_login()
+            return RedirectResponse(f"{login}?next={quote(str(request.url), safe='')}")
+        return await http_exception_handler(request, error)
+
+    app.include_router(overview_api.router(), prefix="/api", dependencies=[Depends(get_user)])
+
+    @app.get("/assets/{name}")
+    def read_asset(name: str) -> FileResponse:
+        """Scripts hold nothing of the installation: Airflow's own are open as well."""
+        file = ASSETS / Path(name).name
+        if not file.is_file():
+            raise HTTPException(404, "No such file.")
+        return FileResponse(file, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+    # The last, since its routes are the widest.
+    app.include_router(kept_pages.router(), dependencies=[Depends(get_user)])
+    return app

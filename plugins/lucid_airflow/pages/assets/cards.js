@@ -1,0 +1,67 @@
+// Parts that pages share, in Airflow's own look: Chakra UI, as the host page has it.
+
+import { address } from "./reading.js";
+import { ago, moment } from "./words.js";
+
+const React = globalThis.React;
+const { Alert, Badge, Box, HStack, Heading, Link, Spinner, Text, VStack } = globalThis.ChakraUI;
+const { Link: RouterLink } = globalThis.ReactRouterDOM;
+
+export const h = React.createElement;
+
+const PALETTE = { approved: "green", ok: "green", refused: "red", retrain: "red", watch: "orange" };
+
+export const Word = ({ children }) => h(Badge, { colorPalette: PALETTE[children] ?? "gray" }, children);
+
+export const Time = ({ iso }) => h("time", { dateTime: iso, title: moment(iso) }, ago(iso));
+
+// A move inside of Airflow's pages, without loading them anew.
+export const Go = ({ to, children }) => h(Link, { asChild: true, colorPalette: "blue" }, h(RouterLink, { to }, children));
+
+// One of our kept pages or another server's, in a tab of its own.
+export const Out = ({ href, children }) =>
+  h(Link, { href, target: "_blank", rel: "noopener", colorPalette: "blue" }, children);
+
+export const Form = ({ dagId, may, children }) =>
+  may === false ? null : h(Go, { to: `/dags/${dagId}?mode=trigger` }, children);
+
+export const Problem = ({ children }) =>
+  h(Alert.Root, { status: "error", role: "alert" }, h(Alert.Indicator), h(Alert.Content, null, children));
+
+export const Waiting = () => h(HStack, { role: "status" }, h(Spinner, { size: "sm" }), h(Text, null, "Reading ..."));
+
+export const Card = ({ title, aside, children }) =>
+  h(
+    Box,
+    { as: "section", "aria-label": title, borderWidth: 1, borderRadius: "md", p: 4, bg: "bg" },
+    h(HStack, { justify: "space-between", mb: 2, wrap: "wrap" }, h(Heading, { size: "md", as: "h2" }, title), aside),
+    h(VStack, { align: "stretch", gap: 3 }, children),
+  );
+
+export const Line = ({ label, children }) =>
+  h(
+    HStack,
+    { align: "start", gap: 3 },
+    h(Text, { minW: "8.5rem", color: "fg.muted" }, label),
+    h(Box, { flex: 1 }, children),
+  );
+
+// The decisions of past passes as a small picture: a mark each, higher is worse.
+export function History({ passes }) {
+  const height = { ok: 4, watch: 11, retrain: 18 };
+  const color = { ok: "var(--chakra-colors-green-solid)", watch: "var(--chakra-colors-orange-solid)", retrain: "var(--chakra-colors-red-solid)" };
+  const words = passes.map((pass) => `${pass.as_of.slice(0, 10)} ${pass.decision}`).join(", ");
+  return h(
+    "svg",
+    { width: passes.length * 7 + 1, height: 20, role: "img", "aria-label": `Past decisions: ${words}` },
+    passes.map((pass, i) =>
+      h(
+        "rect",
+        { key: i, x: i * 7, y: 20 - height[pass.decision], width: 5, height: height[pass.decision], fill: color[pass.decision] },
+        h("title", null, `${pass.as_of.slice(0, 10)}: ${pass.decision}`),
+      ),
+    ),
+  );
+}
+
+export const keptPage = (kind, path) => address(`${kind}/${path}`);

@@ -1,0 +1,40 @@
+// What pages read, kept up to date: JSON of this product's routes, with the login that Airflow's pages have.
+
+const { useEffect, useState } = globalThis.React;
+const AGAIN_MS = 15_000;
+
+// The address of one of our routes, wherever Airflow is mounted: <base href> says so.
+export const address = (path) => new URL(`lucid/${path}`, document.baseURI).href;
+
+async function read(path) {
+  const response = await fetch(address(`api/${path}`), { headers: { Accept: "application/json" } });
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(body.detail || `The server answered ${response.status}.`);
+  return body;
+}
+
+// { value, problem }: the newest answer, and why there is no newer one. Asked again while the page is seen.
+export function useReading(path) {
+  const [state, setState] = useState({ value: null, problem: null });
+  useEffect(() => {
+    let gone = false;
+    const look = async () => {
+      if (document.hidden) return;
+      try {
+        const value = await read(path);
+        if (!gone) setState({ value, problem: null });
+      } catch (error) {
+        if (!gone) setState((before) => ({ ...before, problem: error.message }));
+      }
+    };
+    look();
+    const timer = setInterval(look, AGAIN_MS);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      gone = true;
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [path]);
+  return state;
+}
