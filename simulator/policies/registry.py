@@ -37,6 +37,7 @@ BUILT_IN: Mapping[str, str] = {
     "afs": "Afs",
     "themis": "Themis",
     "pcs": "Pcs",
+    "pollux": "Pollux",
 }
 
 

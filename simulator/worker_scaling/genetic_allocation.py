@@ -15,6 +15,7 @@ from foundation.errors import BadInputError
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
+TOLERANCE = 1e-9  # by which an allocation must be fitter to count as better
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +48,22 @@ class ScalableDemand:
 class GeneticSearch:
     """How long and how widely to search.
 
+    It ends after so many `generations`, or when `patience` of them in a row found nothing better.
     `restart_penalty`: the share of its goodput that a running job whose workers change counts less, as in
     Pollux' open implementation.
     """
 
     generations: int = 100
     population: int = 40
+    patience: int = 20
     restart_penalty: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.generations < 1 or self.population < 2:
+        if self.generations < 1 or self.population < 2 or self.patience < 1:
             raise BadInputError(
-                f"{self.generations} generations of {self.population} allocations.",
-                remedy="Use at least 1 generation of at least 2.",
+                f"{self.generations} generations of {self.population} allocations, with patience for "
+                f"{self.patience}.",
+                remedy="Use at least 1 generation of at least 2, and patience for 1.",
             )
         if not 0 <= self.restart_penalty <= 1:
             raise BadInputError(f"restart_penalty is {self.restart_penalty!r}.", remedy="Use 0 to 1.")
@@ -93,6 +97,7 @@ class _Problem:
         self.most = np.array([demand.most for demand in demands], dtype=np.int64)
         self.held = np.array([demand.held for demand in demands], dtype=np.int64)
         self.runs = self.held > 0
+        self.jobs = np.arange(len(demands), dtype=np.int64)
         self.free = gpus - int((self.least * self.gpus_each)[self.runs].sum())
         if self.free < 0:
             raise BadInputError(
@@ -119,33 +124,48 @@ class _Problem:
         return table
 
     def search(self, search: GeneticSearch, rng: np.random.Generator) -> Counts:
-        size, jobs = search.population, len(self.least)
+        size = search.population
         population = self._random(size, rng)
         population[0] = self.held  # what is so now is one of the first parents
         population = self._repaired(population, rng)
         fitness = self._of(population)
+        best, stalled = -np.inf, 0
         for _ in range(search.generations):
             children = self._crossed(population, fitness, rng)
-            mutates = rng.random((size, jobs)) < 1 / jobs
-            children = self._repaired(np.where(mutates, self._random(size, rng), children), rng)
+            self._mutate(children, rng)
+            children = self._repaired(children, rng)
             together = np.concatenate((population, children))
             fitness = np.concatenate((fitness, self._of(children)))
             # Stable: of equals the parent survives.
             fittest = np.argsort(-fitness, kind="stable")[:size]
             population, fitness = together[fittest], fitness[fittest]
-        best: Counts = population[0]
-        return best
+            stalled = 0 if fitness[0] > best + TOLERANCE else stalled + 1
+            best = max(best, float(fitness[0]))
+            if stalled >= search.patience:
+                break
+        fittest_of_all: Counts = population[0]
+        return fittest_of_all
 
     def _of(self, population: Counts) -> Floats:
         """Return the sum of speed-ups of each allocation."""
-        total: Floats = self.fitness[np.arange(len(self.least)), population].sum(axis=1)
+        total: Floats = self.fitness[self.jobs, population].sum(axis=1)
         return total
 
     def _random(self, size: int, rng: np.random.Generator) -> Counts:
         """Draw allocations: least to most workers, and as often none for a job that waits."""
-        drawn: Counts = rng.integers(self.least - ~self.runs, self.most + 1, size=(size, len(self.least)))
-        drawn[drawn < self.least] = 0
-        return drawn
+        return self._drawn(np.broadcast_to(self.jobs, (size, len(self.jobs))), rng)
+
+    def _drawn(self, jobs: Counts, rng: np.random.Generator) -> Counts:
+        """Draw a count of workers for each of these jobs."""
+        least = self.least[jobs]
+        drawn: Counts = rng.integers(least - ~self.runs[jobs], self.most[jobs] + 1)
+        return np.where(drawn < least, 0, drawn)
+
+    def _mutate(self, children: Counts, rng: np.random.Generator) -> None:
+        """Draw one job of each allocation anew, as many as Pollux does on average."""
+        each = np.arange(len(children))
+        jobs = rng.integers(0, len(self.jobs), size=len(children))
+        children[each, jobs] = self._drawn(jobs, rng)
 
     @staticmethod
     def _crossed(population: Counts, fitness: Floats, rng: np.random.Generator) -> Counts:
@@ -153,7 +173,9 @@ class _Problem:
         size, jobs = population.shape
         drawn = rng.integers(0, size, size=(2, 2, size))
         first, second = np.where(fitness[drawn[:, 0]] >= fitness[drawn[:, 1]], drawn[:, 0], drawn[:, 1])
-        mixed: Counts = np.where(rng.random((size, jobs)) < 0.5, population[first], population[second])
+        bits = rng.integers(0, 256, size=(size, -(-jobs // 8)), dtype=np.uint8)
+        of_first = np.unpackbits(bits, axis=1, count=jobs).view(bool)
+        mixed: Counts = np.where(of_first, population[first], population[second])
         return mixed
 
     def _repaired(self, population: Counts, rng: np.random.Generator) -> Counts:

@@ -95,6 +95,7 @@ def test_more_generations_never_find_less() -> None:
         (lambda: ScalableDemand(1, 3, 2, 0, ()), "3 to 2 workers"),
         (lambda: ScalableDemand(1, 1, 2, 0, (1.0,)), "1 goodputs for 1 to 2 workers"),
         (lambda: GeneticSearch(generations=0), "0 generations"),
+        (lambda: GeneticSearch(patience=0), "patience for 0"),
         (lambda: GeneticSearch(restart_penalty=2.0), "restart_penalty is 2.0"),
         (lambda: search_allocation([linear(1, 4, 8, 4)], 3, FREE, rng()), "need 4 GPUs at least"),
     ],
