@@ -6,7 +6,8 @@ named rule; the same window twice gives the same tables. When all tables hold, t
 together, and `retrain_models` starts. Where production's GPUs are watched (a Prometheus, or samples in
 files), each job is told what it needed while it ran. Nodes in use are counted by a published sequence, the
 deployment's Prometheus (`LUCID_NODE_QUERIES`) or a live Slurm, else derived from the jobs. The load of
-inference servers, whose idle ones may be lent, comes from a file or Prometheus (`LUCID_INFERENCE_QUERIES`).
+inference servers, whose idle ones may be lent, comes from a file or Prometheus (`LUCID_INFERENCE_QUERIES`);
+it is announced by itself, and `forecast_inference_load` starts.
 
 **A live Slurm** (source `slurm`) is a log as well: `sacct` of the data interval and the day before it, and
 `sinfo` for the nodes. With `LUCID_SLURM_CLUSTER` set it is the default, every hour
@@ -22,9 +23,9 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
-from lucid_airflow.assets import JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
+from lucid_airflow.assets import INFERENCE_LOAD_TABLE, JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
-from lucid_airflow.operators.inference_load import IngestInferenceLoadOperator
+from lucid_airflow.operators.inference_load import AnnounceLoadOperator, IngestInferenceLoadOperator
 from lucid_airflow.operators.ingest import (
     AnnounceTablesOperator,
     IngestLogsOperator,
@@ -213,6 +214,12 @@ with DAG(
         clusters=[dag.param("cluster")],
         trigger_rule="none_failed",
     )
+    announce_inference_load = AnnounceLoadOperator(
+        task_id="announce_inference_load",
+        cluster=dag.param("cluster"),
+        as_of=dag.param("as_of"),
+        outlets=[INFERENCE_LOAD_TABLE],
+    )
     announce_tables = AnnounceTablesOperator(
         task_id="announce_tables",
         cluster=dag.param("cluster"),
@@ -235,6 +242,7 @@ with DAG(
     ingest_metrics >> validate_metrics
     ingest_node_states >> validate_node_states
     ingest_inference_load >> validate_inference_load
+    [ingest_inference_load, validate_inference_load] >> announce_inference_load
     [
         validate_jobs,
         validate_throughput,

@@ -6,8 +6,9 @@ Trains the packing, throughput and duration models side by side on what was know
 registers a version of each in MLflow with naive rivals beside every score, and pins the three in a new
 release: the challenger. `validate_release` judges it next.
 
-Where the lake has counts of nodes, a forecast of busy nodes is trained as well, and skipped with the reason
-where not. A release pins it if the champion's settings of sleeping nodes go by a forecast.
+Where the lake has counts of nodes, a forecast of busy nodes is trained as well, and where it has the load of
+inference servers, a forecast of that; each is skipped with the reason where not. A release pins them if the
+champion's settings of sleeping nodes, or of servers on loan, go by a forecast.
 
 New measurements of GPUs train the packing model alone; the release keeps the newest versions of the others.
 """
@@ -19,6 +20,7 @@ from airflow.sdk import DAG, Param
 from lucid_airflow import form_fields
 from lucid_airflow.assets import (
     DURATION_MODEL,
+    INFERENCE_LOAD_MODEL,
     JOB_TABLE,
     NODE_DEMAND_MODEL,
     PACKING_MODEL,
@@ -35,7 +37,7 @@ from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveTrainingOperator, TrainModelOperator
 from lucid_airflow.settings import retrain_schedule
 
-MODELS = ["packing", "throughput", "duration", "node_demand"]
+MODELS = ["packing", "throughput", "duration", "node_demand", "inference_load"]
 
 with DAG(
     dag_id="retrain_models",
@@ -144,6 +146,15 @@ with DAG(
         outlets=[NODE_DEMAND_MODEL],
         **inputs,
     )
+    train_inference_load = TrainModelOperator(
+        task_id="train_inference_load",
+        model="inference_load",
+        options={"utc_offset_hours": dag.param("utc_offset_hours")},
+        models=resolve_inputs.output["models"],
+        reasons=resolve_inputs.output["reasons"],
+        outlets=[INFERENCE_LOAD_MODEL],
+        **inputs,
+    )
     build_release = BuildReleaseOperator(
         task_id="build_release",
         hold_out_days=resolve_inputs.output["hold_out_days"],
@@ -153,6 +164,7 @@ with DAG(
             "throughput": train_throughput.output["version"],
             "duration": train_duration.output["version"],
             "node_demand": train_node_demand.output["version"],
+            "inference_load": train_inference_load.output["version"],
         },
         kept=resolve_inputs.output["kept"],
         allow_simulated_profiles=resolve_inputs.output["allow_simulated_profiles"],
@@ -162,5 +174,9 @@ with DAG(
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 
-    resolve_inputs >> [train_packing, train_throughput, train_duration, train_node_demand] >> build_release
+    (
+        resolve_inputs
+        >> [train_packing, train_throughput, train_duration, train_node_demand, train_inference_load]
+        >> build_release
+    )
     resolve_inputs >> request_rest

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from foundation.errors import LucidError, ReleaseRefusedError
+from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import MAX_FILE_BYTES, parse_model
 from lucid_models.releases.manifest import MODEL_KINDS, ReleaseManifest
-from lucid_models.releases.optional_parts import NODE_KIND
+from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND
 from lucid_models.scoring import (
     DurationScorer,
     NodeDemandScorer,
@@ -28,12 +29,15 @@ from lucid_models.scoring import (
 
 @dataclass(frozen=True)
 class ReleaseScorers:
-    """The models of one release, ready to score; `node_demand` None: it forecasts no nodes."""
+    """The models of one release, ready to score; `node_demand` None: it forecasts no nodes, `inference_load`
+    None: no inference.
+    """
 
     packing: PackingScorer
     throughput: ThroughputForecasts | ThroughputScorer
     duration: DurationScorer
     node_demand: NodeDemandScorer | None = None
+    inference_load: InferenceLoadScorer | None = None
 
 
 def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) -> ReleaseScorers:
@@ -61,17 +65,20 @@ def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) 
         except LucidError as error:
             raise ReleaseRefusedError(f"The {kind} model of the release does not load: {error}") from error
     packing, throughput, duration = (loaded[kind] for kind in MODEL_KINDS)
-    nodes = loaded.get(NODE_KIND)
+    nodes, load = loaded.get(NODE_KIND), loaded.get(LOAD_KIND)
     if (
         not isinstance(packing, PackingScorer)
         or not isinstance(throughput, ThroughputForecasts | ThroughputScorer)
         or not isinstance(duration, DurationScorer)
         or not isinstance(nodes, NodeDemandScorer | None)
+        or not isinstance(load, InferenceLoadScorer | None)
     ):
         raise ReleaseRefusedError("A file of the release holds another kind of model than the manifest says.")
     if nodes is not None:
         check_near_bins(nodes, manifest.node_sleep or {})
-    scorers = ReleaseScorers(packing, throughput, duration, nodes)
+    if load is not None:
+        check_quantile(load, manifest.loaning or {})
+    scorers = ReleaseScorers(packing, throughput, duration, nodes, load)
     try:
         probe(scorers)
     except ReleaseRefusedError:
@@ -89,6 +96,16 @@ def check_near_bins(nodes: NodeDemandScorer, node_sleep: Mapping[str, Any]) -> N
             f"The forecast of nodes looks {ahead} bins ahead; the settings of sleeping nodes say near_bins = "
             f"{wanted}.",
             remedy=f"Set near_bins to {ahead}, or train with it: lucid train nodes --near-bins {wanted}.",
+        )
+
+
+def check_quantile(load: InferenceLoadScorer, loaning: Mapping[str, Any]) -> None:
+    """Refuse a forecast without the quantile that the settings of servers on loan go by."""
+    wanted, levels = loaning.get("quantile"), list(load.start.multiples)
+    if loaning.get("usage") == "forecast" and wanted not in levels:
+        raise ReleaseRefusedError(
+            f"The forecast of inference has no quantile {wanted}, by which the settings lend servers.",
+            remedy=f"Set quantile to one of {', '.join(f'{level:g}' for level in levels)}.",
         )
 
 
@@ -123,6 +140,12 @@ def probe(scorers: ReleaseScorers) -> None:
         if not all(0 <= value < math.inf for value in (ahead.near_mean, ahead.far_mean)):
             raise ReleaseRefusedError(
                 f"The node demand model forecasts {ahead.near_mean} busy nodes on a probe."
+            )
+    if scorers.inference_load is not None:
+        usage = scorers.inference_load.forecast(np.full(300, 0.5), 0.0)
+        if not all(0 <= value <= 1 for value in (usage.mean, *usage.quantiles.values())):
+            raise ReleaseRefusedError(
+                f"The inference load model forecasts a usage of {usage.mean} on a probe."
             )
     job = {"job_id": "probe", "gpus": 1, "user": "probe", "virtual_cluster": "probe", "name": "probe"}
     estimate = scorers.duration.estimate([job])[0]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import parse_model
 from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.registry import RegisteredVersion, Registry
@@ -83,13 +84,16 @@ logger = logging.getLogger("lucid.releases")
 
 @dataclass(frozen=True)
 class ReleaseModels:
-    """The models of one release, as the classes that were trained; without a forecast of nodes None."""
+    """The models of one release, as the classes that were trained; without a forecast of nodes or of
+    inference None.
+    """
 
     packing: "PackingAnalyzeModel"
     throughput: ThroughputForecasts
     duration: "WorkloadEstimateModel"
     manifest: ReleaseManifest
     node_demand: NodeDemandScorer | None = None
+    inference_load: InferenceLoadScorer | None = None
 
 
 def build_release(
@@ -362,6 +366,7 @@ def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> Rel
         WorkloadEstimateModel.from_data(documents["duration"]),
         manifest,
         scorers.node_demand,
+        scorers.inference_load,
     )
 
 

@@ -13,14 +13,19 @@ from cluster_logs.lake import Lake
 from foundation.errors import NotFoundError, UnknownNameError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import MODEL_NAMES
-from lucid_models.releases.optional_parts import NODE_KIND
+from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import read_profile_set
 from pipeline.training.model_training import MODELS, OPTIONAL_MODELS
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span, training_window_end
 
-# Four days to learn from, and a fifth of the whole to be measured on.
-LEAST_NODE_DAYS = 7
+# What optional models learn from: the lake's table, what it holds, and how many days of it are needed. Of
+# nodes four days to learn from and a fifth of the whole to be measured on; of inference one day, for below
+# two the model is a moving average.
+_LEARNED_FROM: Mapping[str, tuple[str, str, int]] = {
+    NODE_KIND: ("node_states", "counts of nodes", 7),
+    LOAD_KIND: ("inference_load", "inference load", 1),
+}
 
 
 @dataclass(frozen=True)
@@ -82,20 +87,22 @@ def plan_training(
         else:
             kept[name] = version.version
             reasons[name] = f"The {name} model stays version {version.version}."
-    if NODE_KIND not in {*kept, *reasons} and (reason := _too_few_node_days(lake_uri, cluster, until)):
-        reasons[NODE_KIND] = reason
+    for name in OPTIONAL_MODELS:
+        if name not in {*kept, *reasons} and (reason := _too_few_days(name, lake_uri, cluster, until)):
+            reasons[name] = reason
     train = tuple(name for name in every if name not in {*kept, *reasons})
     return TrainingPlan(train, kept, days, until, (*remarks, *reasons.values()), reasons)
 
 
-def _too_few_node_days(lake_uri: str, cluster: str, until: datetime) -> str | None:
-    """Why no forecast of nodes can be learned from the lake; None: it can."""
-    counted = [day for day in Lake(lake_uri).dates(cluster, "node_states") if day < until.date()]
-    if len(counted) >= LEAST_NODE_DAYS:
+def _too_few_days(model: str, lake_uri: str, cluster: str, until: datetime) -> str | None:
+    """Why an optional model cannot be learned from the lake; None: it can."""
+    table, what, least_days = _LEARNED_FROM[model]
+    days = [day for day in Lake(lake_uri).dates(cluster, table) if day < until.date()]
+    if len(days) >= least_days:
         return None
     return (
-        f"The node_demand model is left out: the lake has counts of nodes of {len(counted)} days before "
-        f"{until:%Y-%m-%d %H:%M} UTC, and {LEAST_NODE_DAYS} are needed."
+        f"The {model} model is left out: the lake has {what} of {len(days)} days before "
+        f"{until:%Y-%m-%d %H:%M} UTC, and {least_days} {'is' if least_days == 1 else 'are'} needed."
     )
 
 

@@ -8,6 +8,9 @@ from airflow.sdk import Asset
 
 JOB_TABLE = Asset(name="job_table", uri="lucid://lake/jobs", group="cluster_logs")
 THROUGHPUT_TABLE = Asset(name="throughput_table", uri="lucid://lake/throughput", group="cluster_logs")
+INFERENCE_LOAD_TABLE = Asset(
+    name="inference_load_table", uri="lucid://lake/inference_load", group="cluster_logs"
+)
 PROFILE_TABLE = Asset(name="profile_table", uri="lucid://lake/profiles", group="profiler_jobs")
 PROFILE_MEASUREMENTS = Asset(
     name="profile_measurements", uri="lucid://lake/measurements", group="profiler_jobs"
@@ -17,6 +20,9 @@ PACKING_MODEL = Asset(name="packing_model", uri="lucid://models/packing", group=
 THROUGHPUT_MODEL = Asset(name="throughput_model", uri="lucid://models/throughput", group="lucid_models")
 DURATION_MODEL = Asset(name="duration_model", uri="lucid://models/duration", group="lucid_models")
 NODE_DEMAND_MODEL = Asset(name="node_demand_model", uri="lucid://models/node_demand", group="lucid_models")
+INFERENCE_LOAD_MODEL = Asset(
+    name="inference_load_model", uri="lucid://models/inference_load", group="lucid_models"
+)
 RELEASE_CHALLENGER = Asset(name="release_challenger", uri="lucid://releases/challenger", group="releases")
 RELEASE_VERDICT = Asset(name="release_verdict", uri="lucid://releases/verdict", group="releases")
 RELEASE_CHAMPION = Asset(name="release_champion", uri="lucid://releases/champion", group="releases")

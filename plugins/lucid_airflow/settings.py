@@ -13,6 +13,7 @@
 | live scheduler that it looks at | LUCID_LIVE (state folder or URL; default: in the state folder) | |
 | its token, for a URL | LUCID_LIVE_TOKEN_FILE | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
+| when `forecast_inference_load` runs besides | LUCID_FORECAST_SCHEDULE (default: @daily; `none`) | |
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
 | how `publish_release` ends on a refused release | LUCID_REFUSED_RUNS (default: skipped; failed) | |
 | rules of the gate | LUCID_GATE_RULES (a JSON object, read by `simulator.gate.installed_rules`) | |
@@ -149,7 +150,15 @@ def retrain_schedule(assets: Any) -> Any:
     """Return when `retrain_models` runs: with its assets, and by the clock if that is set. Reads no
     database.
     """
-    clock = schedule("LUCID_RETRAIN_SCHEDULE", None)
+    return _with_clock(schedule("LUCID_RETRAIN_SCHEDULE", None), assets)
+
+
+def forecast_schedule(asset: Any) -> Any:
+    """Return when `forecast_inference_load` runs: with its asset, and by the clock. Reads no database."""
+    return _with_clock(schedule("LUCID_FORECAST_SCHEDULE", "@daily"), [asset])
+
+
+def _with_clock(clock: str | None, assets: Any) -> Any:
     if clock is None:
         return assets
     from airflow.sdk import AssetOrTimeSchedule, CronTriggerTimetable

@@ -16,6 +16,7 @@ NO_JOBS, NO_RELEASE = "has no jobs of any cluster", "No cluster has a release"
 ON_NOTHING = {
     "characterise_cluster": "",  # nothing to characterise yet: skipped
     "evaluate_policies": NO_JOBS,
+    "forecast_inference_load": "",  # nothing to forecast yet: skipped
     "ingest_logs": None,
     "monitor_live": "",  # nothing to watch yet: skipped
     "profile_workloads": NO_JOBS,

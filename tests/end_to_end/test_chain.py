@@ -98,6 +98,7 @@ def measure_and_retrain(config: StackConfig, cluster: str) -> None:
         "train_throughput": "skipped",
         "train_duration": "skipped",
         "train_node_demand": "skipped",
+        "train_inference_load": "skipped",
         "build_release": "success",
         "request_rest": "skipped",
     }

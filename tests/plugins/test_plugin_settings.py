@@ -79,6 +79,15 @@ def test_retraining_by_the_clock_stands_beside_the_assets(monkeypatch) -> None:
     assert schedule.timetable.expression == "0 0 * * 0"
 
 
+def test_inference_is_forecast_daily_beside_its_asset_unless_said_otherwise(monkeypatch) -> None:
+    from lucid_airflow.assets import INFERENCE_LOAD_TABLE
+
+    monkeypatch.delenv("LUCID_FORECAST_SCHEDULE", raising=False)
+    assert settings.forecast_schedule(INFERENCE_LOAD_TABLE).timetable.expression in ("@daily", "0 0 * * *")
+    monkeypatch.setenv("LUCID_FORECAST_SCHEDULE", "none")
+    assert settings.forecast_schedule(INFERENCE_LOAD_TABLE) == [INFERENCE_LOAD_TABLE]
+
+
 @pytest.mark.parametrize("text", ["psi_major=1", "[1]", "3"])
 def test_thresholds_are_a_json_object(monkeypatch, text) -> None:
     monkeypatch.setenv("LUCID_MONITOR_SETTINGS", text)

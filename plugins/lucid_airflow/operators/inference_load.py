@@ -1,11 +1,11 @@
-"""How much of the inference servers was used, into the lake."""
+"""How much of the inference servers was used: into the lake, announced, forecast."""
 
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
-from lucid_airflow.handover import data_interval
+from lucid_airflow.handover import announce, data_interval
 from lucid_airflow.operators.base import LucidOperator
 
 
@@ -65,3 +65,18 @@ class IngestInferenceLoadOperator(LucidOperator):
             *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped")),
         )
         return report
+
+
+class AnnounceLoadOperator(LucidOperator):
+    """Tell who forecasts it that there is new load of a cluster's inference servers, and where."""
+
+    cluster: Any
+    lake_uri: Any = None
+    as_of: Any = None
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Give the table's event the cluster, the lake and where its known part is taken to end."""
+        lake_uri = self.lake_uri or settings.lake_uri()
+        extra = {"cluster": self.cluster, "lake_uri": lake_uri, "as_of": self.as_of}
+        announce(context, extra)
+        return extra

@@ -1,0 +1,88 @@
+"""### How many servers inference could lend
+
+Starts when `ingest_logs` announces load of a cluster's inference servers, by the clock
+(`LUCID_FORECAST_SCHEDULE`, daily by default), or by hand. Trains the forecast of inference usage anew if the
+newest one has not seen the newest days before the held-out window: candidates are tried on days after those
+that they learned from, the best is evaluated beside the last value, and registered in MLflow.
+
+Then the next hours are forecast: usage with bounds as wide as such forecasts of this cluster have been wrong,
+and how many servers could be lent, by the champion's settings of loans where it has any. The picture is in
+MLflow (the button *MLflow* of the task). Nothing is lent by it: that takes a release with loans.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow import form_fields
+from lucid_airflow.assets import INFERENCE_LOAD_MODEL, INFERENCE_LOAD_TABLE
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.inference_forecast import ForecastLoadOperator, ResolveLoadOperator
+from lucid_airflow.operators.rest import RequestRestOperator
+from lucid_airflow.operators.train import TrainModelOperator
+from lucid_airflow.settings import forecast_schedule
+
+with DAG(
+    dag_id="forecast_inference_load",
+    doc_md=__doc__,
+    schedule=forecast_schedule(INFERENCE_LOAD_TABLE),
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=3),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "models"],
+    params={
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Empty: the one that was announced, else every one with load, in runs of their own."
+        ),
+        "hours": Param(
+            3,
+            type="number",
+            minimum=0.5,
+            maximum=24,
+            title="Hours ahead",
+            description="That are forecast.",
+        ),
+        "train_anew": Param(
+            False,
+            type="boolean",
+            title="Train anew",
+            description="Off: only if the newest forecast learned until a day or more before it could have.",
+        ),
+        "hold_out_days": form_fields.hold_out_days(
+            "The last days of the jobs' log, which training does not see: the gate judges by them. "
+            "Empty: as the cluster's release has.",
+            default=None,
+        ),
+        "as_of": form_fields.as_of("As if the load ended here (UTC). Empty: as announced, else its end."),
+    },
+) as dag:
+    resolve_inputs = ResolveLoadOperator(
+        task_id="resolve_inputs",
+        cluster=dag.param("cluster"),
+        hold_out_days=dag.param("hold_out_days"),
+        as_of=dag.param("as_of"),
+        train_anew=dag.param("train_anew"),
+    )
+    inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri")}
+    train_inference_load = TrainModelOperator(
+        task_id="train_inference_load",
+        model="inference_load",
+        training_until=resolve_inputs.output["training_until"],
+        models=resolve_inputs.output["models"],
+        reasons=resolve_inputs.output["reasons"],
+        outlets=[INFERENCE_LOAD_MODEL],
+        **inputs,
+    )
+    forecast_load = ForecastLoadOperator(
+        task_id="forecast_load",
+        trained_version=train_inference_load.output["version"],
+        kept_version=resolve_inputs.output["version"],
+        hours=dag.param("hours"),
+        as_of=resolve_inputs.output["as_of"],
+        trigger_rule="none_failed",  # a forecast that is new enough is a skipped training
+        **inputs,
+    )
+    request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
+
+    resolve_inputs >> train_inference_load >> forecast_load
+    resolve_inputs >> request_rest
