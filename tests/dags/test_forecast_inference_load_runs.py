@@ -37,8 +37,12 @@ def loaded_lake(small_lake: Path, shop: ReleaseShop) -> Iterator[Path]:
         MlflowClient(shop.uri).delete_registered_model(MODEL)
 
 
+AS_IT_OPENS = {"cluster": None, "hold_out_days": None, "hours": 3, "train_anew": False}
+
+
 def run_dag(dag_bag: Any, **form: Any) -> Any:
-    return dag_bag.dags["forecast_inference_load"].test(run_conf=form)
+    """A run by hand; what earlier runs of this process had in the form does not count."""
+    return dag_bag.dags["forecast_inference_load"].test(run_conf={**AS_IT_OPENS, **form})
 
 
 def test_the_first_run_trains_and_says_how_many_servers_could_be_lent(
@@ -69,7 +73,7 @@ def test_a_run_by_hand_is_about_every_cluster_with_load_one_after_another(
     run = run_dag(dag_bag)
     assert states_of(run)["forecast_load"] == {"success"}
     assert "servers of alone could be lent" in note_of(run)  # it has no jobs: no day is held out
-    assert conf_of_rest(run) == {"announced": [{"cluster": "small"}]}
+    assert (conf_of_rest(run) or {})["announced"] == [{"cluster": "small"}]
 
 
 def test_a_lake_without_load_is_nothing_to_forecast(dag_bag: Any, small_lake: Path) -> None:
