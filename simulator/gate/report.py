@@ -27,6 +27,7 @@ COLUMNS: Mapping[str, str] = {
     "mean_pred_err_pct": "mean prediction error (%)",
     "p99_pred_err_pct": "P99 prediction error (%)",
 }
+QUEUING_FILE = "queuing_by_virtual_cluster.csv"
 _CLUSTERS_SHOWN = 16
 
 
@@ -37,7 +38,8 @@ def write_report(
     *,
     window: MeasuredWindow | None = None,
 ) -> list[Path]:
-    """Write verdict.json, verdict.md, policies.csv, policies.md and the plots; returns their paths.
+    """Write verdict.json, verdict.md, policies.csv, policies.md, the queuing by virtual cluster and the
+    plots; returns their paths.
 
     Without results (a challenger that could not be replayed) there are only the first two.
     """
@@ -58,9 +60,13 @@ def write_report(
     shared, figures = align(results, window)
     order = [str(row["policy"]) for row in verdict.policies if row["policy"] in figures]
     figures = {name: figures[name] for name in order}
+    by_cluster = out_dir / QUEUING_FILE
+    with by_cluster.open("w", encoding="utf-8", newline="") as file:
+        write_rows(queuing_by_virtual_cluster(figures, shared), ["virtual_cluster", "jobs", *figures], file)
     return [
         *paths,
         table,
+        by_cluster,
         plot_jct_cdf(figures, out_dir / "jct_cdf.png"),
         plot_queuing_by_virtual_cluster(figures, shared, out_dir / "queuing_by_virtual_cluster.png"),
     ]
@@ -136,23 +142,44 @@ def plot_jct_cdf(figures: Mapping[str, PolicyFigures], path: Path) -> Path:
     return _save(figure, path)
 
 
+def queuing_by_virtual_cluster(
+    figures: Mapping[str, PolicyFigures], shared: SharedJobs
+) -> list[dict[str, Any]]:
+    """Mean queuing delay (s) of each policy by virtual cluster, those with most jobs first."""
+    names, codes = np.unique(shared.virtual_cluster.astype(str), return_inverse=True)
+    jobs = np.bincount(codes, minlength=names.size)
+    waits = {
+        name: np.bincount(
+            codes, weights=np.where(one.finished, one.queuing_delay_s, 0.0), minlength=names.size
+        )
+        / np.maximum(jobs, 1)
+        for name, one in figures.items()
+    }
+    return [
+        {
+            "virtual_cluster": str(names[i]),
+            "jobs": int(jobs[i]),
+            **{name: float(mean[i]) for name, mean in waits.items()},
+        }
+        for i in np.argsort(-jobs, kind="stable")
+    ]
+
+
 def plot_queuing_by_virtual_cluster(
     figures: Mapping[str, PolicyFigures], shared: SharedJobs, path: Path
 ) -> Path:
     """Mean queuing delay by virtual cluster and policy (Lucid, Figure 9); the busiest clusters only."""
     from matplotlib.figure import Figure
 
-    names, codes = np.unique(shared.virtual_cluster.astype(str), return_inverse=True)
-    jobs = np.bincount(codes, minlength=names.size)
-    chosen = np.argsort(-jobs, kind="stable")[:_CLUSTERS_SHOWN]
-    figure = Figure(figsize=(max(6.0, 0.7 * chosen.size + 2), 4.5), layout="constrained")
+    rows = queuing_by_virtual_cluster(figures, shared)[:_CLUSTERS_SHOWN]
+    figure = Figure(figsize=(max(6.0, 0.7 * len(rows) + 2), 4.5), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / max(len(figures), 1)
-    for index, (name, one) in enumerate(figures.items()):
-        waits = np.where(one.finished, one.queuing_delay_s, 0.0)
-        mean = np.bincount(codes, weights=waits, minlength=names.size) / np.maximum(jobs, 1)
-        axes.bar(np.arange(chosen.size) + index * width, mean[chosen], width, label=name)
-    axes.set_xticks(np.arange(chosen.size) + 0.4 - width / 2, names[chosen], rotation=45, ha="right")
+    places = np.arange(len(rows))
+    for index, name in enumerate(figures):
+        axes.bar(places + index * width, [row[name] for row in rows], width, label=name)
+    names = [row["virtual_cluster"] for row in rows]
+    axes.set_xticks(places + 0.4 - width / 2, names, rotation=45, ha="right")
     axes.set_ylabel("mean queuing delay (s)")
     axes.set_yscale("symlog", linthresh=10.0)
     axes.set_ylim(bottom=0)

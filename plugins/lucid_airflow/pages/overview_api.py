@@ -1,5 +1,6 @@
-"""What the page Lucid and the card on Home read: all clusters at a glance, and what this person may do."""
+"""What the page Lucid and the card on Home read: clusters and releases, and what this person may do."""
 
+from collections.abc import Callable
 from typing import Any
 
 from lucid_airflow import settings
@@ -23,22 +24,20 @@ def router() -> Any:
     from airflow.api_fastapi.core_api.security import GetUserDep
     from fastapi import APIRouter, HTTPException
 
-    from foundation.errors import LucidError
+    from cluster_logs.cluster_names import check_cluster_name
+    from foundation.errors import LucidError, NotFoundError
     from foundation.jsonable import to_jsonable
     from pipeline.overview.clusters import read_overview
+    from pipeline.overview.release_page import read_release_page
 
     api = APIRouter()
 
-    @api.get("/overview")
-    def overview(user: GetUserDep) -> dict[str, Any]:
+    def answered(read: Callable[[], Any], user: Any) -> dict[str, Any]:
+        """What was read, what the person may do, and where MLflow is; our errors in words."""
         try:
-            seen = read_overview(
-                tracking_uri=settings.tracking_uri(),
-                lake_uri=settings.lake_uri(),
-                monitoring_dir=settings.monitoring_dir(),
-            )
+            seen = to_jsonable(read())
         except LucidError as error:
-            raise HTTPException(503, str(error)) from error
+            raise HTTPException(404 if isinstance(error, NotFoundError) else 503, str(error)) from error
         manager = app.get_auth_manager()
         may = {
             action: manager.is_authorized_dag(
@@ -49,6 +48,26 @@ def router() -> Any:
             )
             for action, dag_id in ACTIONS.items()
         }
-        return {**to_jsonable(seen), "may": may, "mlflow": settings.mlflow_ui_url()}
+        return {**seen, "may": may, "mlflow": settings.mlflow_ui_url()}
+
+    @api.get("/overview")
+    def overview(user: GetUserDep) -> dict[str, Any]:
+        def read() -> Any:
+            return read_overview(
+                tracking_uri=settings.tracking_uri(),
+                lake_uri=settings.lake_uri(),
+                monitoring_dir=settings.monitoring_dir(),
+            )
+
+        return answered(read, user)
+
+    @api.get("/releases/{cluster}/{version}")
+    def release(user: GetUserDep, cluster: str, version: int) -> dict[str, Any]:
+        def read() -> Any:
+            return read_release_page(
+                tracking_uri=settings.tracking_uri(), cluster=check_cluster_name(cluster), version=version
+            )
+
+        return answered(read, user)
 
     return api

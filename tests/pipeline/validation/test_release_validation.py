@@ -63,6 +63,7 @@ def test_the_files_say_what_was_decided_and_on_what(first: tuple[Verdict, Path])
         "jct_cdf.png",
         "policies.csv",
         "policies.md",
+        "queuing_by_virtual_cluster.csv",
         "queuing_by_virtual_cluster.png",
         "run_manifest.json",
         "verdict.json",

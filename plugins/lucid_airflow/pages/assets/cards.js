@@ -9,7 +9,7 @@ const { Link: RouterLink } = globalThis.ReactRouterDOM;
 
 export const h = React.createElement;
 
-const PALETTE = { approved: "green", ok: "green", refused: "red", retrain: "red", watch: "orange" };
+const PALETTE = { approved: "green", ok: "green", passed: "green", live: "blue", refused: "red", blocks: "red", retrain: "red", watch: "orange" };
 
 export const Word = ({ children }) => h(Badge, { colorPalette: PALETTE[children] ?? "gray" }, children);
 

@@ -28,7 +28,7 @@ function Release({ cluster, release, mlflow, children }) {
     h(
       HStack,
       { wrap: "wrap" },
-      h(Text, { fontWeight: "semibold" }, `Release ${release.version}`),
+      h(Go, { to: `/plugin/lucid/releases/${cluster}/${release.version}` }, `Release ${release.version}`),
       release.policy && h(Text, null, `runs ${release.policy}`),
       h(Word, null, release.verdict ?? "not judged"),
       page && h(Out, { href: page }, "MLflow"),

@@ -16,3 +16,14 @@ export function ago(iso) {
 export const moment = (iso) => `${new Date(iso).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
 export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+// A number with no more digits than people read.
+export function figure(number) {
+  if (number == null) return "\u2013";
+  const digits = Math.abs(number) >= 100 || Number.isInteger(number) ? 0 : Math.abs(number) >= 10 ? 1 : 2;
+  return number.toLocaleString("en", { maximumFractionDigits: digits });
+}
+
+// Any setting's value as text.
+export const plain = (value) =>
+  value == null ? "\u2013" : typeof value === "number" ? figure(value) : typeof value === "object" ? JSON.stringify(value) : String(value);

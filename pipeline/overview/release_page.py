@@ -1,0 +1,133 @@
+"""Everything that a person weighs before a release goes live, or asks of one that is: one page."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from foundation.csv_files import as_text
+from foundation.errors import LucidError, NotFoundError
+from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.aliases import CHAMPION
+from lucid_models.releases.clusters import open_registry
+from lucid_models.releases.manifest import release_name
+from lucid_models.releases.obstacles import publication_obstacles
+from lucid_models.releases.store import ReleaseInfo, describe_release
+from simulator.gate.report import QUEUING_FILE
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting or a model that is not as in the release before; None: one of the two has none."""
+
+    what: str
+    before: Any
+    now: Any
+
+
+@dataclass(frozen=True)
+class ReleasePage:
+    """A release with its verdict, what differs from `before` (the release that was live, else the newest
+    older one), what stands against publishing it, and what its numbers rest on.
+
+    `queuing`: rows {virtual_cluster, jobs, POLICY: mean queuing delay (s), ...}, or None where the verdict
+    was kept without.
+    """
+
+    release: ReleaseInfo
+    live: bool
+    before: int | None
+    differences: Sequence[Difference]
+    obstacles: Sequence[str]
+    warnings: Sequence[str]
+    queuing: Sequence[Mapping[str, Any]] | None
+    versions: Sequence[int]
+
+
+def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> ReleasePage:
+    """Read a release and its verdict; raises NotFoundError when there is no such release."""
+    registry, name = open_registry(tracking_uri), release_name(cluster)
+    stored = {release.version: release for release in registry.versions(name)}
+    if version not in stored:
+        raise NotFoundError(
+            f"Cluster {cluster} has no release {version}.",
+            remedy=f"It has {', '.join(map(str, sorted(stored))) or 'none'}.",
+        )
+    release = describe_release(registry, stored[version], None, whole_verdict=True)
+    champion = registry.aliases(name).get(CHAMPION)
+    before = _before(release, champion, stored)
+    obstacles = [] if champion == version else publication_obstacles(registry, stored[version], named=True)
+    return ReleasePage(
+        release=release,
+        live=champion == version,
+        before=before,
+        differences=_differences(registry, stored, before, release),
+        obstacles=[str(obstacle) for obstacle in obstacles],
+        warnings=_warnings(release, stored[version]),
+        queuing=_queuing(registry, release),
+        versions=sorted(stored, reverse=True),
+    )
+
+
+def _before(
+    release: ReleaseInfo, champion: int | None, stored: Mapping[int, RegisteredVersion]
+) -> int | None:
+    if release.went_live is not None:
+        return release.went_live.before
+    if champion is not None and champion != release.version:
+        return champion
+    return max((version for version in stored if version < release.version), default=None)
+
+
+def _differences(
+    registry: Registry, stored: Mapping[int, RegisteredVersion], before: int | None, release: ReleaseInfo
+) -> list[Difference]:
+    if before is None or before not in stored:
+        return []
+    try:
+        other = describe_release(registry, stored[before], None)
+    except LucidError:
+        return []
+    now, then = _contents(release), _contents(other)
+    return [
+        Difference(what, then.get(what), now.get(what))
+        for what in sorted({*now, *then})
+        if now.get(what) != then.get(what)
+    ]
+
+
+def _contents(release: ReleaseInfo) -> dict[str, Any]:
+    parts = {"node sleep": release.node_sleep, "loaning": release.loaning}
+    return {
+        "policy": release.policy,
+        "trained until": release.training["until"],
+        **{f"{kind} model": f"version {pin['version']}" for kind, pin in release.models.items()},
+        **{f"setting {name}": value for name, value in release.settings.items()},
+        **{f"{part}: {name}": value for part, of in parts.items() for name, value in (of or {}).items()},
+    }
+
+
+def _warnings(release: ReleaseInfo, stored: RegisteredVersion) -> list[str]:
+    warnings = []
+    if release.provenance.get("synthetic_logs"):
+        warnings.append("The log that it learned from is synthetic: it says nothing of a real cluster.")
+    if release.provenance.get("simulated_profiles"):
+        warnings.append("Its packing model learned from simulated GPUs, not from measured ones.")
+    if "rolled_back" in stored.tags:
+        warnings.append(f"It was rolled back on {stored.tags['rolled_back']}.")
+    return warnings
+
+
+def _queuing(registry: Registry, release: ReleaseInfo) -> list[dict[str, Any]] | None:
+    run_id = (release.verdict or {}).get("run_id")
+    if not run_id:
+        return None
+    try:
+        text = registry.read_run_file(str(run_id), QUEUING_FILE).decode()
+    except NotFoundError:
+        return None
+    return [
+        {name: as_text(value) if name == "virtual_cluster" else float(value) for name, value in row.items()}
+        for row in csv.DictReader(io.StringIO(text))
+    ]

@@ -1,0 +1,123 @@
+// Small pictures of numbers, drawn as SVG: a row each, so that fifteen rows read as well as three.
+
+import { figure } from "./words.js";
+import { h } from "./cards.js";
+
+const { useState } = globalThis.React;
+const ROW = 26;
+const LABEL = 190;
+const WIDTH = 720;
+const COLORS = ["blue", "gray", "orange", "green", "purple", "teal", "pink", "red", "yellow", "cyan"];
+const paint = (name) => `var(--chakra-colors-${name}-solid)`;
+const ink = "var(--chakra-colors-fg)";
+const faint = "var(--chakra-colors-border)";
+
+const symlog = (value) => Math.sign(value) * Math.log10(1 + Math.abs(value) / 10);
+
+function Rows({ rows, height, label, children }) {
+  return h(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${height}`, width: "100%", style: { maxWidth: WIDTH }, role: "img", "aria-label": label },
+    rows.map((row, i) =>
+      h("g", { key: i }, [
+        h("text", { key: "t", x: LABEL - 8, y: i * ROW + 18, textAnchor: "end", fontSize: 13, fill: ink }, row.name),
+        h("line", { key: "l", x1: LABEL, x2: WIDTH, y1: i * ROW + 14, y2: i * ROW + 14, stroke: faint }),
+      ]),
+    ),
+    children,
+  );
+}
+
+// A change against each policy: the dot is the estimate, the bar its interval; left of 0 is better.
+export function Changes({ rows, unit }) {
+  const values = rows.flatMap((row) => [row.low ?? row.change, row.high ?? row.change, 0]);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const x = (value) => LABEL + 10 + ((value - least) / (most - least || 1)) * (WIDTH - LABEL - 20);
+  const color = { better: paint("green"), worse: paint("red") };
+  return h(
+    Rows,
+    { rows, height: rows.length * ROW + 26, label: `Change against each policy, ${unit}` },
+    h("line", { x1: x(0), x2: x(0), y1: 0, y2: rows.length * ROW, stroke: ink, strokeDasharray: "3 3" }),
+    rows.map((row, i) => {
+      const y = i * ROW + 14;
+      const fill = color[row.outcome] ?? paint("gray");
+      return h(
+        "g",
+        { key: i },
+        row.low != null && h("line", { x1: x(row.low), x2: x(row.high), y1: y, y2: y, stroke: fill, strokeWidth: 4 }),
+        h("circle", { cx: x(row.change), cy: y, r: 6, fill }),
+        h("title", null, `${row.name}: ${row.words}`),
+      );
+    }),
+    [least, 0, most]
+      .filter((value) => value === 0 || Math.abs(x(value) - x(0)) > 90)
+      .map((value) =>
+        h(
+          "text",
+          { key: value, x: x(value), y: rows.length * ROW + 18, fontSize: 12, fill: ink, textAnchor: value < 0 ? "start" : value > 0 ? "end" : "middle" },
+          `${figure(value)} ${unit}`,
+        ),
+      ),
+  );
+}
+
+// One dot a series in each row, on an axis that is linear up to 10 and logarithmic beyond.
+export function Dots({ rows, series, unit }) {
+  const [hidden, setHidden] = useState({});
+  const shown = series.filter((name) => !hidden[name]);
+  const most = Math.max(10, ...rows.flatMap((row) => series.map((name) => row[name] ?? 0)));
+  const x = (value) => LABEL + 10 + (symlog(value) / symlog(most)) * (WIDTH - LABEL - 20);
+  const ticks = [0, 10, 100, 1_000, 10_000, 100_000].filter((tick) => tick <= most);
+  const color = (name) => paint(COLORS[series.indexOf(name) % COLORS.length]);
+  return h(
+    "div",
+    null,
+    h(
+      "div",
+      { role: "group", "aria-label": "Policies that are shown" },
+      series.map((name) =>
+        h(
+          "label",
+          { key: name, style: { marginRight: 14, whiteSpace: "nowrap" } },
+          h("input", {
+            type: "checkbox",
+            checked: !hidden[name],
+            onChange: () => setHidden({ ...hidden, [name]: !hidden[name] }),
+            style: { marginRight: 4 },
+          }),
+          h("span", { style: { color: color(name) } }, "\u25cf "),
+          name,
+        ),
+      ),
+    ),
+    h(
+      Rows,
+      { rows, height: rows.length * ROW + 26, label: `By virtual cluster, ${unit}` },
+      rows.map((row, i) =>
+        shown.map((name) =>
+          h(
+            "circle",
+            { key: `${i}${name}`, cx: x(row[name] ?? 0), cy: i * ROW + 14, r: name === series[0] ? 7 : 5, fill: color(name) },
+            h("title", null, `${row.name}, ${name}: ${figure(row[name])} ${unit}`),
+          ),
+        ),
+      ),
+      ticks.map((tick) =>
+        h("text", { key: tick, x: x(tick), y: rows.length * ROW + 18, fontSize: 12, fill: ink, textAnchor: "middle" }, figure(tick)),
+      ),
+    ),
+  );
+}
+
+// A value against its limit, as a bar that turns red where it is beyond.
+export function AgainstLimit({ value, limit, passed }) {
+  if (value == null || limit == null) return null;
+  const most = Math.max(Math.abs(value), Math.abs(limit)) || 1;
+  const part = (number) => Math.max(0, Math.min(1, number / most)) * 150;
+  return h(
+    "svg",
+    { width: 156, height: 18, role: "img", "aria-label": `${figure(value)} against a limit of ${figure(limit)}` },
+    h("rect", { x: 2, y: 5, width: part(value), height: 8, fill: paint(passed === false ? "red" : "green") }),
+    h("line", { x1: 2 + part(limit), x2: 2 + part(limit), y1: 1, y2: 17, stroke: ink, strokeWidth: 2 }),
+  );
+}

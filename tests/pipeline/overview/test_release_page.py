@@ -1,0 +1,51 @@
+"""The page of a release: its verdict, what differs from the one before, what stands in its way."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foundation.errors import NotFoundError
+from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict
+from pipeline.overview.release_page import ReleasePage, read_release_page
+
+QUEUING = "virtual_cluster,jobs,challenger,fifo\r\n'=vc1,20,1.5,30\r\nvc2,10,0,2\r\n"
+
+
+def page(shop: Any, version: int) -> ReleasePage:
+    return read_release_page(tracking_uri=shop.uri, cluster="small", version=version)
+
+
+def test_what_a_person_weighs_before_a_release_goes_live(shop: Any, tmp_path: Path) -> None:
+    first = shop.approved(1)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=first, by="ann")
+    second = build_release(tracking_uri=shop.uri, cluster="small", settings={"gss": 1}).version
+    unjudged = page(shop, second)
+    assert unjudged.release.verdict is None
+    assert unjudged.obstacles
+    assert (unjudged.live, unjudged.before, unjudged.versions) == (False, first, [second, first])
+
+    (tmp_path / "queuing_by_virtual_cluster.csv").write_text(QUEUING)
+    verdict = {"approved": True, "sentence": "Faster.", "constraints": [], "policies": []}
+    record_verdict(
+        tracking_uri=shop.uri, cluster="small", version=second, verdict=verdict, artifacts_dir=tmp_path
+    )
+    judged = page(shop, second)
+    assert judged.release.verdict is not None
+    assert judged.release.verdict["sentence"] == "Faster."
+    assert not judged.obstacles
+    assert {"setting gss"} <= {each.what for each in judged.differences}
+    assert judged.queuing == [
+        {"virtual_cluster": "=vc1", "jobs": 20.0, "challenger": 1.5, "fifo": 30.0},
+        {"virtual_cluster": "vc2", "jobs": 10.0, "challenger": 0.0, "fifo": 2.0},
+    ]
+    publish_release(tracking_uri=shop.uri, cluster="small", version=second)
+    live = page(shop, second)
+    assert (live.live, live.before, live.obstacles) == (True, first, [])
+    assert page(shop, first).queuing is None, "its verdict was kept without"
+
+
+def test_a_release_that_is_not_there_is_said_with_those_that_are(shop: Any) -> None:
+    version = shop.approved(1)
+    with pytest.raises(NotFoundError, match=rf"no release 99.*\b{version}\b"):
+        page(shop, 99)
