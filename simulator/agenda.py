@@ -1,8 +1,13 @@
 """Event heap ordered by (time, kind, sequence)."""
 
+from collections.abc import Iterable
 from heapq import heappush
 from itertools import count
 from typing import Any
+
+from simulator.cluster_changes import ClusterChange
+from simulator.event_kinds import EventKind
+from simulator.job_view import JobView
 
 # (time in s, kind, sequence, subject, version of the job when the event was pushed)
 Event = tuple[float, int, int, Any, int]
@@ -20,3 +25,19 @@ class Agenda:
     def push(self, at_s: float, kind: int, subject: Any, version: int = 0) -> None:
         """Add an event."""
         heappush(self.events, (at_s, int(kind), self.next_number(), subject, version))
+
+    def push_given(
+        self, changes: Iterable[ClusterChange], jobs: Iterable[JobView], begun_s: float | None
+    ) -> None:
+        """Add what a scenario says of times to come: changes of the cluster, and jobs that are withdrawn.
+
+        `begun_s`: a simulation that goes on from there has seen the changes until then, itself included.
+        """
+        for change in sorted(changes, key=lambda change: change.at_s):
+            if begun_s is None or change.at_s > begun_s:
+                self.push(change.at_s, EventKind.CLUSTER, change)
+        for view in jobs:
+            if view.job.cancel_time_s is not None:
+                at_s = max(view.job.cancel_time_s, view.submit_time_s)
+                if begun_s is None or at_s >= begun_s:
+                    self.push(at_s, EventKind.CANCEL, view)

@@ -16,7 +16,6 @@ from random import Random
 
 import pandas as pd
 
-from foundation.errors import LucidError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.engine import Simulation
@@ -27,85 +26,12 @@ from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
-from simulator.snapshot import ASLEEP, BOOTING
+from simulator.snapshot import ASLEEP, BOOTING, LENT, VACANT
 from simulator.speed_up import Elasticity, SpeedUp
+from simulator.work_audit import TOLERANCE_S, ConformanceError, WorkAudit
 from simulator.workload import Workload
 
 SHAPES = ("quiet", "loaded", "burst", "gangs", "churn", "elastic")
-TOLERANCE_S = 1e-6
-
-
-class ConformanceError(LucidError):
-    """A policy, or the engine, broke a rule that always holds."""
-
-
-class _Work:
-    """What an elastic job has done so far, as a watcher of its GPUs reckons."""
-
-    __slots__ = ("due_s", "held", "lost_s", "paused_until_s", "preemptions", "resizes", "worked_s")
-
-    def __init__(self) -> None:
-        self.worked_s = 0.0  # at full speed
-        self.paused_until_s = -inf
-        self.due_s: float | None = None  # pause that it owes when it resumes
-        self.held = 0
-        self.resizes = 0
-        self.preemptions = 0
-        self.lost_s = 0.0
-
-
-class ElasticAudit:
-    """Reckons the work of elastic jobs from the GPUs that they hold, moment by moment, and their costs."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-        self._costs = simulation.policy.costs
-        self._work: dict[JobView, _Work] = {}
-        for job in simulation.jobs:
-            if job.elastic is None:
-                continue
-            self._work[job] = work = _Work()
-            work.worked_s = job.job.duration_s - job.remaining_s
-            work.resizes, work.preemptions, work.lost_s = job.resizes, job.preemptions, job.lost_s
-            if job.state is RunState.RUNNING:
-                work.paused_until_s = job.run_since_s + job.elastic.pause_s
-                work.worked_s = job.job.duration_s - job.remaining_at(simulation.now_s)
-            else:
-                work.due_s = job.elastic.pause_s
-
-    def look(self, now_s: float) -> None:
-        """Note what each job holds before a step."""
-        for job, work in self._work.items():
-            work.held = job.held_gpus
-
-    def compare(self, before_s: float, now_s: float) -> None:
-        """Reckon what was done in a step; raises ConformanceError when a job ends too early or too late."""
-        for job, work in list(self._work.items()):
-            if work.held:
-                passed_s = max(0.0, now_s - max(before_s, work.paused_until_s))
-                work.worked_s += passed_s * job.speed_on(work.held)
-            if job.state is RunState.COMPLETED:
-                slack_s = TOLERANCE_S * max(1.0, now_s)
-                held_on = self._costs.completion_s * job.speed_on(work.held)  # no work, but the GPUs are held
-                if not job.was_colocated and abs(work.worked_s - held_on - job.job.duration_s) > slack_s:
-                    raise ConformanceError(
-                        f"{self._simulation.name}: {job!r} ended at {now_s} s with {work.worked_s} s of work "
-                        f"done, and had {job.job.duration_s} s to do."
-                    )
-            if job.state in (RunState.COMPLETED, RunState.CANCELLED):
-                del self._work[job]
-                continue
-            if job.lost_s != work.lost_s:
-                work.worked_s, work.lost_s, work.paused_until_s, work.due_s = 0.0, job.lost_s, -inf, None
-            elif job.preemptions != work.preemptions:
-                cost_s = self._costs.preemption_of(work.held, self._simulation.cluster.gpus_per_node)
-                resize_s = self._costs.resize_s if job.resizes != work.resizes else 0.0  # at the same moment
-                work.due_s = max(work.paused_until_s - now_s, resize_s, cost_s)
-            if job.state is RunState.RUNNING and work.due_s is not None:
-                work.paused_until_s, work.due_s = job.start_time_s + work.due_s, None
-            if job.resizes != work.resizes:
-                work.paused_until_s = max(work.paused_until_s, now_s + self._costs.resize_s)
-            work.resizes, work.preemptions = job.resizes, job.preemptions
 
 
 class AuditedSimulation(Simulation):
@@ -119,7 +45,7 @@ class AuditedSimulation(Simulation):
     def step(self, until_s: float = inf) -> bool:
         """Take a step, then compare the books with the facts."""
         before_s = self.now_s
-        audit = self._elastic_audit()
+        audit = self._work_audit()
         audit.look(before_s)
         if not super().step(until_s):
             return False
@@ -134,10 +60,10 @@ class AuditedSimulation(Simulation):
             raise ConformanceError(f"{self.name}: a job was lost at {self.now_s} s.")
         return True
 
-    def _elastic_audit(self) -> "ElasticAudit":
+    def _work_audit(self) -> "WorkAudit":
         audit = getattr(self, "_audit", None)
         if audit is None:
-            audit = self._audit = ElasticAudit(self)
+            audit = self._audit = WorkAudit(self)
         return audit
 
     def _audit_gpus(self) -> None:
@@ -157,10 +83,16 @@ class AuditedSimulation(Simulation):
                         f"{pool.free.on_node(node)} free at {self.now_s} s."
                     )
             for node, reasons in pool.closed_nodes().items():
-                if used[node] and not reasons.isdisjoint((ASLEEP, BOOTING)):
+                if used[node] and not reasons.isdisjoint((ASLEEP, BOOTING, LENT, VACANT)):
                     raise ConformanceError(
-                        f"{self.name}: node {node} of {pool.name!r} sleeps or boots and runs jobs at "
+                        f"{self.name}: node {node} of {pool.name!r} runs jobs, and is {sorted(reasons)} at "
                         f"{self.now_s} s."
+                    )
+            for guest, (home, node) in pool.guests.items():
+                if LENT not in home.closed_nodes().get(node, ()):
+                    raise ConformanceError(
+                        f"{self.name}: node {guest} of {pool.name!r} is on loan, and node {node} of "
+                        f"{home.name!r} is not lent at {self.now_s} s."
                     )
 
     def _audit_job(self, job: JobView, pool: str) -> None:
@@ -168,9 +100,11 @@ class AuditedSimulation(Simulation):
         nodes = [node for node, _ in placement]
         fault = None
         held = sum(gpus for _, gpus in placement)
-        if not job.min_gpus <= held <= job.gpus or len(set(nodes)) != len(nodes):
+        if job.job.workers is not None:
+            fault = self._fault_of_workers(job)
+        elif not job.min_gpus <= held <= job.gpus or len(set(nodes)) != len(nodes):
             fault = f"holds {placement} for a gang of {job.gpus}"
-        elif job.first_start_time_s is None or job.first_start_time_s < job.submit_time_s:
+        if job.first_start_time_s is None or job.first_start_time_s < job.submit_time_s:
             fault = "runs before its submission"
         elif job.pool != pool:
             fault = f"runs in {pool!r} and not in {job.pool!r}"
@@ -180,6 +114,28 @@ class AuditedSimulation(Simulation):
             fault = f"shares GPUs with {job.partner!r}, which does not share them"
         if fault:
             raise ConformanceError(f"{self.name}: {job!r} {fault} at {self.now_s} s.")
+
+    def _fault_of_workers(self, job: JobView) -> str | None:
+        """Say what is wrong with a job's workers: its base is whole, and it is as fast as they make it."""
+        placement, flexible = dict(job.placement or ()), dict(job.flexible)
+        workers, service, guests = job.job.workers, self.inference, self.pools[job.pool].guests
+        if workers is None or len(placement) != len(job.placement or ()):
+            return f"holds {job.placement}, a node of which comes twice"
+        base = total = 0.0
+        for node, gpus in placement.items():
+            loaned = service is not None and node in guests and guests[node][0].name == service.name
+            worth = workers.gpus_each * (service.loaned_workers_per_worker if loaned and service else 1)
+            total += gpus / worth
+            base += (gpus - flexible.get(node, 0)) / worth
+        slack = TOLERANCE_S
+        if (
+            base < workers.least - slack
+            or total > workers.most + slack
+            or not flexible.keys() <= placement.keys()
+        ):
+            return f"holds {job.placement}, {job.flexible} of it for flexible workers"
+        speed = self._work_audit().speed_of(job)
+        return None if abs(job.speed - speed) <= slack else f"runs at a speed of {job.speed} and not {speed}"
 
 
 def audited(scenario: Scenario, policy: Policy, *, name: str) -> SimulationResult:
@@ -201,7 +157,7 @@ def check_work(jobs: list[JobView], name: str) -> None:
         slack_s = TOLERANCE_S * max(1.0, ran_s)
         if abs(ran_s - job.attained_s) > slack_s:
             fault = f"held GPUs for {job.attained_s} s and ran for {ran_s} s"
-        elif job.elastic is not None:  # `ElasticAudit` has followed its work
+        elif job.elastic is not None:  # `WorkAudit` has followed its work
             continue
         elif not job.was_colocated and abs(ran_s - least_s) > slack_s:
             fault = f"ran for {ran_s} s and had {least_s} s to do"

@@ -68,7 +68,7 @@ class Simulation:
     ) -> None:
         began = process_time()
         cluster, changes, initial = scenario.cluster, scenario.changes, scenario.initial
-        self.rules = scenario.rules
+        self.rules, self.inference = scenario.rules, scenario.inference
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
         self.workload = scenario.workload.that_fit(cluster, changes).capped(cluster, changes)
@@ -134,14 +134,7 @@ class Simulation:
             inference=scenario.inference,
         )
         self._submitted = len(begun)  # jobs are sorted by submission: these have been, the others are to come
-        for change in sorted(changes, key=lambda change: change.at_s):
-            if initial is None or change.at_s > initial.at_s:
-                self._agenda.push(change.at_s, EventKind.CLUSTER, change)
-        for view in self.jobs:
-            if view.job.cancel_time_s is not None:
-                at_s = max(view.job.cancel_time_s, view.submit_time_s)
-                if initial is None or at_s >= initial.at_s:
-                    self._agenda.push(at_s, EventKind.CANCEL, view)
+        self._agenda.push_given(changes, self.jobs, None if initial is None else initial.at_s)
         if initial is not None:
             self._go_on_from(initial, begun)
         self._ask_lender(scenario)
@@ -366,11 +359,6 @@ class Simulation:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def _mean_gpus(self, until_s: float) -> float:
-        """Return how many GPUs there have been on average, those on loan included."""
-        own = self._nodes.mean_gpus(until_s)
-        return own if self._loans is None else own + self._loans.mean_lent_gpus(until_s)
-
     def result(self) -> SimulationResult:
         """Return the schedule; raises PolicyError when a job never completed."""
         unplaceable = self._unplaceable.jobs() if self._unplaceable is not None else []
@@ -383,11 +371,12 @@ class Simulation:
             raise PolicyError(
                 f"{self.name} left {len(lost)} of {len(self.jobs)} jobs incomplete, the first: {lost[0]!r}."
             )
+        own_gpus = self._nodes.mean_gpus
         jobs, figures = schedule_of(
             self.jobs,
             held=held,
             ended_in_profiling=frozenset(self._lifecycle.ended_in_profiling),
-            mean_gpus=self._mean_gpus,
+            mean_gpus=own_gpus if self._loans is None else self._loans.with_lent(own_gpus),
         )
         summary: dict[str, Any] = {
             "policy": self.name,
@@ -401,8 +390,7 @@ class Simulation:
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
         if self._loans is not None:
-            mean_gpus = self._nodes.mean_gpus(self.now_s)
-            summary |= self._loans.summary(self.now_s, mean_gpus, self.jobs)
+            summary |= self._loans.summary(self.now_s, own_gpus(self.now_s), self.jobs)
         if self._fleet is None:
             return SimulationResult(jobs, summary, self.workload.origin)
         summary |= self._fleet.summary()

@@ -5,7 +5,7 @@ submission is no cluster's life. A GPU counts as used until the decision after i
 nobody can have it. Reclaims and scaling operations are counted to the end.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
@@ -202,12 +202,17 @@ class LoanRecorder:
             "jobs_on_loan": len(totals.jobs_on_loan),
         }
 
-    def mean_lent_gpus(self, until_s: float) -> float:
-        """Return how many GPUs on loan there have been on average until a moment (s)."""
+    def with_lent(self, own_gpus: Callable[[float], float]) -> Callable[[float], float]:
+        """Return how many GPUs there have been on average until a moment (s), with those on loan."""
         begun_s = self._totals.loans[0][0]
-        if until_s <= begun_s:
-            return 0.0
-        return self._inference(begun_s, until_s).lent_server_s * self._size / (until_s - begun_s)
+
+        def gpus(until_s: float) -> float:
+            if until_s <= begun_s:
+                return own_gpus(until_s)
+            lent_server_s = self._inference(begun_s, until_s).lent_server_s
+            return own_gpus(until_s) + lent_server_s * self._size / (until_s - begun_s)
+
+        return gpus
 
     def _inference(self, begun_s: float, until_s: float) -> "_InferenceTime":
         """Add up what inference used, lent and lacked in a time."""

@@ -5,7 +5,8 @@ said here. A virtual cluster is woken the nodes that its own jobs need, whatever
 control wakes beyond that goes, one by one, to the virtual cluster with the fewest spare nodes. Nodes are put
 to sleep, one by one, where most idle nodes are that no waiting job needs. Of a virtual cluster the highest
 indices sleep and the lowest wake, since jobs are placed on the lowest. Nodes that a policy sets aside or has
-lent stay awake. Ties go to the virtual cluster that comes first in the cluster.
+lent stay awake, and servers on loan from inference are counted nowhere. Ties go to the virtual cluster that
+comes first in the cluster.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -338,9 +339,13 @@ def fleet_of(
                 remedy="Give the scenario's node_sleep; the control 'off' wakes all.",
             )
         return None
-    elastic = any(job.elastic is not None for job in jobs)
+    elastic = any(
+        job.elastic is not None and (job.job.workers is None or job.job.workers.elastic) for job in jobs
+    )
+    lender = None if scenario.inference is None else scenario.inference.name
     clusters = [
-        VirtualClusterNodes(name, pools[name], pools.get(cpu_pool(name)), elastic=elastic) for name in names
+        VirtualClusterNodes(name, pools[name], pools.get(cpu_pool(name)), elastic=elastic, lender=lender)
+        for name in names
     ]
     memory = None if initial is None else initial.node_sleep
     if memory is None:
