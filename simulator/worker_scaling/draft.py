@@ -173,7 +173,7 @@ class Draft:
         missing = []
         for job, extra in wanted.items():
             workers = extra * self.unit_of(job)
-            lacking = workers - self._keep(job, workers)
+            lacking = workers - self.keep(job, workers)
             if lacking:
                 missing.append((-job.workers.gpus_each, -lacking, job.view.index, job))
         for _, negative, _, job in sorted(missing, key=itemgetter(0, 1, 2)):
@@ -183,7 +183,7 @@ class Draft:
                 job.flexible[server] = job.flexible.get(server, 0) + gpus
             self._drop_odd(job)
 
-    def _keep(self, job: DraftedJob, workers: int) -> int:
+    def keep(self, job: DraftedJob, workers: int) -> int:
         """Have up to so many flexible workers stay where they are; return how many do."""
         gpus = job.workers.gpus_each
         kept = 0

@@ -105,7 +105,8 @@ class WorkerPolicy(Policy):
         """Start jobs on their base workers.
 
         Phase 1 (section 5.2) passes over jobs that do not fit, and places those that start by best fit
-        decreasing (section 5.3): the most GPUs a worker first, then the most workers. By submission, nothing
+        decreasing (section 5.3): the most GPUs a worker first, then the most workers. Heterogeneous jobs that
+        found no place then take servers of both kinds (section 6: considered last). By submission, nothing
         overtakes a job that finds no place.
         """
         queue = draft.nodes.queue
@@ -113,7 +114,9 @@ class WorkerPolicy(Policy):
             return
         if self.settings.order == "fifo":
             for view in queue:
-                if not any(draft.start(view, pool) for pool in self.pools_of(view)):
+                if not any(draft.start(view, pool) for pool in self.pools_of(view)) and not (
+                    draft.loans and _mixes(view) and draft.start_mixed(view)
+                ):
                     break
             return
         demands = (BaseDemand(view, view.min_gpus, self.pools_of(view)) for view in queue)
@@ -122,6 +125,11 @@ class WorkerPolicy(Policy):
         for view, pool, _ in sorted(starts, key=_widest_first):
             if not draft.start(view, pool):
                 any(draft.start(view, other) for other in self.pools_of(view) if other is not pool)
+        if draft.loans:
+            started = {job.view for job in draft.starting}
+            for view in queue:
+                if _mixes(view) and view not in started:
+                    draft.start_mixed(view)
 
     def pools_of(self, view: JobView) -> tuple[ServerPool, ...]:
         """Return where a waiting job's base workers may go, what is preferred first (section 5.3)."""
@@ -152,6 +160,12 @@ class WorkerPolicy(Policy):
 
         They take no more than `capacity_gpus` together.
         """
+
+
+def _mixes(view: JobView) -> bool:
+    """Whether a job may run on both kinds of servers at once, and on those on loan only so."""
+    workers = view.job.workers
+    return workers is not None and workers.heterogeneous and not workers.loanable
 
 
 def _widest_first(start: tuple[JobView, ServerPool, int]) -> tuple[int, int, int]:
