@@ -1,4 +1,4 @@
-"""The rule sets by name: our own, and those that other packages offer.
+"""The rule sets by name: our own, that of Lyra's comparison, and those that other packages offer.
 
 A package offers a rule set through an entry point of the group `lucid.rules`; the entry point's name is the
 rule set's name and its value a function of the names of faults to leave out, which returns a `Rules`.
@@ -9,9 +9,11 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from simulator.loaning.comparison_rules import COMPARISON_RULES
 from simulator.rules import DEFAULT, Rules
 
 ENTRY_POINT_GROUP = "lucid.rules"
+BUILT_IN = {rules.name: rules for rules in (DEFAULT, COMPARISON_RULES)}
 WITHOUT = "-without:"  # between a rule set's name and the faults to leave out, separated by commas
 OF_EXPERIMENTS = ("lucid-artifact", "helios-artifact", "pcs-artifact")
 
@@ -23,7 +25,7 @@ def _offered() -> dict[str, EntryPoint]:
 
 def rule_set_names() -> list[str]:
     """Return the names of all rule sets, our own first."""
-    return [DEFAULT.name, *sorted(_offered())]
+    return [*BUILT_IN, *sorted(_offered())]
 
 
 def load_rules(name: str) -> Rules:
@@ -33,8 +35,8 @@ def load_rules(name: str) -> Rules:
     `lucid-artifact-without:all` without any. Raises UnknownNameError with the alternatives, NotFoundError for
     one that belongs to the experiments where they are not installed.
     """
-    if name == DEFAULT.name:
-        return DEFAULT
+    if name in BUILT_IN:
+        return BUILT_IN[name]
     simulator, without, faults = name.partition(WITHOUT)
     if simulator not in _offered():
         if simulator in OF_EXPERIMENTS:

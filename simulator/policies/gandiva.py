@@ -1,12 +1,12 @@
-"""Gandiva's growth: elastic jobs take what is free on their servers while nobody waits (OSDI '18; Lyra, 7.1)."""
+"""Gandiva's growth: elastic jobs take what is free where they are while nobody waits (OSDI '18)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulator.worker_scaling.draft import Draft, DraftedJob
 from simulator.worker_scaling.scalable_job import ScalableJob
-from simulator.worker_scaling.settings import Order, WorkerSettings
 from simulator.worker_scaling.server_pools import ServerPool
+from simulator.worker_scaling.settings import Order, WorkerSettings
 from simulator.worker_scaling.worker_policy import WorkerPolicy
 
 
@@ -15,7 +15,7 @@ class GandivaSettings(WorkerSettings):
     """First come first served, and nothing on loan."""
 
     loaning: bool = False
-    order: Order = "fifo"
+    order: Order = "submission"
 
 
 class Gandiva(WorkerPolicy):

@@ -1,4 +1,4 @@
-"""Opportunistic: jobs that may run on inference servers wait for idle ones, and for nothing else (Lyra, 7.1)."""
+"""Opportunistic: jobs that may run on inference servers wait for idle ones, for nothing else (Lyra, 7.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Opportunistic(WorkerPolicy):
     Settings = OpportunisticSettings
 
     def pools_of(self, view: JobView) -> tuple[ServerPool, ...]:
-        """Return the servers of inference for jobs that may run there, until they were preempted too often."""
+        """Return inference servers for jobs that may run there, until they were preempted too often."""
         pools = super().pools_of(view)
         if ServerPool.ON_LOAN not in pools or view.preemptions >= self.settings.most_preemptions:
             return (ServerPool.TRAINING,)

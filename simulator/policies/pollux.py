@@ -37,7 +37,7 @@ class PolluxSettings(WorkerSettings):
     """
 
     loaning: bool = False
-    order: Order = "fifo"
+    order: Order = "submission"
     generations: int = 100
     population: int = 40
     patience: int = 20

@@ -38,6 +38,9 @@ BUILT_IN: Mapping[str, str] = {
     "themis": "Themis",
     "pcs": "Pcs",
     "pollux": "Pollux",
+    "lyra": "Lyra",
+    "gandiva": "Gandiva",
+    "opportunistic": "Opportunistic",
 }
 
 

@@ -39,6 +39,36 @@ def pools_of(*, loanable: bool, grows: bool) -> tuple[ServerPool, ...]:
     return pools[::-1] if grows else pools
 
 
+class BaseRoom:
+    """GPUs that no base worker holds, by pool; flexible workers make room for base ones.
+
+    On servers on loan `loaned_workers_per_worker` workers do the work of one, and a demand is so many times
+    as large. Raises BadInputError for less than one.
+    """
+
+    def __init__(self, free_gpus: Mapping[ServerPool, int], loaned_workers_per_worker: int = 1) -> None:
+        if loaned_workers_per_worker < 1:
+            raise BadInputError(
+                f"There are {loaned_workers_per_worker} loaned workers per worker.", remedy="Use 1 or more."
+            )
+        self.left_gpus = {pool: free_gpus.get(pool, 0) for pool in ServerPool}
+        self._units = {ServerPool.TRAINING: 1, ServerPool.ON_LOAN: loaned_workers_per_worker}
+
+    @property
+    def largest(self) -> int:
+        """The largest base demand (GPUs) that there is room for in any pool."""
+        return max(left // self._units[pool] for pool, left in self.left_gpus.items())
+
+    def take(self, gpus: int, pools: Iterable[ServerPool]) -> tuple[ServerPool, int] | None:
+        """Take a base demand from the first of these pools that has it; return it with the GPUs there."""
+        for pool in pools:
+            wanted = gpus * self._units[pool]
+            if wanted <= self.left_gpus[pool]:
+                self.left_gpus[pool] -= wanted
+                return pool, wanted
+        return None
+
+
 def choose_starts(
     queue: Iterable[BaseDemand[JobT]],
     free_gpus: Mapping[ServerPool, int],
@@ -46,25 +76,10 @@ def choose_starts(
 ) -> BaseStarts[JobT]:
     """Walk the queue from the front: each job takes its base demand from the first of its pools that has it.
 
-    A job that fits nowhere is passed over, and nothing is reserved for it. `free_gpus` are those that no base
-    worker holds: flexible workers make room. On servers on loan `loaned_workers_per_worker` workers do the
-    work of one, and the demand is so many times as large.
-
-    Raises BadInputError for less than one loaned worker per worker.
+    A job that fits nowhere is passed over, and nothing is reserved for it. `free_gpus` and
+    `loaned_workers_per_worker` as in `BaseRoom`.
     """
-    if loaned_workers_per_worker < 1:
-        raise BadInputError(
-            f"There are {loaned_workers_per_worker} loaned workers per worker.", remedy="Use 1 or more."
-        )
-    left_gpus = {pool: free_gpus.get(pool, 0) for pool in ServerPool}
-    starts = []
-    for demand in queue:
-        if not any(left_gpus.values()):
-            break  # however long the queue is
-        for pool in demand.pools:
-            gpus = demand.gpus * (loaned_workers_per_worker if pool is ServerPool.ON_LOAN else 1)
-            if gpus <= left_gpus[pool]:
-                left_gpus[pool] -= gpus
-                starts.append((demand.job, pool, gpus))
-                break
-    return BaseStarts(tuple(starts), left_gpus)
+    room = BaseRoom(free_gpus, loaned_workers_per_worker)
+    taken = ((demand.job, room.take(demand.gpus, demand.pools)) for demand in queue)
+    starts = tuple((job, *start) for job, start in taken if start is not None)
+    return BaseStarts(starts, room.left_gpus)

@@ -8,8 +8,8 @@ from foundation.errors import BadInputError, UnknownNameError
 from simulator.elastic.elastic_policy import SIZES, Sizes
 from simulator.loaning.settings import LoanSettings
 
-Order = Literal["sjf", "fifo"]
-ORDERS: tuple[Order, ...] = ("sjf", "fifo")
+Order = Literal["shortest", "submission"]
+ORDERS: tuple[Order, ...] = ("shortest", "submission")
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class WorkerSettings(LoanSettings):
     """Parts of Lyra, each of which can be switched off, beside how servers are lent (`LoanSettings`).
 
     `loaning`: jobs run on servers of the inference service; without one nothing is lent. `scaling`: elastic
-    jobs get flexible workers. `order`: "sjf", the shortest job first, passing over those that do not fit, or
-    "fifo", strictly by submission. `special_placement`: elastic jobs go to servers on loan first, and their
+    jobs get flexible workers. `order`: "shortest" job first, passing over those that do not fit, or strictly
+    by "submission". `special_placement`: elastic jobs go to servers on loan first, and their
     base and flexible workers to servers of their own there (section 5.3). `epoch_s`: decisions fall on
     multiples of so many seconds; 0: at every event. `sizes`: "true" run times, or "estimated" ones.
     `preemption_s` is what a preempted job loses at its next start, beside its progress if it has no
@@ -27,7 +27,7 @@ class WorkerSettings(LoanSettings):
 
     loaning: bool = True
     scaling: bool = True
-    order: Order = "sjf"
+    order: Order = "shortest"
     special_placement: bool = True
     epoch_s: float = 60.0
     sizes: Sizes = "true"

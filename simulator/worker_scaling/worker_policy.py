@@ -6,7 +6,7 @@ demand, and what is left goes to flexible workers; those that are still wanted a
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simulator.actions import Action
@@ -15,7 +15,7 @@ from simulator.job_view import JobView
 from simulator.loaning.pool_loans import PoolLoans
 from simulator.policy import Policy, RunCosts, start_from_front
 from simulator.snapshot import NodePool, Snapshot
-from simulator.worker_scaling.base_demand import BaseDemand, choose_starts, pools_of
+from simulator.worker_scaling.base_demand import BaseRoom, pools_of
 from simulator.worker_scaling.draft import Draft, DraftedJob
 from simulator.worker_scaling.draft_actions import actions_of
 from simulator.worker_scaling.job_workers import believed_left_s, workers_of
@@ -35,10 +35,12 @@ class WorkerPolicy(Policy):
         self.round_s = self.settings.epoch_s or None
         overhead_s = self.settings.preemption_s
         self.costs = RunCosts(preemption_s=overhead_s, restart_s=overhead_s)
-        by_size = self.settings.order == "sjf" or self.settings.scaling
+        by_size = self.settings.order == "shortest" or self.settings.scaling
         self.oracle = by_size and self.settings.sizes == "true"
         self.needs_estimates = by_size and self.settings.sizes == "estimated"
         self._loans = PoolLoans(self.settings, scaling=self.settings.scaling)
+        # The smallest base demand of jobs that ask for so many GPUs: it saves looks, and decides nothing.
+        self._least_base: dict[int, int] = {}
 
     @classmethod
     def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
@@ -55,7 +57,10 @@ class WorkerPolicy(Policy):
 
         It is that on all workers that the job may get (section 5.2: never what is left).
         """
-        if self.settings.order == "fifo":
+        base = job.min_gpus
+        if base < self._least_base.get(job.gpus, base + 1):
+            self._least_base[job.gpus] = base
+        if self.settings.order == "submission":
             return (0.0, job.submit_time_s, job.index)
         whole_s = job.estimate_s if self.needs_estimates else job.job.duration_s
         if not self.settings.scaling:
@@ -112,17 +117,14 @@ class WorkerPolicy(Policy):
         queue = draft.nodes.queue
         if not queue:
             return
-        if self.settings.order == "fifo":
+        if self.settings.order == "submission":
             for view in queue:
                 if not any(draft.start(view, pool) for pool in self.pools_of(view)) and not (
                     draft.loans and _mixes(view) and draft.start_mixed(view)
                 ):
                     break
             return
-        demands = (BaseDemand(view, view.min_gpus, self.pools_of(view)) for view in queue)
-        room = {pool: draft.plan.free_gpus(pool) for pool in ServerPool}
-        starts = choose_starts(demands, room, draft.unit).starts
-        for view, pool, _ in sorted(starts, key=_widest_first):
+        for view, pool in sorted(self._chosen(draft), key=_widest_first):
             if not draft.start(view, pool):
                 any(draft.start(view, other) for other in self.pools_of(view) if other is not pool)
         if draft.loans:
@@ -130,6 +132,23 @@ class WorkerPolicy(Policy):
             for view in queue:
                 if _mixes(view) and view not in started:
                     draft.start_mixed(view)
+
+    def _chosen(self, draft: Draft) -> Iterator[tuple[JobView, ServerPool]]:
+        """Walk the queue; of thousands that wait those are not looked at that cannot fit."""
+        room = BaseRoom({pool: draft.plan.free_gpus(pool) for pool in ServerPool}, draft.unit)
+        queue = draft.nodes.queue
+        walk = queue.walk()
+        walk.below = self._below(queue.by_gpus(), room.largest)
+        for _, _, view in walk:
+            taken = room.take(view.min_gpus, self.pools_of(view))
+            if taken is not None:
+                walk.below = self._below(queue.by_gpus(), room.largest)
+                yield view, taken[0]
+
+    def _below(self, demands: Iterable[int], room_gpus: int) -> int:
+        """Return the demand from which on no base demand is so small."""
+        least = self._least_base
+        return 1 + max((gpus for gpus in demands if least.get(gpus, 0) <= room_gpus), default=0)
 
     def pools_of(self, view: JobView) -> tuple[ServerPool, ...]:
         """Return where a waiting job's base workers may go, what is preferred first (section 5.3)."""
@@ -168,6 +187,6 @@ def _mixes(view: JobView) -> bool:
     return workers is not None and workers.heterogeneous and not workers.loanable
 
 
-def _widest_first(start: tuple[JobView, ServerPool, int]) -> tuple[int, int, int]:
+def _widest_first(start: tuple[JobView, ServerPool]) -> tuple[int, int, int]:
     workers = workers_of(start[0])
     return (-workers.gpus_each, -workers.least, start[0].index)

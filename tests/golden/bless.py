@@ -1,24 +1,32 @@
 """Writes the golden results anew: `make golden`. Look at the diff before you commit it.
 
-Each registered policy replays a small synthetic workload, of elastic jobs if it resizes jobs; every job's
-first start, end and number of preemptions are kept, so a change of any decision shows.
+Each registered policy replays a small synthetic workload, of elastic jobs if it resizes jobs, of jobs in
+workers beside an inference service if it is for these; every job's first start, end and number of preemptions
+are kept, so a change of any decision shows.
 """
 
 import json
+from dataclasses import replace
+from math import sin
 from pathlib import Path
 
+from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
 from simulator.elastic.elastic_jobs import as_elastic
+from simulator.loaning.inference_service import InferenceService
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.node_sleep.power_history import PowerTotals, power_figures
 from simulator.node_sleep.settings import SleepSettings
-from simulator.policies.registry import BUILT_IN, elastic_policy_names
+from simulator.policies.registry import BUILT_IN, elastic_policy_names, policy_class
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.rule_sets import load_rules, rule_set_names
 from simulator.scenario import Scenario
 from simulator.speed_up_table import measured_speed_ups
+from simulator.worker_scaling.worker_policy import WorkerPolicy
+from simulator.workers import Workers
+from simulator.workload import Workload
 
 FOLDER = Path(__file__).parent
 SLEEPING = FOLDER / "simulate_qssf_node_sleep.json"
@@ -44,6 +52,8 @@ def path_of(policy: str, rules: str) -> Path:
 
 def replay(policy: str, rules: str) -> SimulationResult:
     """Run a case."""
+    if issubclass(policy_class(policy, load_rules(rules)), WorkerPolicy):
+        return simulate(sample_in_workers(rules), policy)
     workload, cluster = sample_workload(SHAPE, SEED, JOBS)
     if policy in elastic_policy_names():
         models = list(measured_speed_ups())
@@ -54,6 +64,31 @@ def replay(policy: str, rules: str) -> SimulationResult:
         Scenario(workload, cluster, rules=load_rules(rules), colocation=SummedUtilisation()),
         policy,
         settings=settings,
+    )
+
+
+def sample_in_workers(rules: str = "default") -> Scenario:
+    """Return jobs in workers of every kind, on seven servers, beside nine of inference whose load changes."""
+    workload, _ = sample_workload(SHAPE, SEED, JOBS)
+    jobs = []
+    for i, job in enumerate(workload.jobs):
+        gpus_each, least = (job.gpus, 1) if job.gpus <= 4 else (4, job.gpus // 4)
+        workers = Workers(
+            gpus_each,
+            least,
+            least * (2 if i % 3 == 0 else 1),
+            loanable=i % 4 == 0,
+            heterogeneous=i % 7 == 0,
+            checkpoints=i % 5 == 0,
+        )
+        jobs.append(replace(job, virtual_cluster="training", gpus=workers.gpus, workers=workers))
+    times_s = [300.0 * bin_ for bin_ in range(48)]
+    usage = [0.5 + 0.4 * sin(time_s / 2000) for time_s in times_s]
+    return Scenario(
+        Workload(tuple(jobs), {}),
+        ClusterSpec({"training": 7}),
+        rules=load_rules(rules),
+        inference=InferenceService(9, times_s, usage, loaned_workers_per_worker=2, repeats=True),
     )
 
 

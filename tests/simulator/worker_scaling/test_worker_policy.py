@@ -53,7 +53,7 @@ def test_every_job_of_the_worked_simulations_starts_and_ends_as_it_should() -> N
             reclaim="reference",
             loaning=config.get("loan", True),
             scaling=config.get("elastic", True),
-            order=config.get("order", "sjf"),
+            order="submission" if config.get("order") == "fifo" else "shortest",
             headroom=config.get("headroom", 0.02),
             epoch_s=config["epoch"],
         )

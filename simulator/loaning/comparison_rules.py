@@ -1,0 +1,21 @@
+"""The rule set `lyra`: policies of Lyra's comparison under the names that their published counterparts have.
+
+There all of them decide once a minute, over workers, in one queue beside the inference service (Lyra, section
+7.1): FIFO and shortest job first give each job its base workers on training servers, and AFS adds workers.
+"""
+
+from simulator.policies.lyra import Lyra
+from simulator.rules import Rules
+from simulator.worker_scaling.afs_by_workers import AfsByWorkers
+
+_ALONE = {"loaning": False, "scaling": False}
+
+COMPARISON_RULES = Rules(
+    "lyra",
+    policies={"fifo": Lyra, "sjf": Lyra, "afs": AfsByWorkers},
+    policy_settings={
+        "fifo": {**_ALONE, "order": "submission"},
+        "sjf": _ALONE,
+        "afs": {"loaning": False},
+    },
+)
