@@ -21,6 +21,7 @@ from lucid_cli import (
     monitor,
     nodes,
     pareto,
+    plan,
     predict_profile,
     profile,
     release,
@@ -48,6 +49,7 @@ explain.register(app)
 predict_profile.register(app)
 simulate.register(app)
 sweep.register(app)
+plan.register(app)
 tune.register(app)
 app.add_typer(pareto.app, name="pareto")
 app.add_typer(nodes.app, name="nodes")

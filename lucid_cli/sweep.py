@@ -14,6 +14,7 @@ from rich.progress import Progress as ProgressBar
 
 from foundation.errors import BadInputError
 from foundation.progress import clock_time
+from foundation.usable_cores import usable_cores
 from lucid_cli.options import EndOption, LakeOption, StartOption, TimeZoneOption, existing_file
 from lucid_cli.output import (
     JsonFlag,
@@ -249,13 +250,6 @@ def numbers(options: list[str], name: str) -> list[int | float]:
         except ValueError as error:
             raise BadInputError(f"{name} {part!r} is not a number.", remedy="Write 0,1,2 or 0:3.") from error
     return values
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def rows_of(table: Any) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from cluster_logs.characterisation.implications import JudgedRule
 from foundation.html_pages import render_page
+from foundation.themed_pictures import DARK, LIGHT
 from pipeline.characterisation.cells import cell, heading
-from pipeline.characterisation.pictures import DARK, LIGHT
 from pipeline.characterisation.report import TITLES, ClusterReport
 
 _PACKAGE = "pipeline.characterisation"

@@ -1,8 +1,4 @@
-"""The pictures of a characterisation: one SVG a figure, for light and dark alike.
-
-Lines and texts are drawn in placeholder colours that become CSS variables in a page, or the colours of one
-theme in a file of its own.
-"""
+"""The pictures of a characterisation: one SVG a figure, for light and dark alike."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,37 +10,11 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from foundation.html_pages import inline_svg
+from foundation.themed_pictures import GRID, INK, SERIES, dress, themed_svg
 
-INK, GRID = "#fe0001", "#fe0002"
-SERIES = ("#fe0011", "#fe0012", "#fe0013", "#fe0014")
-_VARIABLES = {INK: "--ink", GRID: "--line", **{code: f"--series-{i + 1}" for i, code in enumerate(SERIES)}}
-LIGHT: Mapping[str, str] = {
-    "--paper": "#ffffff",
-    "--ink": "#222222",
-    "--muted": "#5f6670",
-    "--line": "#d9dde2",
-    "--shade": "#f1f3f5",
-    "--series-1": "#2563a8",
-    "--series-2": "#c2681f",
-    "--series-3": "#2e7d4f",
-    "--series-4": "#8a4fa3",
-}
-DARK: Mapping[str, str] = {
-    "--paper": "#14171b",
-    "--ink": "#e4e7eb",
-    "--muted": "#9aa3ad",
-    "--line": "#353b43",
-    "--shade": "#232930",
-    "--series-1": "#6aaaf0",
-    "--series-2": "#f0a05a",
-    "--series-3": "#63c48c",
-    "--series-4": "#c692e0",
-}
 _SIZE_IN = (6.0, 3.0)
 _TALL_IN = (6.0, 4.6)
 _MOST_TICKS = 12
-_NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 _DURATION_TICKS = {1: "1 s", 60: "1 min", 3_600: "1 h", 86_400: "1 d", 864_000: "10 d"}
 
 Painter = Callable[[Axes, pd.DataFrame], None]
@@ -211,20 +181,9 @@ def _drawn(key: str, title: str, frame: pd.DataFrame, pictures: list[Picture]) -
     figure = Figure(figsize=_TALL_IN if len(pictures) > 1 else _SIZE_IN, layout="constrained")
     figure.patch.set_alpha(0)
     for axes, picture in zip(figure.subplots(len(pictures), squeeze=False)[:, 0], pictures, strict=True):
-        _dress(axes, picture)
+        dress(axes, picture.x, picture.y)
         picture.paint(axes, frame)
-    svg = str(inline_svg(figure, f"{key}: {title}"))
-    for code, variable in _VARIABLES.items():
-        svg = svg.replace(code, f"var({variable})")
-    return Markup(svg)  # noqa: S704  inline_svg's own, with colours replaced
-
-
-def as_file(svg: Markup, theme: Mapping[str, str]) -> str:
-    """A picture as an SVG file in the colours of a theme, on its paper."""
-    text = str(svg).replace("<svg", f'<svg {_NAMESPACES} style="background:{theme["--paper"]}"', 1)
-    for variable in _VARIABLES.values():
-        text = text.replace(f"var({variable})", theme[variable])
-    return text
+    return themed_svg(figure, f"{key}: {title}")
 
 
 def _shown(key: str, frame: pd.DataFrame) -> list[Picture]:
@@ -233,14 +192,3 @@ def _shown(key: str, frame: pd.DataFrame) -> list[Picture]:
     both = [picture] if picture.second is None else [picture, picture.second]
     needed = _COLUMNS.get(key, ("", ""))
     return [each for each, column in zip(both, needed, strict=False) if not column or column in frame]
-
-
-def _dress(axes: Axes, picture: Picture) -> None:
-    axes.patch.set_alpha(0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(INK)
-    axes.tick_params(colors=INK, labelsize=8)
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.set_xlabel(picture.x, color=INK, fontsize=9)
-    axes.set_ylabel(picture.y, color=INK, fontsize=9)

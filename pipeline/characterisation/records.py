@@ -18,10 +18,11 @@ from cluster_logs.cluster_names import check_cluster_name
 from foundation.csv_files import csv_text
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
+from foundation.themed_pictures import DARK, LIGHT, as_file
 from lucid_models.registry import Registry
 from pipeline.characterisation.inputs import View, read_lake_log
 from pipeline.characterisation.page import PAGE_FILE, REPORT_FILE, characterisation_page, index_page
-from pipeline.characterisation.pictures import DARK, LIGHT, as_file, draw
+from pipeline.characterisation.pictures import draw
 from pipeline.characterisation.report import ClusterReport, report_on
 from pipeline.kept_reports import newest_reports
 

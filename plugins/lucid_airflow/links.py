@@ -1,5 +1,5 @@
 """Buttons on a task's page: MLflow's run, model and verdict, the Data Docs, the page of a monitoring pass, of
-a Pareto front or of a cluster.
+a Pareto front, of a cluster or of a capacity plan.
 
 MLflow cannot be framed, so we link.
 """
@@ -65,6 +65,17 @@ class CharacterisationLink(BaseOperatorLink):
         """Return the address, or an empty string when no page was written."""
         path = getattr(operator, "characterisation_path", None)
         return f"/lucid/characterisation/{path}" if path else ""
+
+
+class PlanLink(BaseOperatorLink):
+    """The page of a capacity plan; served by this plugin to users who are logged in."""
+
+    name = "Plan"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address, or an empty string when no page was written."""
+        path = getattr(operator, "plan_path", None)
+        return f"/lucid/plans/{path}" if path else ""
 
 
 def model_version_path(name: str, version: int) -> str:

@@ -5,7 +5,14 @@ from typing import Any, ClassVar
 from airflow.plugins_manager import AirflowPlugin
 
 from lucid_airflow import listener, settings
-from lucid_airflow.links import CharacterisationLink, DataDocsLink, FrontLink, MlflowLink, MonitoringLink
+from lucid_airflow.links import (
+    CharacterisationLink,
+    DataDocsLink,
+    FrontLink,
+    MlflowLink,
+    MonitoringLink,
+    PlanLink,
+)
 from lucid_airflow.pages.app import PagesApp
 
 
@@ -56,4 +63,5 @@ class LucidPlugin(AirflowPlugin):
         MonitoringLink(),
         FrontLink(),
         CharacterisationLink(),
+        PlanLink(),
     ]

@@ -5,7 +5,7 @@
 | lake's root URI | LUCID_LAKE_URI | lucid_lake_uri |
 | MLflow's address for tasks | LUCID_TRACKING_URI | lucid_tracking_uri |
 | MLflow's address for browsers | LUCID_MLFLOW_UI_URL (default: the tracking URI) | |
-| state folder (Data Docs, monitoring pages, Pareto fronts, clusters' pages) | LUCID_STATE_DIR | |
+| state folder (Data Docs, monitoring pages, Pareto fronts, clusters' pages, plans) | LUCID_STATE_DIR | |
 | clock of the clusters' people, for hours and days | LUCID_TIME_ZONE (default: UTC) | |
 | when `monitor_live` runs by itself | LUCID_MONITOR_SCHEDULE (default: @daily; `none`: by hand only) | |
 | thresholds of `monitor_live` | LUCID_MONITOR_SETTINGS (a JSON object) | |
@@ -98,6 +98,11 @@ def fronts_dir() -> Path:
 def characterisation_dir() -> Path:
     """Return the folder of the clusters' characterisations, one subfolder a cluster."""
     return state_dir() / "characterisation"
+
+
+def plans_dir() -> Path:
+    """Return the folder of the capacity plans' pages, one subfolder a cluster."""
+    return state_dir() / "plans"
 
 
 def time_zone() -> str | None:

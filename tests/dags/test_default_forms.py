@@ -19,6 +19,7 @@ ON_NOTHING = {
     "forecast_inference_load": "",  # nothing to forecast yet: skipped
     "ingest_logs": None,
     "monitor_live": "",  # nothing to watch yet: skipped
+    "plan_capacity": NO_JOBS,
     "profile_workloads": NO_JOBS,
     "publish_release": NO_RELEASE,
     "retrain_models": NO_JOBS,

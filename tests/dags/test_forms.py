@@ -16,6 +16,7 @@ WORDS = {
     "evaluate_policies": {"policies", "rules", "source_format", "time_zone", "start", "end"},
     "ingest_logs": {"time_zone", "start", "end"},
     "monitor_live": {"as_of"},
+    "plan_capacity": {"rules", "source_format", "time_zone", "start", "end"},
     "profile_workloads": {"workloads"},
     "rollback_release": {"reason"},
     "search_pareto_front": {"pick", "virtual_cluster"},
@@ -24,6 +25,7 @@ WORDS = {
 OBJECTS = {
     "evaluate_policies": {"node_sleep", "settings", "variants"},
     "monitor_live": {"settings"},
+    "plan_capacity": {"node_sleep", "settings"},
     "tune_system": {"search"},
     "validate_release": {"rules"},
 }

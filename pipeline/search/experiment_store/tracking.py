@@ -15,3 +15,8 @@ def log_stored(run: OpenRun, uris: Iterable[str]) -> None:
             if data is not None:
                 (scratch / uri.rpartition("/")[2]).write_bytes(data)
         run.log_folder(scratch)
+
+
+def metric_name(text: str) -> str:
+    """Return a name as MLflow takes it: letters, digits and _ - . space."""
+    return "".join(c if c.isalnum() or c in "_-. " else "_" for c in text)[:200]

@@ -11,7 +11,7 @@ from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from lucid_models.registry import Registry
 from pipeline.search.experiment_store.experiment import OK
-from pipeline.search.experiment_store.tracking import log_stored
+from pipeline.search.experiment_store.tracking import log_stored, metric_name
 from pipeline.search.sweeps.run import execute_run
 from pipeline.search.sweeps.runs import axes_of, shown, variants
 from pipeline.search.sweeps.spec import SweepSpec
@@ -132,12 +132,7 @@ def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tra
                 for axis in axes
                 if axis in row and not (axis == "node_scale" and row[axis] == 1)
             ]
-            variant = _metric_name(" ".join([row["policy"], *settings]))
+            variant = metric_name(" ".join([row["policy"], *settings]))
             run.log_metrics({f"{variant}/{name}": row[name] for name in LOGGED_FIGURES})
         log_stored(run, (report.table_uri, report.csv_uri, *report.figures))
         return run.ui_path()
-
-
-def _metric_name(text: str) -> str:
-    """A name as MLflow takes it: letters, digits and _ - . space."""
-    return "".join(c if c.isalnum() or c in "_-. " else "_" for c in text)[:200]

@@ -27,6 +27,7 @@ class LucidOperator(BaseOperator):
     monitoring_path: str | None = None
     front_path: str | None = None
     characterisation_path: str | None = None
+    plan_path: str | None = None
 
     def __init_subclass__(cls, *, multiple_outputs: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -1,4 +1,4 @@
-"""Pages that runs have left in the state folder: Data Docs, monitoring, Pareto fronts, characterisations."""
+"""Pages that runs have left in the state folder: Data Docs, monitoring, fronts, characterisations, plans."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +12,7 @@ KEPT: dict[str, tuple[Callable[[], Path], str]] = {
     "monitoring": (settings.monitoring_dir, "run monitor_live first"),
     "fronts": (settings.fronts_dir, "run search_pareto_front first"),
     "characterisation": (settings.characterisation_dir, "run characterise_cluster first"),
+    "plans": (settings.plans_dir, "run plan_capacity first"),
 }
 
 

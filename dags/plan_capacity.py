@@ -1,0 +1,130 @@
+"""### How many nodes
+
+Answers an operator's questions by replays of a cluster's log: how many nodes of the cluster, and of each
+virtual cluster, keep the mean or a percentile of waits under a limit, and what sleeping nodes cost in waiting
+and save in energy and money.
+
+The page (the button *Plan* of the task; all of them: `/lucid/plans/`) has the answers, both sides of each
+bound, a front of nodes, energy and waits with intervals, and for each row the `lucid simulate` that repeats
+it. The same form again replays nothing that is there already.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from lucid_airflow import form_fields
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.plan import PlanCapacityOperator
+
+with DAG(
+    dag_id="plan_capacity",
+    doc_md=__doc__,
+    schedule=None,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=12),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "simulator"],
+    params={
+        "cluster": form_fields.another_cluster(
+            "Cluster", "Its name in the lake; for a file, the plan's name. Empty: the lake's only one."
+        ),
+        "metric": Param("p95", enum=["mean", "p50", "p95", "p99"], title="Of the waits"),
+        "limit_s": Param(
+            600, type="number", minimum=0, title="At most (s)", description="What the waits are kept under."
+        ),
+        "policy": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            pattern="^[a-z][a-z0-9_]*$",
+            title="Policy",
+            description="Empty: that of the cluster's champion, else fifo.",
+        ),
+        "settings": Param(
+            {},
+            type="object",
+            title="Its settings",
+            description='By name, e.g. {"quantum_s": 60}; the others are the champion\'s, or the defaults.',
+        ),
+        "node_sleep": Param(
+            {},
+            type="object",
+            title="Nodes that sleep",
+            description='Values to try beside all awake, e.g. {"buffer_nodes": [5, 20], "boot_s": 300}.',
+        ),
+        "by_virtual_cluster": Param(True, type="boolean", title="Ask of each virtual cluster, too"),
+        "points": Param(
+            12,
+            type="integer",
+            minimum=2,
+            maximum=1000,
+            title="Sizes in the table",
+            description="Beside those that the answers need.",
+        ),
+        "block_days": Param(
+            1,
+            type="number",
+            exclusiveMinimum=0,
+            title="Days of a block",
+            description="Of the intervals: 1, or 7 for weeks.",
+        ),
+        "price_per_kwh": Param(0.1, type="number", minimum=0, title="Price of a kWh"),
+        "node_day_price": Param(
+            0, type="number", minimum=0, title="Price of a node for a day", description="Without its energy."
+        ),
+        "start": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            title="From",
+            description="Jobs submitted from this day or time on.",
+        ),
+        "end": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            title="Until",
+            description="Jobs submitted before this day or time.",
+        ),
+        "rules": Param("default", type="string", title="Rules", description="The simulator's rule set."),
+        "input_uri": form_fields.place("Log file", "Path. Empty: the lake's jobs."),
+        "source_format": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            title="Its format",
+            description="As in ingest_logs; for a file only.",
+        ),
+        "nodes_uri": form_fields.place("Its nodes", "CSV virtual_cluster,nodes; for a file."),
+        "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
+        "time_zone": Param(
+            None,
+            type=form_fields.OPTIONAL_TEXT,
+            title="Time zone",
+            description="Of naive times in the file.",
+        ),
+    },
+) as dag:
+    plan_capacity = PlanCapacityOperator(
+        task_id="plan_capacity",
+        cluster=dag.param("cluster"),
+        planned_log={
+            "jobs": dag.param("input_uri"),
+            "source_format": dag.param("source_format"),
+            "nodes": dag.param("nodes_uri"),
+            "gpus_per_node": dag.param("gpus_per_node"),
+            "time_zone": dag.param("time_zone"),
+            "start": dag.param("start"),
+            "end": dag.param("end"),
+            "rules": dag.param("rules"),
+        },
+        asked={
+            "policy": dag.param("policy"),
+            "settings": dag.param("settings"),
+            "metric": dag.param("metric"),
+            "limit_s": dag.param("limit_s"),
+            "node_sleep": dag.param("node_sleep"),
+            "by_virtual_cluster": dag.param("by_virtual_cluster"),
+            "points": dag.param("points"),
+            "block_days": dag.param("block_days"),
+            "price_per_kwh": dag.param("price_per_kwh"),
+            "node_day_price": dag.param("node_day_price"),
+        },
+    )

@@ -1,0 +1,209 @@
+"""`lucid plan`: how many nodes keep waits under a limit, and what sleep changes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foundation.errors import BadInputError
+from foundation.usable_cores import usable_cores
+from lucid_cli.options import (
+    EndOption,
+    GpusPerNodeOption,
+    LakeOption,
+    StartOption,
+    TimeZoneOption,
+    TrackingOption,
+    existing_file,
+    lake_or_default,
+    parse_time,
+    tracking_or_default,
+)
+from lucid_cli.output import (
+    JsonFlag,
+    print_facts,
+    print_lines,
+    print_table,
+    progress_reporter,
+    say,
+    show,
+    to_jsonable,
+)
+from lucid_cli.simulate import parse_settings
+from lucid_cli.sweep import read_values
+from lucid_cli.variadic import variadic
+
+if TYPE_CHECKING:
+    from pipeline.planning.plan_report import PlanReport
+    from pipeline.planning.planned_run import PlannedRun
+
+
+def plan(
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="Jobs and nodes of a cluster in the lake.")
+    ] = None,
+    lake: LakeOption = None,
+    jobs: Annotated[str | None, typer.Option("--jobs", metavar="FILE", help="A log instead.")] = None,
+    source_format: Annotated[
+        str | None, typer.Option("--format", metavar="F", help="The log's format.")
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster at present.")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, help="Or: one pool of N GPUs, planned in steps of --gpus-per-node.")
+    ] = None,
+    gpus_per_node: GpusPerNodeOption = 8,
+    start: StartOption = None,
+    end: EndOption = None,
+    time_zone: TimeZoneOption = None,
+    rules: Annotated[str, typer.Option(help="A rule set, as of `lucid simulate`.")] = "default",
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="P", help="Default: that of the cluster's champion, else fifo."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated."),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="Of the waits: mean, p50, p95, p99.")] = "p95",
+    limit_s: Annotated[float, typer.Option("--limit-s", min=0, help="What it is to be at most.")] = 600.0,
+    node_sleep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=V,V ...",
+            help="Nodes that sleep, beside all awake: buffer_nodes=1,5 boot_s=300; all combinations.",
+        ),
+    ] = None,
+    points: Annotated[int, typer.Option(min=2, help="Sizes of the table, beside those of answers.")] = 12,
+    by_virtual_cluster: Annotated[
+        bool,
+        typer.Option("--by-virtual-cluster/--cluster-only", help="Ask of each virtual cluster, too."),
+    ] = True,
+    block_days: Annotated[
+        float, typer.Option(help="Days of a block of the bootstrap: 1, or 7 for weeks.")
+    ] = 1.0,
+    idle_w: Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")] = 800.0,
+    cooling_factor: Annotated[
+        float, typer.Option(min=0, metavar="X", help="Node and its cooling, in multiples of the node.")
+    ] = 3.0,
+    price_per_kwh: Annotated[
+        float, typer.Option(min=0, metavar="P", help="Price of a kWh; an assumption.")
+    ] = 0.10,
+    co2_kg_per_kwh: Annotated[
+        float, typer.Option(min=0, metavar="KG", help="CO2 of a kWh; an assumption.")
+    ] = 0.4,
+    price_per_node_day: Annotated[
+        float, typer.Option(min=0, metavar="P", help="Price of a node for a day, without its energy.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of boots that fail, and of the bootstrap.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Page, CSV and JSON files, replays; default: in .lucid/plans."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one a core that we may use.")
+    ] = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Plan capacity by replays: nodes that keep waits under a limit, and what sleeping nodes cost and save.
+
+    Each row says the `lucid simulate` that repeats it. What was replayed into the same --out is not replayed
+    again. What comes from the lake, or has --tracking-uri, is kept in MLflow.
+    """
+    from pipeline.planning.capacity_plan import PlanSettings
+    from pipeline.planning.form import combinations
+    from pipeline.planning.log_request import LogRequest
+    from pipeline.planning.plan_rows import Prices
+    from pipeline.planning.planner import default_folder, plan_capacity
+    from pipeline.planning.records import log_report
+    from pipeline.planning.wait_target import Resampling, WaitTarget
+    from simulator.node_sleep.energy import EnergySettings
+
+    for text, option in ((start, "--start"), (end, "--end")):
+        parse_time(text, option)
+    if out is not None and out.exists() and not out.is_dir():
+        raise BadInputError(f"--out {str(out)!r} is not a folder.", remedy="Name one, or a new one.")
+    request = LogRequest(
+        jobs=str(existing_file(Path(jobs), "--jobs")) if jobs else None,
+        source_format=source_format,
+        nodes=str(existing_file(nodes, "--nodes")) if nodes else None,
+        gpus=gpus,
+        gpus_per_node=gpus_per_node,
+        start=start,
+        end=end,
+        time_zone=time_zone,
+        rules=rules,
+        cluster=cluster,
+        lake_uri=lake_or_default(lake) if cluster else None,
+    )
+    settings = PlanSettings(
+        _run(policy, setting, cluster, tracking_uri, seed),
+        WaitTarget(metric, limit_s),
+        Resampling(block_days, seed=seed),
+        Prices(EnergySettings(idle_w, cooling_factor, price_per_kwh, co2_kg_per_kwh), price_per_node_day),
+        sleeps=combinations(read_values(node_sleep or [])),
+        points=points,
+        by_virtual_cluster=by_virtual_cluster,
+    )
+    folder = out or default_folder(request)
+    with progress_reporter() as progress:
+        report = plan_capacity(
+            request,
+            settings,
+            folder,
+            name=cluster or Path(jobs or "").name,
+            workers=workers or usable_cores(),
+            progress=progress,
+        )
+        if cluster is not None or tracking_uri is not None:
+            log_report(report, folder, tracking_or_default(tracking_uri))
+    for line in report.plan.remarks:
+        say(line)
+    document = to_jsonable(report.to_dict()) | {"page": str(folder / "index.html")}
+    show(document, as_json=as_json, people=lambda: _print(report, folder))
+
+
+def _run(
+    policy: str | None, setting: list[str] | None, cluster: str | None, tracking_uri: str | None, seed: int
+) -> "PlannedRun":
+    from dataclasses import replace
+
+    from pipeline.planning.planned_run import PlannedRun
+    from pipeline.planning.planner import DEFAULT_POLICY, policy_of_release
+
+    if policy is None and cluster is not None:
+        run = policy_of_release(tracking_or_default(tracking_uri), cluster)
+    else:
+        run = PlannedRun(policy or DEFAULT_POLICY)
+    prefixed = [pair if "." in pair.partition("=")[0] else f"{run.policy}.{pair}" for pair in setting or []]
+    given = parse_settings(prefixed)
+    foreign = sorted(set(given) - {run.policy})
+    if foreign:
+        raise BadInputError(
+            f"A setting is given for {foreign[0]!r}, but the plan runs {run.policy!r}.",
+            remedy="Give --policy, or leave it out.",
+        )
+    return replace(run, settings={**run.settings, **given.get(run.policy, {})}, seed=seed)
+
+
+def _print(report: "PlanReport", folder: Path) -> None:
+    target = report.settings.target
+    shown = ("nodes", "variant", target.column, "low", "high", "kwh", "cost", "nodes_asleep_mean", "holds")
+    answers = report.plan.answers
+    rows = [{"pool": each.pool, "with": each.variant, "answer": each.answer} for each in answers]
+    print_table(rows, title=f"{report.name}: {answers[0].question}")
+    front = to_jsonable(report.plan.front)
+    print_table(front, title="The front: fewer nodes, less energy, shorter waits", columns=shown)
+    command = answers[0].command
+    if command:
+        print_lines(["The first answer, repeated:", command])
+    print_facts(
+        {"replays": report.replays, "known before": report.reused, "page": str(folder / "index.html")}
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command(cls=variadic("--node-sleep"))(plan)

@@ -1,0 +1,67 @@
+"""A plan's questions from a flat form, as Airflow's; empty fields are left out."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from itertools import product
+from typing import Any
+
+from foundation.errors import BadInputError, UnknownNameError
+from pipeline.planning.capacity_plan import PlanSettings
+from pipeline.planning.log_request import LogRequest
+from pipeline.planning.plan_rows import Prices
+from pipeline.planning.planned_run import PlannedRun
+from pipeline.planning.planner import policy_of_release
+from pipeline.planning.wait_target import Resampling, WaitTarget
+from simulator.node_sleep.energy import EnergySettings
+
+_ENERGY = tuple(field.name for field in fields(EnergySettings))
+_FIELDS = (
+    *("policy", "settings", "metric", "limit_s", "node_sleep", "points", "by_virtual_cluster"),
+    *("block_days", "node_day_price", "seed"),
+    *_ENERGY,
+)
+
+
+def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> LogRequest:
+    """Return which log is planned for: the file that the form names, else the cluster's in the lake."""
+    given = {name: value for name, value in values.items() if value not in (None, "")}
+    known = [field.name for field in fields(LogRequest)]
+    for name in given:
+        if name not in known:
+            raise UnknownNameError("field of a log to plan for", name, known)
+    if "jobs" not in given:
+        given = {name: value for name, value in given.items() if name in ("start", "end", "rules")}
+        return LogRequest(cluster=cluster, lake_uri=lake_uri, **given)
+    return LogRequest(**given)
+
+
+def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: str) -> PlanSettings:
+    """Return what a form asks; without a policy that of the cluster's champion, else FIFO.
+
+    Raises UnknownNameError for a field or a name that does not exist, BadInputError for a bad value.
+    """
+    given = {name: value for name, value in values.items() if value not in (None, "", {}, [])}
+    for name in given:
+        if name not in _FIELDS:
+            raise UnknownNameError("field of a plan", name, _FIELDS)
+    seed = int(given.get("seed", 0))
+    run = PlannedRun(str(given["policy"])) if "policy" in given else policy_of_release(tracking_uri, cluster)
+    run = replace(run, settings={**run.settings, **given.get("settings", {})}, seed=seed)
+    energy = EnergySettings(**{name: float(given[name]) for name in _ENERGY if name in given})
+    return PlanSettings(
+        run,
+        WaitTarget(str(given.get("metric", "p95")), float(given.get("limit_s", 600.0))),
+        Resampling(float(given.get("block_days", 1.0)), seed=seed),
+        Prices(energy, float(given.get("node_day_price", 0.0))),
+        sleeps=combinations(given.get("node_sleep", {})),
+        points=int(given.get("points", 12)),
+        by_virtual_cluster=bool(given.get("by_virtual_cluster", True)),
+    )
+
+
+def combinations(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return every combination of settings' values; a value that is no list is the only one."""
+    if not isinstance(values, Mapping):
+        raise BadInputError(f"{values!r} are no settings.", remedy='Write {"buffer_nodes": [1, 5]}.')
+    tried = {name: value if isinstance(value, list | tuple) else [value] for name, value in values.items()}
+    return tuple(dict(zip(tried, chosen, strict=True)) for chosen in product(*tried.values()) if chosen)

@@ -1,0 +1,169 @@
+"""Which log is planned for, and where the plan's inputs are kept so that its commands find them."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from csv import writer
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from io import StringIO
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
+from foundation.replaced_files import replace_file
+from foundation.run_manifest import frame_sha256
+from foundation.storage import locate, write_atomically
+from pipeline.planning.planned_log import PlannedLog, read_planned_log
+from pipeline.planning.planned_run import PlannedRun
+from pipeline.replay.cluster_events import ClusterSize, lake_sizes
+from pipeline.replay.log_file import LogFile
+from pipeline.replay.log_scenario import LogToReplay
+from pipeline.training.windows import read_time, submission_span
+from simulator.policies.registry import policy_class
+from simulator.rule_sets import load_rules
+
+_MODE = 0o644
+
+
+@dataclass(frozen=True)
+class LogRequest:
+    """A log file with the size of its cluster, or (with `cluster`) a cluster of the lake.
+
+    A file's `end` is included and its naive times are on the log's clock, as of `lucid simulate`; the lake's
+    `end` is not, and its clock is UTC.
+    """
+
+    jobs: str | None = None
+    source_format: str | None = None
+    nodes: str | None = None
+    gpus: int | None = None
+    gpus_per_node: int = 8
+    start: str | None = None
+    end: str | None = None
+    time_zone: str | None = None
+    rules: str = "default"
+    cluster: str | None = None
+    lake_uri: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.cluster is not None and self.jobs is None:
+            for name in ("nodes", "gpus", "source_format"):
+                if getattr(self, name) is not None:
+                    raise BadInputError(
+                        f"Cluster {self.cluster!r} comes from the lake, but {name} is "
+                        f"{getattr(self, name)!r}.",
+                        remedy=f"Leave {name} out, or give the log as a file.",
+                    )
+        elif self.jobs is None or self.source_format is None:
+            raise BadInputError(
+                "There is no log to plan for.",
+                remedy="Give a cluster of the lake, or a log file with its format.",
+            )
+        elif (self.nodes is None) == (self.gpus is None):
+            raise BadInputError(
+                "The cluster's size is not clear.", remedy="Give either a file of nodes or a number of GPUs."
+            )
+        if self.gpus_per_node < 1 or (self.gpus is not None and self.gpus < 1):
+            raise BadInputError(
+                f"A cluster of {self.gpus} GPUs, {self.gpus_per_node} a node.", remedy="Use 1 or more."
+            )
+
+    def read(self, policy: str, replays_uri: str, progress: Progress = silent) -> PlannedLog:
+        """Read the log for a policy. The lake's jobs are first written below `replays_uri`, a file to replay.
+
+        Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster.
+        """
+        rules = load_rules(self.rules)
+        needs_estimates = policy_class(policy, rules).needs_estimates
+        if self.cluster is not None and self.jobs is None:
+            path, source_format, sizes = *self._frozen_jobs(self.cluster, replays_uri), self._lake_sizes()
+            log = LogFile(path, source_format)
+        else:
+            assert self.jobs is not None  # noqa: S101 - checked when it was made
+            assert self.source_format is not None  # noqa: S101
+            path, source_format, sizes = str(Path(self.jobs).absolute()), self.source_format, None
+            if "://" in self.jobs:
+                path = self.jobs
+            log = LogFile(path, source_format, read_time(self.start), read_time(self.end), self.time_zone)
+        size = ClusterSize(self.nodes, self.gpus, self.gpus_per_node)
+        return read_planned_log(
+            LogToReplay(log, size, rules=rules),
+            needs_estimates=needs_estimates,
+            needs_pairs=False,
+            command=self._words(log),
+            sizes=sizes,
+            progress=progress,
+        )
+
+    def _words(self, log: LogFile) -> list[str]:
+        words = ["--jobs", log.path, "--format", log.source_format]
+        for option, value in (
+            ("--start", log.start and self.start),
+            ("--end", log.end and self.end),
+            ("--time-zone", log.time_zone),
+        ):
+            words += [option, value] if value else []
+        return [*words, *(["--rules", self.rules] if self.rules != "default" else [])]
+
+    def _frozen_jobs(self, cluster: str, replays_uri: str) -> tuple[str, str]:
+        lake_uri, (start, end) = self._lake_uri, (read_time(self.start), read_time(self.end))
+        jobs = Lake(lake_uri).read_jobs(cluster, start, end)
+        if jobs.empty:
+            first, last = submission_span(lake_uri, cluster)
+            raise BadInputError(
+                f"No job of {cluster!r} was submitted from {start or 'the start'} to {end or 'the end'}: the "
+                f"lake has {first} to {last}.",
+                remedy="Choose a window inside it.",
+            )
+        uri = f"{replays_uri.rstrip('/')}/jobs-{frame_sha256(jobs)[:12]}.parquet"
+        fs, place = locate(uri)
+        write_atomically(fs, place, partial(pq.write_table, pa.Table.from_pandas(jobs, preserve_index=False)))
+        return uri, "lake"
+
+    def _lake_sizes(self) -> pd.DataFrame:
+        assert self.cluster is not None  # noqa: S101 - the caller looked
+        last = submission_span(self._lake_uri, self.cluster)[1]
+        return lake_sizes(self._lake_uri, self.cluster, last, ZoneInfo("UTC"))
+
+    @property
+    def _lake_uri(self) -> str:
+        from pipeline import settings
+
+        return self.lake_uri or settings.lake_uri()
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Writes the nodes of runs to files, and says the `lucid simulate` that repeats a run."""
+
+    log: PlannedLog
+    out_dir: Path
+
+    def of(self, run: PlannedRun) -> str:
+        """Return the command; its file of nodes is written."""
+        words = ["lucid", "simulate", *self.log.command, *self._nodes_words(run.nodes), *run.command_words()]
+        name = sha256(repr(run.to_dict()).encode()).hexdigest()[:12]
+        return shlex.join([*words, "--no-plot", "--out", str(self.out_dir.absolute() / "check" / name)])
+
+    def _nodes_words(self, nodes: Mapping[str, int]) -> Sequence[str]:
+        per_node = self.log.gpus_per_node
+        if self.log.one_pool:
+            return "--gpus", str(sum(nodes.values()) * per_node), "--gpus-per-node", str(per_node)
+        text = StringIO()
+        # Names as they are: it is read back by the product, which takes a text as it stands.
+        rows = writer(text, lineterminator="\n")
+        rows.writerow(("virtual_cluster", "nodes"))
+        rows.writerows(nodes.items())
+        digest = sha256(text.getvalue().encode()).hexdigest()[:8]
+        path = self.out_dir.absolute() / "nodes" / f"{sum(nodes.values())}-{digest}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            replace_file(path, text.getvalue(), mode=_MODE)
+        return "--nodes", str(path), "--gpus-per-node", str(per_node)

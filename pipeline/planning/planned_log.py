@@ -1,0 +1,158 @@
+"""What a plan replays: the jobs of a log, the cluster's nodes at present, and how few and many are of use."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from foundation.errors import BadInputError
+from foundation.progress import Progress, silent
+from pipeline.replay.cluster_events import EVERYONE, ClusterSize
+from pipeline.replay.log_scenario import LogToReplay, read_scenario
+from simulator.cluster import ClusterSpec
+from simulator.job import Job
+from simulator.scenario import Scenario
+
+DAY_S = 86_400.0
+_ROOM_NODES = 1_000_000  # room for any job, so that none is left out before it is known what is planned
+
+
+@dataclass(frozen=True)
+class RoomForAll(ClusterSize):
+    """Sizes that are at hand, each virtual cluster with room for any job."""
+
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def read(self, zone: ZoneInfo) -> pd.DataFrame:
+        """Return such sizes, as `changing_cluster` reads them."""
+        return self.table.assign(nodes=_ROOM_NODES)
+
+
+@dataclass(frozen=True)
+class PlannedLog:
+    """Jobs, and the nodes of each virtual cluster at present.
+
+    - `scenario`: what every replay starts from; its cluster has room for any job.
+    - `least`: nodes that a virtual cluster's largest job needs; fewer would leave it out. `most`: nodes that
+      all its jobs would take if none ever waited and none shared a node: with so many, no job waits for GPUs.
+    - `one_pool`: all nodes are one pool of GPUs without borders, as of `lucid simulate --gpus`.
+    - `days`: from second 0 to the last submission.
+    - `command`: options of `lucid simulate` that name the log.
+    """
+
+    scenario: Scenario
+    origin: pd.Timestamp
+    present: Mapping[str, int]
+    least: Mapping[str, int]
+    most: Mapping[str, int]
+    gpus_per_node: int
+    one_pool: bool
+    days: float
+    command: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+    def cluster_of(self, nodes: Mapping[str, int]) -> ClusterSpec:
+        """Return the cluster with so many nodes in each virtual cluster."""
+        if self.one_pool:
+            return ClusterSpec.of_gpus(nodes[EVERYONE] * self.gpus_per_node, virtual_cluster=EVERYONE)
+        return ClusterSpec(dict(nodes), self.gpus_per_node)
+
+    def jobs_left_out(self, nodes: Mapping[str, int]) -> int:
+        """Count the jobs that could never start on so many nodes."""
+        size = self.gpus_per_node
+        jobs = self.scenario.workload.jobs
+        return sum(_least_gpus(job) > nodes[job.virtual_cluster] * size for job in jobs)
+
+
+def read_planned_log(
+    asked: LogToReplay,
+    *,
+    needs_estimates: bool,
+    needs_pairs: bool,
+    command: Sequence[str],
+    sizes: pd.DataFrame | None = None,
+    progress: Progress = silent,
+) -> PlannedLog:
+    """Read a log to plan for. `sizes` are those of the cluster where no file says them (the lake's).
+
+    What changes with time in a file of nodes is planned for as it is last. Raises BadInputError for what
+    cannot be planned for.
+    """
+    size, zone = asked.size, asked.log.zone
+    gpus_per_node = size.gpus_per_node
+    if size.gpus is not None and size.gpus % gpus_per_node:
+        raise BadInputError(
+            f"--gpus {size.gpus} is no whole number of nodes of {gpus_per_node} GPUs.",
+            remedy="Give a multiple, or another --gpus-per-node: the step by which the plan adds GPUs.",
+        )
+    given = size.read(zone) if sizes is None else sizes
+    newest = newest_sizes(given)
+    one_pool = sizes is None and size.nodes is None
+    if one_pool:
+        present = {EVERYONE: (size.gpus or gpus_per_node) // gpus_per_node}
+    else:
+        counts = zip(newest["virtual_cluster"].astype(str), newest["nodes"], strict=True)
+        present = {name: int(nodes) for name, nodes in counts}
+        gpus_per_node = ClusterSpec.from_nodes(newest).gpus_per_node
+    logged = read_scenario(
+        replace(asked, size=RoomForAll(table=newest)),
+        needs_estimates=needs_estimates,
+        needs_pairs=needs_pairs,
+        progress=progress,
+    )
+    remarks = list(logged.remarks)
+    if len(given) > len(newest):
+        remarks.append("The nodes change with time: the plan is for the cluster as it is last.")
+    jobs = logged.scenario.workload.jobs
+    return PlannedLog(
+        logged.scenario,
+        logged.origin,
+        present,
+        least=_by_virtual_cluster(jobs, present, lambda own: _largest(own, gpus_per_node)),
+        most=_by_virtual_cluster(jobs, present, lambda own: _unshared_peak(own, gpus_per_node)),
+        gpus_per_node=gpus_per_node,
+        one_pool=one_pool,
+        days=max(job.submit_time_s for job in jobs) / DAY_S,
+        command=tuple(command),
+        remarks=tuple(remarks),
+    )
+
+
+def newest_sizes(sizes: pd.DataFrame) -> pd.DataFrame:
+    """Return the last row of each virtual cluster, without the time from which on it holds."""
+    by_time = sizes.sort_values("from_time", kind="stable", na_position="first")
+    last = by_time.drop_duplicates("virtual_cluster", keep="last").sort_index()
+    return last.assign(from_time=pd.Series(pd.NaT, index=last.index, dtype="datetime64[us, UTC]"))
+
+
+def _by_virtual_cluster(
+    jobs: Iterable[Job], present: Mapping[str, int], measure: Callable[[Sequence[Job]], int]
+) -> dict[str, int]:
+    own: dict[str, list[Job]] = {name: [] for name in present}
+    for job in jobs:
+        own[job.virtual_cluster].append(job)
+    return {name: measure(its_jobs) for name, its_jobs in own.items()}
+
+
+def _largest(jobs: Iterable[Job], gpus_per_node: int) -> int:
+    return max((ceil(_least_gpus(job) / gpus_per_node) for job in jobs), default=0)
+
+
+def _least_gpus(job: Job) -> int:
+    """Return how many GPUs a job must have to start."""
+    if job.workers is not None:
+        return job.workers.base_gpus
+    return job.gpus if job.elasticity is None else max(1, job.elasticity.min_gpus)
+
+
+def _unshared_peak(jobs: Sequence[Job], gpus_per_node: int) -> int:
+    """Return the most nodes in use at once if every job starts at its submission on nodes of its own."""
+    nodes = np.array([ceil(job.gpus / gpus_per_node) for job in jobs], dtype=np.int64)
+    begins = np.array([job.submit_time_s for job in jobs])
+    ends = begins + np.array([job.duration_s for job in jobs])
+    times, changes = np.concatenate((begins, ends)), np.concatenate((nodes, -nodes))
+    by_time = np.lexsort((-changes, times))  # at one moment those that begin first: rather more than fewer
+    return int(np.cumsum(changes[by_time]).max(initial=0))

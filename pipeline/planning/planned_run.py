@@ -1,0 +1,85 @@
+"""One replay of a plan: nodes, policy, sleep and loans, with an identity and the command that repeats it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipeline.planning.planned_log import PlannedLog
+
+# Part of every replay's identity. Raise it when the same replay gives other figures than before.
+RESULTS_VERSION = 1
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A policy on so many nodes of each virtual cluster.
+
+    `node_sleep` are settings of nodes that sleep (none: all are always awake), `seed` draws the boots that
+    fail.
+    """
+
+    policy: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    node_sleep: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    @property
+    def total_nodes(self) -> int:
+        """All nodes of its virtual clusters."""
+        return sum(self.nodes.values())
+
+    @property
+    def variant(self) -> str:
+        """Name what is switched on beside the nodes, for people."""
+        parts = [f"{name}={_text(value)}" for name, value in sorted(self.node_sleep.items())]
+        return f"sleep {' '.join(parts)}" if parts else "awake"
+
+    def on(self, nodes: Mapping[str, int]) -> "PlannedRun":
+        """Return the same on other nodes."""
+        return replace(self, nodes=dict(nodes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the replay as plain values."""
+        return {
+            "policy": self.policy,
+            "settings": dict(sorted(self.settings.items())),
+            "nodes": dict(sorted(self.nodes.items())),
+            "node_sleep": dict(sorted(self.node_sleep.items())),
+            "seed": self.seed,
+        }
+
+    def identity(self, inputs_sha256: str) -> str:
+        """Return 20 hex digits of a digest of all that its outcome depends on."""
+        document = {"inputs": inputs_sha256, "run": self.to_dict(), "version": RESULTS_VERSION}
+        text = json.dumps(document, sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def command_words(self) -> list[str]:
+        """Return the words of `lucid simulate` that say all of it but the nodes."""
+        words = ["--policy", self.policy]
+        for name, value in sorted(self.settings.items()):
+            words += ["--setting", f"{self.policy}.{name}={_text(value)}"]
+        if self.node_sleep:
+            words.append("--node-sleep")
+            words += [f"{name}={_text(value)}" for name, value in sorted(self.node_sleep.items())]
+        if self.seed:
+            words += ["--seed", str(self.seed)]
+        return words
+
+
+def inputs_digest(log: PlannedLog) -> str:
+    """Return the SHA-256 (hex) of what all replays share: jobs, rules, measurements, the size of a node."""
+    scenario = log.scenario
+    digest = hashlib.sha256()
+    for shared in (log.gpus_per_node, log.one_pool, log.origin, scenario.rules, scenario.colocation):
+        digest.update(f"{shared!r}\n".encode())
+    for job in scenario.workload.jobs:
+        digest.update(f"{job!r}\n".encode())
+    return digest.hexdigest()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,131 @@
+"""What `lucid plan` and the DAG `plan_capacity` do: a log and an operator's questions in, a report out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.cluster_names import check_cluster_name
+from foundation.errors import NotFoundError
+from foundation.progress import Progress, silent
+from pipeline import settings as places
+from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
+from pipeline.planning.capacity_plan import PlanSettings, make_plan
+from pipeline.planning.log_request import Commands, LogRequest
+from pipeline.planning.page import PAGE_FILE
+from pipeline.planning.plan_report import PlanReport
+from pipeline.planning.plan_rows import PlanTable
+from pipeline.planning.planned_run import PlannedRun, inputs_digest
+from pipeline.planning.records import log_report, write_index, write_report
+from pipeline.planning.replays import Replays, StoredReplays
+from pipeline.search.experiment_store.documents import digest
+from simulator.policies.registry import load_policy, policy_class
+from simulator.rule_sets import load_rules
+
+DEFAULT_POLICY = "fifo"
+_REPLAYED = "replayed"  # in a plan's folder
+
+
+@dataclass(frozen=True)
+class KeptPlan:
+    """A report with where it is kept. `page`: below the pages' folder; `mlflow_path`: below MLflow's
+    address.
+    """
+
+    report: PlanReport
+    folder: Path
+    page: str
+    mlflow_path: str
+
+
+def plan_capacity(
+    request: LogRequest,
+    settings: PlanSettings,
+    out_dir: Path,
+    *,
+    name: str,
+    replays_uri: str | None = None,
+    workers: int = 1,
+    progress: Progress = silent,
+) -> PlanReport:
+    """Answer an operator's questions of a log by replays, and write the report to `out_dir`.
+
+    What was replayed is kept below `replays_uri` (default: in `out_dir`), and not replayed again. Raises
+    BadInputError for a log, a size or a setting that cannot be used, UnknownNameError for a name.
+    """
+    run = settings.run
+    load_policy(run.policy, run.settings, load_rules(request.rules))  # an error before long work
+    for sleep in settings.sleeps:
+        sleep_of_replay(sleep, run.seed)
+    uri = replays_uri or str(out_dir.absolute() / _REPLAYED)
+    log = request.read(run.policy, uri, progress)
+    settings.check(log)
+    store = StoredReplays.open(inputs_digest(log), uri)
+    commands = Commands(log, out_dir)
+    table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)
+    with Replays(log, store, workers=workers, progress=progress) as replays:
+        plan = make_plan(replays, table, settings, progress)
+        report = PlanReport(name, log, settings, plan, replays.executed, replays.reused)
+    write_report(report, out_dir)
+    return report
+
+
+def plan_cluster(
+    request: LogRequest,
+    settings: PlanSettings,
+    *,
+    cluster: str,
+    pages_dir: Path,
+    tracking_uri: str,
+    workers: int = 1,
+    progress: Progress = silent,
+) -> KeptPlan:
+    """Plan a cluster's capacity, write its page below `pages_dir` and keep a run of MLflow.
+
+    The same questions of the same days have the same folder; replays are kept in the lake. Raises as
+    `plan_capacity`, ServiceUnavailableError when MLflow does not answer.
+    """
+    name = check_cluster_name(cluster)
+    asked = digest({"request": repr(request), "settings": repr(settings)})[:8]
+    target = settings.target
+    stamp = f"{request.start or 'all'}-{target.metric}-{target.limit_s:g}s-{asked}"
+    folder = pages_dir / name / "".join(c if c.isalnum() or c in "-." else "_" for c in stamp)
+    lake_uri = request.lake_uri or places.lake_uri()
+    report = plan_capacity(
+        request,
+        settings,
+        folder,
+        name=name,
+        replays_uri=f"{lake_uri.rstrip('/')}/plans/cluster={name}",
+        workers=workers,
+        progress=progress,
+    )
+    write_index(pages_dir)
+    path = log_report(report, folder, tracking_uri)
+    return KeptPlan(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
+
+
+def default_folder(request: LogRequest) -> Path:
+    """Return where a plan is kept that names no folder: below the state folder, one a log and window."""
+    return places.state_dir() / "plans" / digest({"request": repr(request)})[:12]
+
+
+def policy_of_release(tracking_uri: str, cluster: str) -> PlannedRun:
+    """Return the policy of a cluster's champion with its settings; FIFO where there is no champion."""
+    from lucid_models.releases.lifecycle import show_release  # loading MLflow takes seconds
+
+    try:
+        champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
+    except NotFoundError:
+        return PlannedRun(DEFAULT_POLICY)
+    return PlannedRun(champion.policy, _own_settings(champion.policy, champion.settings))
+
+
+def _own_settings(policy: str, pinned: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a release's settings that are the policy's, where they are not its defaults."""
+    settings_class = getattr(policy_class(policy), "Settings", None)
+    if settings_class is None:
+        return {}
+    default = settings_class()
+    names = [field.name for field in fields(settings_class) if field.name in pinned]
+    return {name: pinned[name] for name in names if pinned[name] != getattr(default, name)}

@@ -1,0 +1,250 @@
+"""Answers that need several replays: least nodes with both sides of the bound, what sleep changes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.planning.answers import Answer
+from pipeline.planning.node_search import NodeSearch
+from pipeline.planning.plan_rows import PlanTable
+from pipeline.planning.planned_run import PlannedRun
+from pipeline.planning.replays import Replayed
+from pipeline.planning.size_search import SizeSearch
+
+CLUSTER = "cluster"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Asks replays what operators ask; `table` judges them."""
+
+    search: SizeSearch
+    table: PlanTable
+
+    # -- how many nodes --------------------------------------------------------------------------------------
+
+    def nodes_of_cluster(self, run: PlannedRun, start: int) -> Answer:
+        """Ask how many nodes of the whole cluster, in proportion, keep the limit.
+
+        `nodes_low` is the least size whose interval reaches below the limit, `nodes_high` the least whose
+        whole interval lies below: between them the log's days do not tell.
+        """
+        table, target = self.table, self.search.target
+        found = self.search.of_cluster(run, start, lambda each: target.of(each.waits_s))
+        present = sum(self.table.log.present.values())
+        question = (
+            f"How many nodes of the cluster keep the {target.words} at {target.limit_s:,.0f} s or less?"
+        )
+        if found.answer is None:
+            return Answer("nodes", CLUSTER, run.variant, question, *self._unreachable(run, found, present))
+        by_bound = {
+            f"nodes_{name}": self.search.of_cluster(run, found.answer, _bound(table, name)).answer
+            for name in ("low", "high")
+        }
+        chosen = self._replayed(self.search.sized(run, found.answer))
+        return Answer(
+            "nodes",
+            CLUSTER,
+            run.variant,
+            question,
+            self._sentence(found.answer, present, chosen),
+            {**self._size_figures(found, present), **by_bound, **self._wait_figures(chosen)},
+            table.command_of(chosen.run),
+            self._fewer(found, lambda size: self.search.sized(run, size)),
+        )
+
+    def nodes_of_virtual_clusters(self, run: PlannedRun) -> list[Answer]:
+        """Ask the same of each virtual cluster, whose own jobs alone count, and of all of them together."""
+        search, target = self.search, self.search.target
+        names = search.with_jobs()
+        if len(names) < 2:
+            return []
+        independent = search.are_independent(run)
+        searches = search.of_virtual_clusters(run, independent=independent)
+        nodes = search.present_or_least()
+        answered = {name: found.answer for name, found in searches.items() if found.answer is not None}
+        together = self._replayed(run.on({**nodes, **answered}))
+        answers = [
+            self._of_virtual_cluster(run, name, found, independent=independent, together=together)
+            for name, found in searches.items()
+        ]
+        kept = [name for name in answered if target.holds(search.wait_in(together, name))]
+        how = (
+            "They wait alike whatever the size of the others: the answers hold together."
+            if len(kept) == len(answered)
+            else f"They share nodes: together only {len(kept)} of {len(answered)} keep the limit."
+        )
+        total = together.run.total_nodes
+        present = sum(self.table.log.present.values())
+        answers.append(
+            Answer(
+                "nodes",
+                "all virtual clusters",
+                run.variant,
+                f"How many nodes keep the {target.words} of each virtual cluster at {target.limit_s:,.0f} s?",
+                f"{total:,} nodes ({total - present:+,}), each virtual cluster with its own answer. {how}",
+                {
+                    "nodes": total if len(answered) == len(searches) else None,
+                    "present_nodes": present,
+                    "change_nodes": total - present,
+                    "independent": independent,
+                    "hold_together": len(kept) == len(searches),
+                    "virtual_clusters": dict(together.run.nodes),
+                    **self._wait_figures(together),
+                },
+                self.table.command_of(together.run),
+            )
+        )
+        return answers
+
+    def _of_virtual_cluster(
+        self, run: PlannedRun, name: str, found: NodeSearch, *, independent: bool, together: Replayed
+    ) -> Answer:
+        target, nodes = self.search.target, self.search.present_or_least()
+        present = self.table.log.present[name]
+        question = (
+            f"How many nodes of virtual cluster {name} keep its {target.words} at {target.limit_s:,.0f} s?"
+        )
+        if found.answer is None:
+            return Answer("nodes", name, run.variant, question, *self._unreachable(run, found, present))
+        chosen = together if independent else self._replayed(run.on({**nodes, name: found.answer}))
+        wait_s = self.search.wait_in(chosen, name)
+
+        def smaller(size: int) -> PlannedRun:
+            return run.on({**(chosen.run.nodes if independent else nodes), name: size})
+
+        return Answer(
+            "nodes",
+            name,
+            run.variant,
+            question,
+            f"{found.answer:,} nodes ({found.answer - present:+,}): its {target.words} is {wait_s:,.1f} s.",
+            {**self._size_figures(found, present), target.column: wait_s, "independent": independent},
+            self.table.command_of(chosen.run),
+            self._fewer(found, smaller, lambda each: self.search.wait_in(each, name)),
+        )
+
+    def _sentence(self, nodes: int, present: int, chosen: Replayed) -> str:
+        target = self.search.target
+        wait_s = target.of(chosen.waits_s)
+        change = nodes - present
+        verb = (
+            "as many as now"
+            if not change
+            else f"{abs(change):,} {'more' if change > 0 else 'fewer'} than now"
+        )
+        return f"{nodes:,} nodes, {verb}: the {target.words} is {wait_s:,.1f} s."
+
+    def _unreachable(self, run: PlannedRun, found: NodeSearch, present: int) -> tuple[str, Mapping[str, Any]]:
+        """Say that no number of nodes keeps the limit, and how that is known."""
+        value_s = found.values[found.most]
+        why = (
+            "What is left is no want of GPUs: nodes boot first, or the policy decides by a clock or profiles."
+        )
+        sentence = (
+            f"No number of nodes does. With {found.most:,}, as many as all jobs would need at once, the "
+            f"{self.search.target.words} is still {value_s:,.0f} s. {why}"
+        )
+        return sentence, {"nodes": None, "present_nodes": present, "tried_nodes": found.most}
+
+    def _size_figures(self, found: NodeSearch, present: int) -> dict[str, Any]:
+        assert found.answer is not None  # noqa: S101 - the caller looked
+        return {
+            "nodes": found.answer,
+            "present_nodes": present,
+            "change_nodes": found.answer - present,
+            "largest_job_needs": found.least,
+            "larger_that_fail": sorted(
+                size
+                for size, value in found.values.items()
+                if size > found.answer and not self.search.target.holds(value)
+            ),
+        }
+
+    def _wait_figures(self, replayed: Replayed) -> dict[str, Any]:
+        interval = self.table.interval(replayed)
+        return {
+            self.search.target.column: self.search.target.of(replayed.waits_s),
+            "low": interval.low,
+            "high": interval.high,
+            "kwh": self.table.kwh(replayed),
+            "cost": self.table.cost(replayed),
+        }
+
+    def _fewer(
+        self,
+        found: NodeSearch,
+        smaller: Callable[[int], PlannedRun],
+        measure: Callable[[Replayed], float] | None = None,
+    ) -> dict[str, Any] | None:
+        """Replay the size below the answer; None: the largest job needs the answer's."""
+        assert found.answer is not None  # noqa: S101 - the caller looked
+        if found.answer <= found.least:
+            return None
+        target = self.search.target
+        replayed = self._replayed(smaller(found.answer - 1))
+        wait_s = target.of(replayed.waits_s) if measure is None else measure(replayed)
+        return {
+            "nodes": found.answer - 1,
+            target.column: wait_s,
+            "holds": target.holds(wait_s),
+            "command": self.table.command_of(replayed.run),
+        }
+
+    def _replayed(self, run: PlannedRun) -> Replayed:
+        return self.search.replays.of([run])[0]
+
+    # -- what sleep changes ----------------------------------------------------------------------------------
+
+    def cost_of_sleep(self, asleep: PlannedRun, awake: PlannedRun, sizes: Mapping[str, int]) -> list[Answer]:
+        """Ask what sleep costs in waiting and saves in energy and money, at sizes by what they are."""
+        answers = []
+        table = self.table
+        for what, size in sizes.items():
+            slept, waked = (self._replayed(self.search.sized(run, size)) for run in (asleep, awake))
+            added = {
+                name: table.change(name, slept, waked)
+                for name in dict.fromkeys(("mean", self.search.target.metric))
+            }
+            saved_kwh = table.kwh(waked) - table.kwh(slept)
+            energy = table.prices.energy
+            mean = added["mean"]
+            answers.append(
+                Answer(
+                    "sleep",
+                    CLUSTER,
+                    asleep.variant,
+                    f"What does sleeping cost in waiting and save in energy on {size:,} nodes ({what})?",
+                    f"The mean wait rises by {mean['added_s']:,.1f} s{_between(mean)}; of {size:,} nodes "
+                    f"{slept.figures.get('nodes_asleep_mean', 0.0):,.1f} sleep on average, which saves "
+                    f"{saved_kwh:,.0f} kWh ({saved_kwh * energy.price_per_kwh:,.0f} at "
+                    f"{energy.price_per_kwh:g} a kWh) in {table.log.days:,.1f} days.",
+                    {
+                        "nodes": size,
+                        "size": what,
+                        "added_wait": added,
+                        "saved_kwh": saved_kwh,
+                        "saved_cost": saved_kwh * energy.price_per_kwh,
+                        "saved_co2_kg": saved_kwh * energy.co2_kg_per_kwh,
+                        "wake_ups_per_day": slept.figures.get("wake_ups_per_day"),
+                        **self._wait_figures(slept),
+                    },
+                    table.command_of(slept.run),
+                )
+            )
+        return answers
+
+
+def _bound(table: PlanTable, name: str) -> Callable[[Replayed], float]:
+    """Return what measures a replay by one bound of its interval; without an interval by the metric."""
+
+    def measure(replayed: Replayed) -> float:
+        bound = getattr(table.interval(replayed), name)
+        return table.target.of(replayed.waits_s) if bound is None else float(bound)
+
+    return measure
+
+
+def _between(change: Mapping[str, float | None]) -> str:
+    low, high = change["low"], change["high"]
+    return "" if low is None or high is None else f" ({low:,.1f} to {high:,.1f})"

@@ -1,0 +1,129 @@
+"""Sizes tried by replays: the least one of the cluster, and of each virtual cluster, that keeps a limit."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.planning.node_search import NodeSearch
+from pipeline.planning.planned_run import PlannedRun
+from pipeline.planning.proportional_sizes import in_proportion
+from pipeline.planning.replays import Replayed, Replays
+from pipeline.planning.wait_target import WaitTarget
+
+Measure = Callable[[Replayed], float]
+
+
+@dataclass(frozen=True)
+class SizeSearch:
+    """Looks for least sizes by replays of one log."""
+
+    replays: Replays
+    target: WaitTarget
+
+    @property
+    def least_nodes(self) -> int:
+        """Nodes that the largest job of each virtual cluster needs."""
+        return sum(self.replays.log.least.values())
+
+    @property
+    def most_nodes(self) -> int:
+        """Nodes with which no job waits for GPUs, and no fewer than at present."""
+        log = self.replays.log
+        return sum(max(log.most[name], log.present[name]) for name in log.present)
+
+    def sized(self, run: PlannedRun, total: int) -> PlannedRun:
+        """Return a run on a cluster of so many nodes in proportion to the present ones."""
+        log = self.replays.log
+        return run.on(in_proportion(total, log.present, log.least, log.most))
+
+    def of_cluster(self, run: PlannedRun, start: int, measure: Measure) -> NodeSearch:
+        """Search the sizes of the whole cluster, in proportion, for the least whose measure holds.
+
+        Begins at `start`, and goes by all replays of this variant that were made before.
+        """
+        search = NodeSearch(self.least_nodes, start, self.most_nodes, self.target.holds)
+        for replayed in self.in_proportion(run):
+            search.tell(replayed.run.total_nodes, measure(replayed))
+        while sizes := search.asks(self.replays.workers):
+            made = self.replays.of([self.sized(run, size) for size in sizes])
+            for size, replayed in zip(sizes, made, strict=True):
+                search.tell(size, measure(replayed))
+        return search
+
+    def in_proportion(self, run: PlannedRun) -> list[Replayed]:
+        """Return all replays so far of a run on nodes in proportion, by size."""
+        sized = [each for each in self.replays if each.run == self.sized(run, each.run.total_nodes)]
+        return sorted(sized, key=lambda each: each.run.total_nodes)
+
+    # -- virtual clusters ------------------------------------------------------------------------------------
+
+    def wait_in(self, replayed: Replayed, name: str) -> float:
+        """Return the metric of the jobs of one virtual cluster (s)."""
+        return self.target.of(replayed.waits_s[self.jobs_of(name)])
+
+    def jobs_of(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        """Return which jobs are of a virtual cluster, shape (jobs,)."""
+        jobs = self.replays.log.scenario.workload.jobs
+        return np.array([job.virtual_cluster == name for job in jobs], dtype=bool)
+
+    def with_jobs(self) -> list[str]:
+        """Return the virtual clusters that have jobs, by name."""
+        return sorted(name for name, least in self.replays.log.least.items() if least)
+
+    def are_independent(self, run: PlannedRun) -> bool:
+        """Whether jobs wait alike in a virtual cluster when all others are of another size.
+
+        Tried on the present nodes, with every other virtual cluster a node larger: once those at odd places
+        of the list, once those at even ones. No proof: answers found for all at once are replayed together.
+        """
+        names = self.with_jobs()
+        if len(names) < 2:
+            return True
+        nodes = self.present_or_least()
+        halves = (set(names[::2]), set(names[1::2]))
+        grown = [run.on({name: count + (name in half) for name, count in nodes.items()}) for half in halves]
+        present, *others = self.replays.of([run.on(nodes), *grown])
+        for half, other in zip(halves, others, strict=True):
+            for name in names:
+                mine = self.jobs_of(name)
+                if name not in half and not np.array_equal(present.waits_s[mine], other.waits_s[mine]):
+                    return False
+        return True
+
+    def present_or_least(self) -> dict[str, int]:
+        """Return the present nodes; where the largest job needs more, so many."""
+        log = self.replays.log
+        return {name: max(count, log.least[name]) for name, count in log.present.items()}
+
+    def of_virtual_clusters(self, run: PlannedRun, *, independent: bool) -> Mapping[str, NodeSearch]:
+        """Search the least size of each virtual cluster that has jobs, all others as they are at present.
+
+        Where they are independent, one replay tries a size of each at once.
+        """
+        log, nodes = self.replays.log, self.present_or_least()
+        searches = {
+            name: NodeSearch(log.least[name], nodes[name], log.most[name], self.target.holds)
+            for name in self.with_jobs()
+        }
+        while asked := {
+            name: sizes for name, search in searches.items() if (sizes := search.asks(self.replays.workers))
+        }:
+            tried = _all_at_once(asked) if independent else _one_by_one(asked)
+            made = self.replays.of([run.on({**nodes, **sizes}) for sizes in tried])
+            for one, replayed in zip(tried, made, strict=True):
+                for name, size in one.items():
+                    searches[name].tell(size, self.wait_in(replayed, name))
+        return searches
+
+
+def _all_at_once(asked: Mapping[str, list[int]]) -> list[dict[str, int]]:
+    rounds = max(map(len, asked.values()))
+    return [
+        {name: sizes[number] for name, sizes in asked.items() if number < len(sizes)}
+        for number in range(rounds)
+    ]
+
+
+def _one_by_one(asked: Mapping[str, list[int]]) -> list[dict[str, int]]:
+    return [{name: size} for name, sizes in asked.items() for size in sizes]
