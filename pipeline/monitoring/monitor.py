@@ -12,7 +12,7 @@ from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
-from lucid_models.releases.optional_parts import NODE_KIND
+from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND
 from pipeline.monitoring.data import (
     check_data,
     data_findings,
@@ -26,6 +26,7 @@ from pipeline.monitoring.errors import (
     throughput_health,
 )
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
+from pipeline.monitoring.inference import load_findings, load_health
 from pipeline.monitoring.live import NO_RECORDS, LiveRecords, live_findings, live_health
 from pipeline.monitoring.live_predictions import gate_prediction_errors, prediction_findings
 from pipeline.monitoring.nodes import node_findings, node_health
@@ -135,6 +136,11 @@ def monitor_release(
     nodes = node_health(
         release.models, lake_uri, cluster, window, release.validation.get(NODE_KIND, {}), monitor_settings
     )
+    inference = load_health(
+        release.models, lake_uri, cluster, window, release.validation.get(LOAD_KIND, {}), monitor_settings
+    )
+    if inference is not None and inference.drift is not None:
+        drifts = (*drifts, inference.drift)
     source = live.of(cluster)
     lived = None
     if source is not None:
@@ -156,6 +162,7 @@ def monitor_release(
             *throughput_findings(throughput, monitor_settings),
             *packing_findings(packing, monitor_settings),
             *node_findings(nodes, monitor_settings),
+            *load_findings(inference, monitor_settings),
             *live_findings(lived, monitor_settings),
             *prediction_findings(None if lived is None else lived.predictions, monitor_settings),
         ]
@@ -176,6 +183,7 @@ def monitor_release(
         monitor_settings,
         lived,
         nodes,
+        inference,
     )
 
 

@@ -12,6 +12,7 @@ from live_scheduler.hindsight.replayed_window import Regret
 from pipeline.monitoring import charts
 from pipeline.monitoring.drift import largest_move
 from pipeline.monitoring.errors import Change, DurationHealth, PackingHealth, SeriesHealth
+from pipeline.monitoring.inference import LoadHealth
 from pipeline.monitoring.live import LiveHealth, window_of
 from pipeline.monitoring.live_predictions import PredictionHealth
 from pipeline.monitoring.nodes import NodeHealth
@@ -43,6 +44,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
         throughput=_throughput(report.throughput),
         packing=_packing(report.packing),
         nodes=None if report.nodes is None else _nodes(report.nodes),
+        inference=None if report.inference is None else _inference(report.inference),
         live=None if report.live is None else _live(report.live),
         history=[
             (*(str(row[name]) for name in ("as_of", "release", "decision")), dashed(row.get("mae_log10")))
@@ -168,6 +170,22 @@ def _nodes(health: NodeHealth) -> dict[str, str]:
     return facts | {
         f"highest bin within quantile {quantile:g}": f"{share:.1%} of bins"
         for quantile, share in health.coverage.items()
+    }
+
+
+def _inference(health: LoadHealth) -> dict[str, str]:
+    facts = {
+        "bins with a forecast": f"{health.bins:,}",
+        "mean error, share of the servers": dashed(health.mae, 4),
+        "of the last value": dashed(health.naive_mae, 4),
+        "at validation": dashed(health.validation_mae, 4),
+        "steps in which inference lacked servers, at most": (
+            "-" if health.short_pct is None else f"{health.short_pct:.2f} %"
+        ),
+    }
+    return facts | {
+        f"usage within quantile {quantile:g}": f"{share:.1%} of bins"
+        for quantile, share in (health.coverage or {}).items()
     }
 
 

@@ -158,6 +158,19 @@ def metrics_of(report: MonitorReport) -> Iterator[tuple[str, float]]:
                 **{f"nodes/coverage_p{100 * each:g}": share for each, share in nodes.coverage.items()},
             }
         )
+    if report.inference is not None:
+        load = report.inference
+        yield from _known(
+            {
+                "inference/mae": load.mae,
+                "inference/naive_mae": load.naive_mae,
+                "inference/short_pct": load.short_pct,
+                **{
+                    f"inference/coverage_p{100 * each:g}": share
+                    for each, share in (load.coverage or {}).items()
+                },
+            }
+        )
     yield from _live_metrics(report.live)
     data = report.data
     yield "data/jobs", float(data.jobs)

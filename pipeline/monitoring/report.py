@@ -7,6 +7,7 @@ from foundation.jsonable import to_jsonable
 from lucid_models.drift import Drift
 from pipeline.monitoring.data import DataHealth, MonitoredWindow
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
+from pipeline.monitoring.inference import LoadHealth
 from pipeline.monitoring.live import LiveHealth
 from pipeline.monitoring.nodes import NodeHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
@@ -30,6 +31,7 @@ class MonitorReport:
     settings: MonitorSettings
     live: LiveHealth | None = None
     nodes: NodeHealth | None = None
+    inference: LoadHealth | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:

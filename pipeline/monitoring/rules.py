@@ -109,8 +109,8 @@ def monitor_settings(chosen: Mapping[str, Any]) -> MonitorSettings:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a person should know: `area` is data, drift, duration, throughput, packing, nodes or
-    live.
+    """One thing that a person should know: `area` is data, drift, duration, throughput, packing, nodes,
+    inference or live.
     """
 
     level: Urgency
