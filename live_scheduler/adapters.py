@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from foundation.errors import BadInputError, UnknownNameError
 from live_scheduler.adapter import ClusterAdapter, Profiling, Restorer, Stage
 from live_scheduler.live_settings import LiveSettings, checked_values
+from live_scheduler.loans.node_loans import NodeLoans
 from live_scheduler.node_sleep.node_power import PowerControl
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ class AdapterKind(ABC):
 
     `Settings` is the frozen dataclass of its own settings (None: it has none). `moves_jobs`: it can move jobs
     to a profiling partition, and let them share GPUs. `sleeps_nodes`: it can put nodes to sleep.
+    `lends_nodes`: it can move them between partitions.
     """
 
     Settings: ClassVar[type | None] = None
     moves_jobs: ClassVar[bool] = False
     sleeps_nodes: ClassVar[bool] = False
+    lends_nodes: ClassVar[bool] = False
 
     @abstractmethod
     def open(self, settings: LiveSettings, folder: Path) -> OpenedCluster:
@@ -63,6 +66,12 @@ class AdapterKind(ABC):
         """Return what puts nodes to sleep, for kinds that can; raises BadInputError for others."""
         raise BadInputError(
             f"The adapter {settings.adapter!r} cannot put nodes to sleep.", remedy="Leave [node_sleep] out."
+        )
+
+    def open_loans(self, settings: LiveSettings) -> NodeLoans:
+        """Return what moves nodes on loan, for kinds that can; raises BadInputError for others."""
+        raise BadInputError(
+            f"The adapter {settings.adapter!r} cannot lend nodes.", remedy="Leave [loans] out."
         )
 
     def own_settings(self, settings: LiveSettings) -> Any:
@@ -83,6 +92,8 @@ class AdapterKind(ABC):
             )
         if settings.node_sleep is not None and not self.sleeps_nodes:
             self.open_power(settings)
+        if settings.loans is not None and not self.lends_nodes:
+            self.open_loans(settings)
 
 
 @cache
@@ -123,3 +134,8 @@ def open_to_restore(settings: LiveSettings, folder: Path) -> RestorableCluster:
 def open_power(settings: LiveSettings) -> PowerControl:
     """Return what puts the nodes of the settings' cluster to sleep; raises as `AdapterKind.open_power`."""
     return adapter_kind(settings.adapter).open_power(settings)
+
+
+def open_loans(settings: LiveSettings) -> NodeLoans:
+    """Return what moves nodes on loan on the settings' cluster; raises as `AdapterKind.open_loans`."""
+    return adapter_kind(settings.adapter).open_loans(settings)

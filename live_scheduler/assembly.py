@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from live_scheduler.adapters import OpenedCluster, open_power
+from live_scheduler.adapters import OpenedCluster, open_loans, open_power
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.daemon_parts import DecisionSources
@@ -19,6 +19,9 @@ from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.loans.lender import NodeLender
+from live_scheduler.loans.usage import InferenceUsage
+from live_scheduler.loans.usage_source import usage_reader
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.node_sleep.sleeper import NodeSleeper
 from live_scheduler.safety.safety_net import SafetyNet
@@ -60,6 +63,9 @@ def assemble(
     )
     if settings.node_sleep is not None:
         daemon.sleeper = NodeSleeper(open_power(settings), settings.node_sleep, folder, safety)
+    if settings.loans is not None:
+        usage = InferenceUsage(settings.loans, folder, usage_reader(settings.loans))
+        daemon.lender = NodeLender(open_loans(settings), settings.loans, usage, safety)
     daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), RegretJob(folder)]
     return daemon
 

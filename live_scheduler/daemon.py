@@ -25,6 +25,7 @@ from live_scheduler.deciding.priority_plan import plan_priorities
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
+from live_scheduler.loans.lender import LoansOfRelease, NodeLender
 from live_scheduler.memory.journal import KEEP_S, JobEvent, JobEventKind, Journal
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.memory.tracking import JobTracker, end_event
@@ -69,6 +70,7 @@ class Daemon:
         self.safety, self.stages = safety, list(stages)
         self.watchers: list[Watcher] = []
         self.sleeper: NodeSleeper | None = None  # None: nodes are left as they are
+        self.lender: NodeLender | None = None  # None: no node is lent
         self.journal = Journal(state_dir / JOURNAL_FILE)
         self.lock = threading.RLock()  # whoever uses the models
         self.online: OnlineState | None = None
@@ -136,7 +138,10 @@ class Daemon:
             view = self._troubled(str(error) if isinstance(error, LucidError) else f"Unexpected: {error!r}")
         self._count("passes")
         view = replace(
-            view, counts=dict(self._counts), node_sleep=self.sleeper.view if self.sleeper else None
+            view,
+            counts=dict(self._counts),
+            node_sleep=self.sleeper.view if self.sleeper else None,
+            loans=self.lender.view if self.lender else None,
         )
         if view.problem is not None and view.problem != self._view.problem:
             logger.warning("%s", view.problem)
@@ -177,17 +182,12 @@ class Daemon:
         if decision is not None and problem is None:
             view = self._act(view, decision, cluster)
             if self.sleeper is not None:
-                self.sleeper.look(cluster, self._released_control())
+                self.sleeper.look(cluster, ReleasedControl.of(self._followed))
+            if self.lender is not None:
+                self.lender.look(cluster.at_s, LoansOfRelease.of(self._followed))
         done = time.perf_counter()
         seconds = {"read": read - began, "decide": decided - read, "apply": done - decided}
         return replace(view, seconds=seconds)
-
-    def _released_control(self) -> ReleasedControl:
-        """What the release in use says of sleeping nodes."""
-        release = self._followed
-        if release is None:
-            return ReleasedControl()
-        return ReleasedControl(release.scorers.node_demand, release.manifest.node_sleep)
 
     def _happened(self, cluster: ClusterState) -> list[EndedJob]:
         """Take in what has happened since the last reading; return the jobs that ended."""

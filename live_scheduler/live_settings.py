@@ -6,6 +6,7 @@ from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, UnknownNameError
+from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.mode import Mode as Mode
 from live_scheduler.node_sleep.settings import NodeSleepSettings
 
@@ -34,6 +35,7 @@ class LiveSettings:
     - `http_port`: of the answers, on loopback; 0: any free port, -1: none.
     - `grpc_port`: likewise, of the gRPC service.
     - `node_sleep`: which idle nodes sleep (a table, see below); without it all stay as they are.
+    - `loans`: which of inference's nodes are lent to training jobs (a table, see below); without it none is.
     - `adapter`: the kind of cluster: an installed adapter; a table of its name holds its own settings.
     - `adapter_settings`: that adapter's own settings.
     """
@@ -57,6 +59,7 @@ class LiveSettings:
     http_port: int = 0
     grpc_port: int = -1
     node_sleep: NodeSleepSettings | None = None
+    loans: NodeLoanSettings | None = None
     adapter: str = "slurm"
     adapter_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -87,6 +90,13 @@ class LiveSettings:
             raise BadInputError("policy_settings are given, and no policy.", remedy='Set policy = "...".')
 
 
+# Settings that are tables of their own, and what holds each.
+_TABLES: Mapping[Any, type] = {
+    NodeSleepSettings | None: NodeSleepSettings,
+    NodeLoanSettings | None: NodeLoanSettings,
+}
+
+
 def checked_values(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for the fields of a dataclass, by name; raises BadInputError, UnknownNameError."""
     known = {each.name: each.type for each in fields(kind)}
@@ -102,7 +112,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
             return Mode(value)
         except ValueError:
             raise UnknownNameError("mode", str(value), list(Mode)) from None
-    if kind in (Mapping[str, Any], NodeSleepSettings | None):
+    if kind == Mapping[str, Any] or kind in _TABLES:
         return _table(name, value, kind)
     if kind is bool and isinstance(value, bool):
         return value
@@ -119,10 +129,9 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 
 
 def _table(name: str, value: Any, kind: Any) -> Any:
-    if kind == NodeSleepSettings | None and (value is None or isinstance(value, NodeSleepSettings)):
+    table = _TABLES.get(kind)
+    if table is not None and (value is None or isinstance(value, table)):
         return value
     if not isinstance(value, Mapping):
         raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
-    if kind == Mapping[str, Any]:
-        return dict(value)
-    return NodeSleepSettings(**checked_values(NodeSleepSettings, value))
+    return dict(value) if table is None else table(**checked_values(table, value))

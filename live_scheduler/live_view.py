@@ -8,6 +8,7 @@ from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.loans.loan_view import NodeLoanView
 from live_scheduler.node_sleep.sleep_view import NodeSleepView
 
 
@@ -20,7 +21,7 @@ class LiveView:
     that it refused, `deferred` how many a rate limit put off. `ended` are the jobs whose end this pass learnt
     of. `problem` is what stood in the way of this pass. `counts` add up over the daemon's life. `seconds` are
     the parts of the pass (read, decide, apply). `node_sleep` is the last look at sleeping nodes (None: they
-    are left as they are).
+    are left as they are), `loans` that at nodes on loan (None: none is lent).
     """
 
     at_s: float
@@ -37,3 +38,4 @@ class LiveView:
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     node_sleep: NodeSleepView | None = None
+    loans: NodeLoanView | None = None

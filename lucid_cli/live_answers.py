@@ -1,13 +1,13 @@
 """`lucid live status`, `queue`, `explain`, `when`: what a live scheduler answers; `serve` runs one."""
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from inspect import Signature, signature
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lucid_cli.live_asking import asking, moment_here
+from lucid_cli.live_loans import loans_in_words
 from lucid_cli.live_run import ClusterOption, cluster_finder
 from lucid_cli.options import TrackingOption
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, show
@@ -18,44 +18,6 @@ if TYPE_CHECKING:
     from live_scheduler.service.asking import ServiceCaller
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOBID", help="A job, or a task of an array (123_4).")]
-
-
-def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a question of a command: it is given the service, and takes the options that say which."""
-
-    def asked(
-        cluster: Annotated[
-            str | None,
-            typer.Option("--cluster", metavar="NAME", help="Which live scheduler; default: the only one."),
-        ] = None,
-        state: Annotated[
-            Path | None,
-            typer.Option("--state", metavar="DIR", help="Its state folder; default: .lucid/live/CLUSTER."),
-        ] = None,
-        url: Annotated[
-            str | None,
-            typer.Option("--url", metavar="URL", help="Ask there, for instance through an ssh tunnel."),
-        ] = None,
-        token_file: Annotated[
-            Path | None, typer.Option("--token-file", metavar="FILE", help="The token for --url.")
-        ] = None,
-        **own: Any,
-    ) -> None:
-        from live_scheduler.service.asking import open_caller
-        from pipeline import settings
-
-        live_dir = settings.state_dir() / "live"
-        with open_caller(live_dir, cluster=cluster, folder=state, url=url, token_file=token_file) as caller:
-            command(caller, **own)
-
-    _, *own = signature(command).parameters.values()
-    *service, _ = signature(asked).parameters.values()
-    # The command line is read off the signature: the question's own words first, `--json` last.
-    together = [*own[:-1], *service, own[-1]]
-    asked.__signature__ = Signature(together)  # type: ignore[attr-defined]
-    asked.__annotations__ = {each.name: each.annotation for each in together}
-    asked.__name__, asked.__doc__ = command.__name__, command.__doc__
-    return asked
 
 
 def register(app: typer.Typer) -> None:
@@ -117,7 +79,7 @@ def when(
     def people() -> None:
         print_lines([answer.sentence])
         rows = [
-            {"": what, "half of the plays by": _moment(p50), "nine in ten by": _moment(p90)}
+            {"": what, "half of the plays by": moment_here(p50), "nine in ten by": moment_here(p90)}
             for what, p50, p90 in (
                 ("start", answer.start_p50_s, answer.start_p90_s),
                 ("end", answer.end_p50_s, answer.end_p90_s),
@@ -211,7 +173,8 @@ def _print_status(answer: "schema.Status") -> None:
         else None,
         "hindsight": None if answer.hindsight is None else _hindsight(answer.hindsight),
         "sleeping nodes": None if answer.node_sleep is None else _node_sleep(answer.node_sleep),
-        "running since": _moment(answer.started_s),
+        "nodes on loan": None if answer.loans is None else loans_in_words(answer.loans),
+        "running since": moment_here(answer.started_s),
     }
     given = {name: value for name, value in facts.items() if value is not None}
     print_facts(given, title=f"Live scheduler of {answer.cluster}")
@@ -249,7 +212,7 @@ def _node_sleep(seen: "schema.SleepingNodes") -> str:
         f"{seen.asleep:,} of {seen.nodes:,} asleep, {seen.booting:,} booting, {seen.busy:,} busy",
         f"jobs lack {seen.short:,}" if seen.short else "",
         f"did not boot: {some_nodes(seen.failed)}" if seen.failed else "",
-        f"{_moment(seen.decided_s)}: {' and '.join(filter(None, changes))}" if seen.decided_s else "",
+        f"{moment_here(seen.decided_s)}: {' and '.join(filter(None, changes))}" if seen.decided_s else "",
         *(f"{node} refused: {why}" for node, why in list(seen.refused.items())[:3]),
         seen.problem or "",
     ]
@@ -261,8 +224,8 @@ def _hindsight(found: "schema.Hindsight") -> str:
     amount = f"{human_duration(abs(change_s))} {'less' if change_s < 0 else 'more'}"
     doubt = "" if found.reliable else "; too few jobs to be sure"
     return (
-        f"{found.jobs:,} jobs since {_moment(found.start_s)}: mean JCT {human_duration(found.live_jct_s)} by "
-        f"this policy, {amount} than first in first out with backfilling (simulated{doubt})"
+        f"{found.jobs:,} jobs since {moment_here(found.start_s)}: mean JCT {human_duration(found.live_jct_s)}"
+        f" by this policy, {amount} than first in first out with backfilling (simulated{doubt})"
     )
 
 
@@ -308,7 +271,3 @@ def _queue_rows(jobs: "Sequence[schema.QueuedJob]") -> list[dict[str, object]]:
 
 def _shown_of(title: str, jobs: int, first: int) -> str:
     return title if jobs <= first else f"{title}: the first {first} of {jobs:,} jobs (--first)"
-
-
-def _moment(at_s: float | None) -> str:
-    return "–" if at_s is None else f"{datetime.fromtimestamp(at_s).astimezone():%Y-%m-%d %H:%M:%S %Z}"

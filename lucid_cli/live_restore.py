@@ -43,7 +43,8 @@ def restore(
 
     Slurm's backfill may write priorities back that it read before: all jobs are looked at again until two of
     its cycles have ended. Exit code 0: all is back; 3: some jobs are not (they are named), or were undone
-    again and again, or nodes that were put to sleep still boot; 1: the cluster did not answer.
+    again and again, nodes that were put to sleep still boot, or nodes on loan are not back; 1: the cluster
+    did not answer.
     """
     from live_scheduler.safety.restore_command import restore_cluster
 
@@ -65,6 +66,9 @@ def restore(
         "nodes_awake": list(done.nodes.awake),
         "nodes_failed": list(done.nodes.failed),
         "nodes_to_come": list(done.nodes.coming),
+        "loans_back": list(done.loans.back),
+        "loans_to_come": list(done.loans.coming),
+        "loans_requeued": list(done.loans.requeued),
     }
 
     def people() -> None:
@@ -77,11 +81,16 @@ def restore(
             say(f"  job {refusal.change.job_id}: {refusal.why}")
         if done.nodes.changed:
             say(f"{chosen.cluster}: {done.nodes.describe()}.")
+        if done.loans.changed:
+            say(f"{chosen.cluster}: {done.loans.describe()}.")
+        for refused in done.loans.refused:
+            say(f"  {refused.what}: {refused.why}")
         if done.unsettled:
             say(f"Not over yet: {done.unsettled}.")
 
     show(document, as_json=as_json, people=people)
-    if not result.complete or not done.nodes.complete or (wait and done.unsettled):
+    all_back = result.complete and done.nodes.complete and done.loans.complete
+    if not all_back or (wait and done.unsettled):
         raise typer.Exit(EXIT_NOT_BACK)
 
 

@@ -4,14 +4,12 @@ Numbers are the control's (`simulator/node_sleep/control.py`), for all nodes tog
 out here: nodes sleep where most are idle, and are woken where jobs are short, then where fewest are idle.
 """
 
-import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from live_scheduler.natural_order import NaturalKey, natural_key
 from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
-
-_Key = tuple[tuple[int, int, str], ...]  # sorts names as people count: n9 before n10
 
 
 def choose_to_sleep(
@@ -85,10 +83,10 @@ class _Group:
     """Nodes of the same partitions, by name; one is as good as another."""
 
     partitions: tuple[str, ...]
-    nodes: deque[tuple[_Key, str]]
+    nodes: deque[tuple[NaturalKey, str]]
 
     @property
-    def next_key(self) -> _Key:
+    def next_key(self) -> NaturalKey:
         return self.nodes[0][0]
 
     def take(self, groups: "list[_Group]") -> str:
@@ -100,9 +98,9 @@ class _Group:
 
 
 def _alike(nodes: Iterable[PoweredNode], *, last_first: bool = False) -> list[_Group]:
-    groups: dict[tuple[str, ...], list[tuple[_Key, str]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[NaturalKey, str]]] = {}
     for node in nodes:
-        groups.setdefault(node.partitions, []).append((_natural(node.name), node.name))
+        groups.setdefault(node.partitions, []).append((natural_key(node.name), node.name))
     return [
         _Group(partitions, deque(sorted(names, reverse=last_first))) for partitions, names in groups.items()
     ]
@@ -115,8 +113,3 @@ def _count(nodes: Collection[PoweredNode], power: PowerState, *, idle: bool = Fa
         if node.counts and node.power is power and not (idle and node.busy)
         for partition in node.partitions
     )
-
-
-def _natural(name: str) -> _Key:
-    words = re.findall(r"\d+|\D+", name)
-    return tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)

@@ -30,6 +30,7 @@ from live_scheduler.node_sleep.node_power import (
 from live_scheduler.node_sleep.settings import NodeSleepSettings
 from live_scheduler.node_sleep.shortage import boots_for_jobs, nodes_needed, nodes_short
 from live_scheduler.node_sleep.sleep_view import NodeSleepView
+from live_scheduler.release import LiveRelease
 from simulator.node_sleep.control import (
     BufferControl,
     NodeForecaster,
@@ -66,6 +67,11 @@ class ReleasedControl:
 
     forecaster: NodeForecaster | None = None
     settings: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, release: LiveRelease | None) -> "ReleasedControl":
+        """Return what a release says."""
+        return cls(release.scorers.node_demand, release.manifest.node_sleep) if release else cls()
 
 
 class NodeSleeper:

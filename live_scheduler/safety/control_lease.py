@@ -18,16 +18,23 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from foundation.errors import BadInputError, ServiceUnavailableError
+from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.private_files import private_folder
 from foundation.process_lock import ProcessLock, holder
 from foundation.replaced_files import replace_file
 from live_scheduler.adapter import Change, PriorityRange
-from live_scheduler.adapters import open_power, open_to_restore
+from live_scheduler.adapters import open_loans, open_power, open_to_restore
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.node_sleep.node_power import NodeChange, PowerReading
-from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_SETTINGS, start_switch
+from live_scheduler.loans.giving_back import LoansBack, give_back
+from live_scheduler.loans.loan_record import LoanRecord, LoanStep
+from live_scheduler.node_sleep.node_power import NodeChange, PowerReading, some_nodes
+from live_scheduler.safety.dead_mans_switch import (
+    DAEMON_LOCK,
+    WATCH_SETTINGS,
+    start_switch,
+    watch_settings,
+)
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from live_scheduler.safety.restore_command import restore_all
 from live_scheduler.safety.restoring import Restoration
@@ -53,6 +60,7 @@ class ControlLease:
         self._lock = ProcessLock(folder / DAEMON_LOCK)
         self._touched: TouchedJobs | None = None
         self._touched_nodes: TouchedNodes | None = None
+        self._loan_record: LoanRecord | None = None
         self._watch: subprocess.Popen[bytes] | None = None
 
     @property
@@ -70,9 +78,16 @@ class ControlLease:
         return self._touched_nodes
 
     @property
+    def loan_record(self) -> LoanRecord:
+        """The record of the nodes that are on loan by this product's hand."""
+        if self._loan_record is None:
+            self._loan_record = LoanRecord(self.folder)
+        return self._loan_record
+
+    @property
     def _holds(self) -> bool:
         """Whether anything is on record that is to be given back some time."""
-        return bool(len(self.touched) or len(self.touched_nodes))
+        return bool(len(self.touched) or len(self.touched_nodes) or len(self.loan_record))
 
     def take(self) -> None:
         """Become the daemon of this folder, and arm the switch.
@@ -87,9 +102,13 @@ class ControlLease:
                     f" (process {holder(self.folder / DAEMON_LOCK) or 'unknown'}).",
                     remedy="Stop it, or give this one a cluster name or a state folder of its own.",
                 )
+            self._check_loans()
             self._leave_settings()
             self._write_beat()
             self._arm()
+        except BadInputError:
+            self._lock.release()
+            raise
         except OSError as error:
             self._lock.release()
             raise BadInputError(
@@ -114,6 +133,18 @@ class ControlLease:
         try:
             self._write_beat()
             self.touched_nodes.note(changes)
+            self._arm()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def before_loans(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
+        """Leave word of what becomes of nodes on loan, and renew the lease.
+
+        Raises ServiceUnavailableError.
+        """
+        try:
+            self._write_beat()
+            self.loan_record.note(nodes, step, at_s, why)
             self._arm()
         except OSError as error:
             raise self._unwritable(error) from error
@@ -159,6 +190,7 @@ class ControlLease:
             logger.warning("not everything was given back: %s", error)
             done = Restoration(left=tuple(self.touched.ids()))
         self._wake_nodes()
+        self._give_loans_back()
         self._lock.release()
         watch = self._watch
         if self._holds:  # what is back may be written over once more, and nodes boot: the switch watches on
@@ -182,6 +214,18 @@ class ControlLease:
         except Exception as error:  # likewise
             logger.warning("not every node was woken: %s", error)
 
+    def _give_loans_back(self) -> None:
+        """Give nodes on loan back; what is not back after two looks is the switch's."""
+        try:
+            back = LoansBack()
+            for _ in range(2):  # the second sees that the jobs are gone
+                if len(self.loan_record):
+                    loans = open_loans(self.settings)
+                    back = back.followed_by(give_back(loans, self.loan_record))
+                    logger.info("%s", back.describe())
+        except Exception as error:  # likewise
+            logger.warning("not every node on loan was given back: %s", error)
+
     def _write_beat(self, *, left: bool = False) -> None:
         now = self._clock()
         beat = Heartbeat(
@@ -193,6 +237,7 @@ class ControlLease:
             pid=os.getpid(),
             left=left,
             sleeps_nodes=self._sleeps_nodes,
+            lends_nodes=self._lends_nodes,
         )
         write_heartbeat(self.folder / HEARTBEAT_FILE, beat)
 
@@ -201,6 +246,28 @@ class ControlLease:
         node_sleep = self.settings.node_sleep
         return node_sleep is not None and node_sleep.mode is Mode.CONTROL
 
+    @property
+    def _lends_nodes(self) -> bool:
+        loans = self.settings.loans
+        return loans is not None and loans.mode is Mode.CONTROL
+
+    def _check_loans(self) -> None:
+        """Refuse other partitions than those between which nodes are on loan: they would not come back."""
+        if not len(self.loan_record):
+            return
+        try:
+            before = watch_settings(self.folder).loans
+        except LucidError:  # none are there, or none of this version's
+            return
+        loans = self.settings.loans
+        if before is None or (loans and (loans.lender, loans.borrower) == (before.lender, before.borrower)):
+            return
+        raise BadInputError(
+            f"{some_nodes(list(self.loan_record.notes))} on loan from {before.lender} to {before.borrower},"
+            " and the settings say otherwise now.",
+            remedy="Give them back first: `lucid live restore` without --settings, or wait for the switch.",
+        )
+
     def _leave_settings(self) -> None:
         path = self.folder / WATCH_SETTINGS
         replace_file(path, json.dumps(asdict(self.settings)))
@@ -208,7 +275,8 @@ class ControlLease:
     def _arm(self) -> None:
         if self._watch is not None and self._watch.poll() is None:
             return
-        if self.settings.mode is Mode.OBSERVE and not self._sleeps_nodes and not self._holds:
+        changes_nodes = self._sleeps_nodes or self._lends_nodes
+        if self.settings.mode is Mode.OBSERVE and not changes_nodes and not self._holds:
             return  # nothing is to be given back, ever
         self._watch = start_switch(self.folder)
 

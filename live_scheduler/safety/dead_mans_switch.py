@@ -7,8 +7,9 @@ folder. It looks at the heartbeat, and while that is fresh it does nothing else.
 its place (job_submit.lua then gives new jobs Slurm's own priorities, whatever the time of day) and gives all
 jobs back (`restoring.py`), again and again until all are, and until the cluster has let them be through two
 cycles of its own (`settling.py`). Nodes that were put to sleep it wakes, until each has booted or failed to
-(`waking.py`). It ends when that is done and no daemon lives. A daemon that comes back takes the queue over
-again, and starts another.
+(`waking.py`), and nodes on loan it gives back to inference (`live_scheduler/loans/giving_back.py`). It
+ends when that is done and no daemon lives. A daemon that comes back takes the queue over again, and starts
+another.
 """
 
 import argparse
@@ -27,8 +28,11 @@ from pathlib import Path
 
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, is_held
-from live_scheduler.adapters import RestorableCluster, open_power, open_to_restore
+from live_scheduler.adapters import RestorableCluster, open_loans, open_power, open_to_restore
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.loans.giving_back import LoansBack, give_back
+from live_scheduler.loans.loan_record import LoanRecord
+from live_scheduler.loans.node_loans import NodeLoans
 from live_scheduler.node_sleep.node_power import PowerControl
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
 from live_scheduler.safety.restoring import Restoration, restore
@@ -62,21 +66,23 @@ class Watch:
         open_cluster: Callable[[], RestorableCluster],
         *,
         open_power: Callable[[], PowerControl] | None = None,
+        open_loans: Callable[[], NodeLoans] | None = None,
         clock: Callable[[], Moment] = Moment.now,
         say: Say = lambda _: None,
         least_s: float = _SECOND_LOOK_S,
     ) -> None:
-        """`open_power`: what wakes nodes (None: none were put to sleep).
+        """`open_power`: what wakes nodes (None: none were put to sleep), `open_loans`: what gives them back.
 
         `least_s`: the queue is looked at once more, so much later, also where nothing is written back.
         """
         self.folder = folder
         self.done = Restoration()  # what was given back so far
         self.nodes = NodesBack()  # likewise
+        self.loans = LoansBack()  # likewise
         self.gave_up = ""  # why it was not watched to the end
         # Opened when it is needed: a process that only looks stays small.
         self._open_cluster = open_cluster
-        self._open_power = open_power
+        self._open_power, self._open_loans = open_power, open_loans
         self._clock = clock
         self._say = say
         self._path = folder / HEARTBEAT_FILE
@@ -93,16 +99,17 @@ class Watch:
         """
         now = self._clock()
         beat = read_heartbeat(self._path)
-        touched, nodes = TouchedJobs(self.folder), TouchedNodes(self.folder)
+        touched, nodes, lent = TouchedJobs(self.folder), TouchedNodes(self.folder), LoanRecord(self.folder)
         if beat is not None and beat.alive(now):
             # One that only looks on may have controlled before, with other settings.
             jobs_are_well = beat.controls or not touched.beyond_advice()
-            if jobs_are_well and (beat.sleeps_nodes or not len(nodes)):
+            awake, home = beat.sleeps_nodes or not len(nodes), beat.lends_nodes or not len(lent)
+            if jobs_are_well and awake and home:
                 self._start_over()
                 return True
             if jobs_are_well:
-                return self._wake_nodes()
-        elif beat is None and not len(touched) and not len(nodes):
+                return all([awake or self._wake_nodes(), home or self._give_loans_back()])
+        elif beat is None and not len(touched) and not len(nodes) and not len(lent):
             return True  # no daemon was ever here
         elif not self._said_dead:
             self._start_over()
@@ -111,10 +118,13 @@ class Watch:
             self._say_dead(beat)
         if not self._settled and now.monotonic_s >= self._next_look_s:
             try:
-                given_back = self.give_back()
-            finally:  # whatever becomes of jobs: boots take long
-                woken = self._wake_nodes()
-            self._settled = given_back and woken
+                home = self._give_loans_back()
+            finally:  # whatever becomes of loans
+                try:
+                    given_back = self.give_back()
+                finally:  # whatever becomes of jobs: boots take long
+                    woken = self._wake_nodes()
+            self._settled = given_back and woken and home
             if not self._settled:
                 self._next_look_s = max(self._next_look_s, now.monotonic_s + self._pause_s())
         return self._settled
@@ -175,6 +185,26 @@ class Watch:
                 self._say(f"node {node} is not woken: {why}")
         return done.complete
 
+    def _give_loans_back(self) -> bool:
+        """Give nodes on loan back to inference; return whether none is left. Raises as `give_back`."""
+        record = LoanRecord(self.folder)
+        if self._open_loans is None or not len(record):
+            return True
+        with restore_lock(self.folder, limit_s=1.0):
+            done = give_back(self._open_loans(), record, go_on=lambda: not self._loans_are_controlled())
+        news = done.back or done.requeued or done.refused != self.loans.refused
+        self.loans = self.loans.followed_by(done)
+        if news:
+            self._say(done.describe())
+            for refusal in done.refused:
+                self._say(f"refused: {refusal.what}: {refusal.why}")
+        return done.complete
+
+    def _loans_are_controlled(self) -> bool:
+        """Return whether a daemon lives that lends nodes."""
+        beat = read_heartbeat(self._path)
+        return beat is not None and beat.lends_nodes and beat.alive(self._clock())
+
     def _nodes_are_controlled(self) -> bool:
         """Return whether a daemon lives that puts nodes to sleep."""
         beat = read_heartbeat(self._path)
@@ -227,6 +257,7 @@ def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
             folder,
             lambda: open_to_restore(settings, folder),
             open_power=lambda: open_power(settings),
+            open_loans=lambda: open_loans(settings),
             say=say,
         )
         pace_s = min(1.0, settings.dead_after_s / 10)

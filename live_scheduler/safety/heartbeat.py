@@ -41,7 +41,7 @@ class Heartbeat:
 
     `at_s` is Unix time, `monotonic_s` counts within the boot `boot_id`. `controls`: it orders the queue (it
     only looks on otherwise). `left`: it ended on purpose and will not beat again. `sleeps_nodes`: it puts
-    nodes to sleep. `pid` is for people.
+    nodes to sleep, `lends_nodes`: it lends them. `pid` is for people.
     """
 
     at_s: float
@@ -52,6 +52,7 @@ class Heartbeat:
     pid: int
     left: bool = False
     sleeps_nodes: bool = False
+    lends_nodes: bool = False
 
     def age_s(self, now: Moment) -> float:
         """Return how old the beat is; infinite when it comes from the future of its clock."""
@@ -93,6 +94,7 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
             pid=int(fields["pid"]),
             left=bool(fields["left"]),
             sleeps_nodes=bool(fields.get("sleeps_nodes")),
+            lends_nodes=bool(fields.get("lends_nodes")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,4 +1,4 @@
-"""Ends the daemon, gives all jobs their own priorities and partitions, wakes nodes (`lucid live restore`)."""
+"""Ends the daemon, gives jobs, sleeping nodes and nodes on loan back (`lucid live restore`)."""
 
 import os
 import signal
@@ -10,8 +10,10 @@ from pathlib import Path
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, holder
 from live_scheduler.adapter import ClusterAdapter, Restorer
-from live_scheduler.adapters import RestorableCluster, open_power, open_to_restore
+from live_scheduler.adapters import RestorableCluster, open_loans, open_power, open_to_restore
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.loans.giving_back import LoansBack, give_back, retry_until
+from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
     WATCH_LOG,
@@ -37,13 +39,14 @@ class RestoreResult:
     """What was restored; `ended_daemon` is the process id of the daemon that ran, if one did.
 
     `unsettled` says what is still to be watched, by which process and why; empty: all is back for good.
-    `nodes` are those that were put to sleep.
+    `nodes` are those that were put to sleep, `loans` those on loan.
     """
 
     ended_daemon: int | None
     restoration: Restoration
     unsettled: str = ""
     nodes: NodesBack = field(default_factory=NodesBack)
+    loans: LoansBack = field(default_factory=LoansBack)
 
 
 def restore_cluster(
@@ -71,15 +74,18 @@ def restore_cluster(
             with suppress(OSError):
                 write_heartbeat(folder / HEARTBEAT_FILE, replace(beat, left=True))
         adapter, stage = open_to_restore(settings, folder)
+        loans = give_loans_back(folder, settings, limit_s=limit_s)
         nodes = wake_all(folder, settings, limit_s=0.0)  # they boot while jobs are given back
         done = restore_all(folder, adapter, stage, limit_s=limit_s, everything=everything)
         if not nodes.complete:
             nodes = nodes.followed_by(wake_all(folder, settings, limit_s=limit_s if wait else 0.0))
-    result = _settle(folder, (adapter, stage), RestoreResult(ended, done, nodes=nodes), limit_s, wait, say)
-    if nodes.complete:
+    known = RestoreResult(ended, done, nodes=nodes, loans=loans)
+    result = _settle(folder, (adapter, stage), known, limit_s, wait, say)
+    coming = [each.describe() for each in (nodes, loans) if not each.complete]
+    if not coming:
         return result
     start_switch(folder)
-    words = f"{nodes.describe()}; a process of its own waits for them ({folder / WATCH_LOG})"
+    words = f"{'; '.join(coming)}; a process of its own waits for them ({folder / WATCH_LOG})"
     return replace(result, unsettled="; ".join(filter(None, (result.unsettled, words))))
 
 
@@ -110,6 +116,20 @@ def _settle(
         else:
             time.sleep(next_look_s(write_back))
     return replace(result, restoration=done.followed_by(watch.done), unsettled=unsettled or watch.gave_up)
+
+
+def give_loans_back(folder: Path, settings: LiveSettings, *, limit_s: float) -> LoansBack:
+    """Give nodes on loan back; look until all are back, or `limit_s` is over. Raises likewise."""
+    record = LoanRecord(folder)
+    if not len(record):
+        return LoansBack()
+    loans, deadline = open_loans(settings), time.monotonic() + limit_s
+
+    def look() -> LoansBack:
+        with restore_lock(folder):
+            return give_back(loans, record)
+
+    return retry_until(look, lambda: time.monotonic() > deadline, lambda: time.sleep(_PAUSE_S))
 
 
 def wake_all(folder: Path, settings: LiveSettings, *, limit_s: float) -> NodesBack:

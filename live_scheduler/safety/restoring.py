@@ -8,7 +8,6 @@ profiled goes home. Jobs that users or admins hold stay held.
 Everything may be repeated at any point: what is back is not touched again.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +25,7 @@ from live_scheduler.adapter import (
     StartAfter,
 )
 from live_scheduler.cluster_state import ClusterState, LiveJob
+from live_scheduler.natural_order import natural_key
 from live_scheduler.safety.touched import TouchedJobs, Way
 
 # Small enough that a daemon that comes back, or a user who holds a job, is seen soon.
@@ -202,13 +202,7 @@ def _strays_home(state: ClusterState) -> list[Change]:
 
 
 def _by_submission(state: ClusterState) -> list[LiveJob]:
-    return sorted(state.jobs, key=lambda job: (job.submit_time_s, _number(job.job_id)))
-
-
-def _number(job_id: str) -> tuple[tuple[int, int, str], ...]:
-    """A key that sorts job ids as people count: 9 before 10, 10_2 before 10_11."""
-    words = re.findall(r"\d+|\D+", job_id)
-    return tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+    return sorted(state.jobs, key=lambda job: (job.submit_time_s, natural_key(job.job_id)))
 
 
 def _unless_unwritable(write: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
+from live_scheduler.loans.loan_record import LoanRecord, LoanStep
 from live_scheduler.node_sleep.node_power import NodeChange, PowerReading
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.guards import OscillationGuard, ReadingGuard, clock_problem, decision_problem
@@ -37,6 +38,8 @@ class SafetyNet:
         self._limit = RateLimit(settings.changes_per_pass, settings.changes_per_minute)
         nodes_per_minute = settings.node_sleep.nodes_per_minute if settings.node_sleep else 1
         self._nodes_limit = TokenBucket(nodes_per_minute, nodes_per_minute)
+        loans_per_minute = settings.loans.nodes_per_minute if settings.loans else 1
+        self._loans_limit = TokenBucket(loans_per_minute, loans_per_minute)
         self._reading = ReadingGuard()
         self._oscillation = OscillationGuard()
         self._last: Moment | None = None
@@ -80,6 +83,21 @@ class SafetyNet:
     def nodes_asked(self, changes: Sequence[NodeChange]) -> None:
         """Record them again where the dead man's switch has taken them off meanwhile: this process hung."""
         self._lease.before_nodes(changes)
+
+    @property
+    def loan_record(self) -> LoanRecord:
+        """The nodes on loan by this product's hand."""
+        return self._lease.loan_record
+
+    def allow_loans(self, nodes: Sequence[str]) -> Sequence[str]:
+        """Return the nodes that may be lent or taken back now, the first ones."""
+        allowed = nodes[: self._loans_limit.room()]
+        self._loans_limit.take(len(allowed))
+        return allowed
+
+    def before_loans(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
+        """Record what becomes of nodes on loan; raises ServiceUnavailableError."""
+        self._lease.before_loans(nodes, step, at_s, why)
 
     def beat(self, view: LiveView) -> None:
         """Say that the pass went well; raises ServiceUnavailableError when that cannot be written."""

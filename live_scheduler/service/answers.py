@@ -20,6 +20,7 @@ from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.node_sleep.node_power import PutToSleep, WakeNode
 from live_scheduler.node_sleep.sleep_view import NodeSleepView
+from live_scheduler.service.loan_answers import loan_status
 from live_scheduler.service.schema import (
     Hindsight,
     PartitionStatus,
@@ -142,6 +143,7 @@ def status_of(
         predictions=tuple(prediction_errors(kept)),
         problem=problem_in(view),
         node_sleep=None if view.node_sleep is None else node_sleep_message(view.node_sleep),
+        loans=None if view.loans is None or not view.loans.at_s else loan_status(view.loans),
     )
 
 

@@ -70,6 +70,10 @@ class ServiceCaller:
         """The order of a cluster by the present release."""
         return self._ask("POST", "/v1/decide", schema.Decision, content=state.model_dump_json())
 
+    def plan_loans(self, query: schema.LoanQuery) -> schema.LoanAnswer:
+        """Which servers to lend and which to take back."""
+        return self._ask("POST", "/v1/loans", schema.LoanAnswer, content=query.model_dump_json())
+
     def _ask(self, method: str, path: str, kind: type[M], **request: Any) -> M:
         try:
             answer = self._http.request(method, path, headers={"Content-Type": "application/json"}, **request)

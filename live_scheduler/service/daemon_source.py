@@ -15,8 +15,9 @@ from live_scheduler.hindsight.decision_log import DecisionLog, FirstSight
 from live_scheduler.hindsight.regret_job import RegretReport, read_regret_report
 from live_scheduler.live_view import LiveView
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Moment, read_heartbeat
+from live_scheduler.service.loan_answers import plan_loans_once
 from live_scheduler.service.problems import NotServedHereError
-from live_scheduler.service.schema import Expectation
+from live_scheduler.service.schema import Expectation, LoanAnswer, LoanQuery
 from live_scheduler.service.stateless_decision import decide_once
 
 # A pass holds the lock for milliseconds; whoever waits longer than this says so instead.
@@ -100,6 +101,11 @@ class DaemonSource:
         """Order a cluster by the present release as it was trained, and remember nothing."""
         with self.computing():
             return decide_once(cluster, self.daemon.releases.current, self.daemon.settings)
+
+    def plan_loans(self, query: LoanQuery) -> LoanAnswer:
+        """Say which servers to lend and which to take back, and remember nothing."""
+        with self.computing():
+            return plan_loans_once(query, self.daemon.releases.current)
 
     def schedule(self, cluster: ClusterState) -> Decision:
         """Refuse: this daemon reads its cluster itself."""

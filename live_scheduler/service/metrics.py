@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from live_scheduler.live_view import LiveView
 from live_scheduler.service import answers, schema
+from live_scheduler.service.loan_metrics import loan_metrics
 from live_scheduler.service.source import LiveSource
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -150,6 +151,8 @@ class _Gauges(Collector):
         yield from _predictions(status.predictions)
         if status.node_sleep is not None:
             yield from _node_sleep(status.node_sleep)
+        if status.loans is not None:
+            yield from loan_metrics(status.loans)
         for name, text, field in (
             ("waiting_jobs", "Jobs that wait (the tasks of arrays one by one).", "waiting_jobs"),
             ("waiting_gpus", "GPUs that waiting jobs ask for.", "waiting_gpus"),

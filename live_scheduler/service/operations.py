@@ -64,6 +64,10 @@ class Operations:
         """Take a pushed cluster in, and decide: the control path."""
         return live_messages.decision_message(self.source.schedule(live_messages.live_cluster(state)))
 
+    def plan_loans(self, query: schema.LoanQuery) -> schema.LoanAnswer:
+        """Say which servers to lend and which to take back, and remember nothing."""
+        return self.source.plan_loans(query)
+
     def report_ends(self, ended: schema.EndedJobs) -> schema.EndsTaken:
         """Learn from jobs that ended."""
         new = self.source.report_ends(live_messages.live_ends(ended.jobs))

@@ -92,8 +92,8 @@ class Node(Pushed):
 
     @field_validator("partitions")
     @classmethod
-    def _each_partition_once(cls, partitions: tuple[str, ...]) -> tuple[str, ...]:
-        _once("partition", list(partitions))
+    def _each_partitiononce(cls, partitions: tuple[str, ...]) -> tuple[str, ...]:
+        once("partition", list(partitions))
         return partitions
 
 
@@ -107,14 +107,14 @@ class ClusterState(Pushed):
 
     @field_validator("jobs")
     @classmethod
-    def _each_job_once(cls, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        _once("job", [job.job_id for job in jobs])
+    def _each_jobonce(cls, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        once("job", [job.job_id for job in jobs])
         return jobs
 
     @field_validator("nodes")
     @classmethod
-    def _each_node_once(cls, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        _once("node", [node.name for node in nodes])
+    def _each_nodeonce(cls, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        once("node", [node.name for node in nodes])
         return nodes
 
 
@@ -165,7 +165,8 @@ class QueueQuery(Pushed):
     pool: Name | None = None
 
 
-def _once(kind: str, ids: list[str]) -> None:
+def once(kind: str, ids: list[str]) -> None:
+    """Refuse ids of which one stands twice; raises ValueError."""
     twice = [name for name, times in Counter(ids).items() if times > 1]
     if twice:
         raise ValueError(f"{kind} {twice[0]!r} is given {ids.count(twice[0])} times; give each {kind} once")

@@ -84,6 +84,7 @@ def _calls(operations: Operations) -> grpc.GenericRpcHandler:
         "GetQueue": operations.queue,
         "Explain": operations.explain,
         "When": operations.when,
+        "PlanLoans": operations.plan_loans,
     }
     handlers = {call.name: _handler(call, operation_of[call.name]) for call in SERVICE.methods}
     return grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)

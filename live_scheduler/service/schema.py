@@ -14,6 +14,15 @@ from typing import Literal
 
 from pydantic import Field
 
+from live_scheduler.service.loan_messages import (
+    LoanAnswer,
+    LoanedNode,
+    LoanQuery,
+    LoanRules,
+    LoanServer,
+    LoanStatus,
+    ScaledInJob,
+)
 from live_scheduler.service.pushed_messages import (
     ClusterState,
     Count,
@@ -45,6 +54,12 @@ __all__ = [
     "Hindsight",
     "Job",
     "JobQuery",
+    "LoanAnswer",
+    "LoanQuery",
+    "LoanRules",
+    "LoanServer",
+    "LoanStatus",
+    "LoanedNode",
     "Message",
     "Node",
     "NodeShare",
@@ -59,6 +74,7 @@ __all__ = [
     "QueuedJob",
     "Refusal",
     "ReleaseStatus",
+    "ScaledInJob",
     "SleepingNodes",
     "Status",
     "StatusQuery",
@@ -229,7 +245,7 @@ class Status(Message):
     the queue. Of the `starts` of the last look back the policy would have made `agreed_starts` by then as
     well. `asked` are the changes of the last pass by kind (below the mode "control": that it would have
     asked for). `counts` add up since `started_s`; `seconds` are the parts of the last pass. `node_sleep` is
-    absent where all nodes are left as they are.
+    absent where all nodes are left as they are, `loans` where none is lent.
     """
 
     cluster: str
@@ -258,6 +274,7 @@ class Status(Message):
     agreed_starts: Count = 0
     predictions: tuple[PredictionErrors, ...] = ()
     node_sleep: SleepingNodes | None = None
+    loans: LoanStatus | None = None
 
 
 class QueuedJob(Message):

@@ -9,7 +9,7 @@ from live_scheduler.forecast.prediction_quality import JudgedPrediction
 from live_scheduler.hindsight.decision_log import FirstSight
 from live_scheduler.hindsight.regret_job import RegretReport
 from live_scheduler.live_view import LiveView
-from live_scheduler.service.schema import Expectation
+from live_scheduler.service.schema import Expectation, LoanAnswer, LoanQuery
 
 
 class LiveSource(Protocol):
@@ -55,6 +55,10 @@ class LiveSource(Protocol):
 
     def decide(self, cluster: ClusterState) -> Decision:
         """Order a cluster by the present release, and remember nothing."""
+        ...
+
+    def plan_loans(self, query: LoanQuery) -> LoanAnswer:
+        """Say which servers to lend and which to take back, by the present release's rules, if it has any."""
         ...
 
     def schedule(self, cluster: ClusterState) -> Decision:

@@ -90,6 +90,11 @@ def web_app(
         """Learn from jobs that ended."""
         return _json(operations.report_ends(ended))
 
+    @app.post("/v1/loans", response_model=schema.LoanAnswer)
+    def loans(query: schema.LoanQuery) -> Response:
+        """Which inference servers to lend to training jobs and which to take back; remembers nothing."""
+        return _json(operations.plan_loans(query))
+
     @app.get("/metrics", response_class=Response)
     def prometheus() -> Response:
         """Prometheus' text format."""

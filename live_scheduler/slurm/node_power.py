@@ -30,7 +30,7 @@ from live_scheduler.slurm.commands import call, sinfo_by_node
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 
 _FIELDS = ("NodeList", "PartitionName", "StateComplete", "Gres", "Reason")
-_COMMAND = sinfo_by_node(_FIELDS)
+POWER_COMMAND = sinfo_by_node(_FIELDS)
 _READ_LIMIT_S, _ASK_LIMIT_S = 20.0, 60.0
 # slurm.conf is read anew so often; reservations at every look.
 _CONFIG_KEPT_S = 60.0
@@ -78,7 +78,7 @@ class SlurmNodePower:
         config = self._config
         reservations = call(["scontrol", "--oneliner", "show", "reservation"], limit_s=_READ_LIMIT_S)
         untouchable = config.excluded_nodes | self._keep_awake | reserved_nodes(reservations)
-        lines = call(_COMMAND, limit_s=_READ_LIMIT_S).splitlines()
+        lines = call(POWER_COMMAND, limit_s=_READ_LIMIT_S).splitlines()
         nodes = parse_power(lines, untouchable, config.excluded_partitions)
         return PowerReading(nodes, config.problem)
 

@@ -103,12 +103,12 @@ _SPANS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A job as squeue shows it; `uneven`: its nodes need not have the same number of its GPUs; `ending`: its
-    run is being cleared up.
+    """A job as squeue shows it.
 
     `raw_id` is Slurm's own number of the record (JobIDRaw), `target` what scontrol is told to change
     (`123_[5-9]`: an array's record as a whole), `comment` and `admin_comment` all that stands there, `nodes`
-    where it runs; `waited_for`: jobs whose start it waits for.
+    where it runs; `waited_for`: jobs whose start it waits for. `uneven`: its nodes need not have the same
+    number of its GPUs; `ending`: its run is being cleared up; `may_requeue`: its user allows that.
     """
 
     job: LiveJob
@@ -121,6 +121,7 @@ class QueueRow:
     uneven: bool = False
     nice: int = 0
     ending: bool = False
+    may_requeue: bool = True
 
 
 @dataclass
@@ -332,6 +333,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         uneven=len(hosts) > 1 and gpus > 0 and not _of_gres(per_node, "gpu"),
         nice=int(nice) if nice.lstrip("-").isdigit() else 0,
         ending=state == "COMPLETING",
+        may_requeue=requeue == "1" and het_id in NOTHING,
     )
 
 

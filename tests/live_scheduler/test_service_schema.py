@@ -115,12 +115,17 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
             one: st.SearchStrategy[typing.Any] = st.sampled_from(typing.get_args(info.annotation))
         elif isinstance(inner, type) and issubclass(inner, schema.Message):
             one = st.deferred(lambda inner=inner: messages(inner))
+        elif inner is float and "le=1)" in repr(info):
+            one = st.floats(min_value=0.0, max_value=1.0, allow_subnormal=False)
+        elif inner is float and "le=5)" in repr(info):
+            one = st.floats(min_value=0.0, max_value=5.0, allow_subnormal=False)
         else:
             one = {str: texts, int: small, float: times, bool: st.booleans()}[inner]
         if how == "optional":
             one = st.none() | one
         elif how == "repeated":
             by = {"jobs": lambda m: getattr(m, "job_id", None) or m.job.job_id, "nodes": lambda m: m.name}
+            by["servers"] = by["nodes"]
             unique = by.get(field) if isinstance(inner, type) and issubclass(inner, schema.Message) else None
             unique = str if field == "partitions" and inner is str else unique
             one = st.lists(one, max_size=3, unique_by=unique).map(tuple)
@@ -131,6 +136,10 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
     made = st.fixed_dictionaries(values)
     if kind is schema.EndedJob:
         made = made.map(lambda v: {**v, "end_time_s": max(v["end_time_s"], v["start_time_s"] or 0.0)})
+    if kind is schema.LoanServer:  # no more GPUs are used than there are
+        made = made.map(
+            lambda v: {**v, "gpus": sum((*v["base"].values(), *v["flexible"].values()), v["gpus"])}
+        )
     return made.map(lambda found: kind(**found))
 
 

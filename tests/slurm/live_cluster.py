@@ -52,8 +52,20 @@ if "lucid_cli.main" in sys.orig_argv and "slurm" in sys.orig_argv:
 
     OnlineState.estimates = bad
 """
-# In the place of scontrol: kills the daemon, its parent, before the line with the number in the file `kill`.
+# In the place of scontrol: kills the daemon, its parent, before the line with the number in the file `kill`,
+# or before or after the words in the file `kill_at` (such as: before update PartitionName=a).
 SCONTROL = """#!/bin/sh
+if [ $# != 0 ] && [ -e "$LUCID_TEST_FAULTS/kill_at" ]; then
+    read when words < "$LUCID_TEST_FAULTS/kill_at"
+    case "$*" in
+        "$words"*)
+            rm "$LUCID_TEST_FAULTS/kill_at"
+            [ $when = before ] || {real} "$@"
+            kill -9 $PPID
+            echo done > "$LUCID_TEST_FAULTS/killed"
+            exit 1 ;;
+    esac
+fi
 [ -e "$LUCID_TEST_FAULTS/kill" ] && [ $# = 0 ] || exec {real} "$@"
 read at < "$LUCID_TEST_FAULTS/kill"
 rm "$LUCID_TEST_FAULTS/kill"
@@ -353,7 +365,7 @@ class LiveCluster:
     def account(self) -> str:
         """Everything that says why, for a test that failed."""
         texts = [f"== {daemon.log.name}\n{daemon.said()[-3_000:]}" for daemon in self._daemons]
-        for name in ("watch.log", "touched.jsonl", HEARTBEAT_FILE):
+        for name in ("watch.log", "touched.jsonl", "loans.jsonl", HEARTBEAT_FILE):
             with suppress(OSError):
                 text = (self.state / name).read_text(errors="replace")
                 texts.append(f"== {name}\n{text[-2_000:]}")

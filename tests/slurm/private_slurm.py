@@ -393,8 +393,9 @@ class PrivateSlurm:
         for position, partition in enumerate(self.partitions):
             limit = "INFINITE" if partition.max_time_min is None else str(partition.max_time_min)
             default = "YES" if position == 0 else "NO"
+            nodes = f" Nodes={','.join(partition.nodes)}" if partition.nodes else ""
             lines.append(
-                f"PartitionName={partition.name} Nodes={','.join(partition.nodes)} MaxTime={limit}"
+                f"PartitionName={partition.name}{nodes} MaxTime={limit}"
                 f" Default={default} State=UP {partition.options}".rstrip()
             )
         self._write("slurm.conf", lines)

@@ -1,0 +1,104 @@
+"""`lucid live loans`: which inference nodes are on loan and why, or which ought to be."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foundation.errors import BadInputError, NotFoundError
+from lucid_cli.live_asking import asking, moment_here
+from lucid_cli.options import existing_file
+from lucid_cli.output import JsonFlag, print_lines, print_table, show
+
+if TYPE_CHECKING:
+    from live_scheduler.service import schema
+    from live_scheduler.service.asking import ServiceCaller
+
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(loans)
+
+
+@asking
+def loans(
+    caller: "ServiceCaller",
+    state_of: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A state as JSON (a LoanQuery); default: the cluster's own."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say which nodes of inference are on loan to training jobs, and why.
+
+    With a FILE: which of the servers in it to lend and which to take back, in which order, which jobs that
+    preempts, and why, by the release's rules; nothing is changed or remembered.
+    """
+    if state_of is not None:
+        answer = caller.plan_loans(_query(state_of))
+        show(answer.model_dump(mode="json"), as_json=as_json, people=lambda: print_lines(answer.sentences))
+        return
+    status = caller.status()
+    if status.loans is None:
+        raise NotFoundError(
+            f"The live scheduler of {status.cluster} lends no nodes.",
+            remedy="Add the table [loans] to its settings, or give a FILE with a state.",
+        )
+    now = status.loans
+    show(now.model_dump(mode="json"), as_json=as_json, people=lambda: _print_loans(now))
+
+
+def _query(path: Path) -> "schema.LoanQuery":
+    from pydantic import ValidationError
+
+    from foundation.regular_files import read_regular
+    from live_scheduler.service.problems import invalid
+    from live_scheduler.service.schema import LoanQuery
+
+    content = read_regular(existing_file(path, "FILE"), _MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise BadInputError(f"{path} holds more than {_MOST_BYTES:,} bytes.", remedy="Give fewer servers.")
+    try:
+        return LoanQuery.model_validate_json(content)
+    except ValidationError as error:
+        raise invalid(str(path), error) from None
+
+
+def loans_in_words(seen: "schema.LoanStatus") -> str:
+    """Return one line of what is on loan."""
+    returning = [each.node for each in seen.on_loan if each.returning]
+    would = "" if seen.mode == "control" else "would "
+    changes = [
+        f"{would}{verb} {len(nodes)}"
+        for verb, nodes in (("lend", seen.lend), ("take back", seen.take_back))
+        if nodes
+    ]
+    parts = [
+        f"{len(seen.on_loan) - len(returning)} of {seen.servers} on loan, {seen.needed} needed by inference",
+        f"{len(returning)} going back" if returning else "",
+        f"{seen.short} cannot go back: their jobs must stay" if seen.short else "",
+        f"{moment_here(seen.decided_s)}: {' and '.join(changes)}" if changes else "",
+        *(f"{what} refused: {why}" for what, why in list(seen.refused.items())[:3]),
+        seen.problem or "",
+    ]
+    return f"{seen.mode}: {'; '.join(filter(None, parts))}"
+
+
+def _print_loans(seen: "schema.LoanStatus") -> None:
+    print_lines([f"{seen.lender} to {seen.borrower}, {loans_in_words(seen)}", f"Rule: {seen.rule}"])
+    print_lines(seen.reasons)
+    if seen.on_loan:
+        print_table(
+            [
+                {
+                    "node": each.node,
+                    "since": moment_here(each.since_s),
+                    "jobs": ", ".join(each.jobs[:10]) or "none",
+                    "state": "going back" if each.returning else "on loan",
+                    "why": each.why,
+                }
+                for each in seen.on_loan
+            ]
+        )
