@@ -18,6 +18,7 @@ from experiments.pages import publish
 from foundation.markdown import markdown_table
 from live_scheduler.kubernetes.opening import KueueSettings
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.node_sleep.settings import NodeSleepSettings
 
 _ITEM = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
@@ -41,6 +42,7 @@ def tables() -> dict[str, str]:
     return {
         "settings": settings_table(LiveSettings, leave_out=("adapter_settings",)),
         "node sleep settings": settings_table(NodeSleepSettings),
+        "loan settings": settings_table(NodeLoanSettings),
         "kueue settings": settings_table(KueueSettings),
     }
 

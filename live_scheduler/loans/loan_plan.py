@@ -202,7 +202,7 @@ def _numbers_in_words(plan: LoanPlan, need: InferenceNeed) -> str:
         ]
         known = f"Inference {' and '.join(shares)} of {plan.servers} servers and needs {plan.needed}"
     return (
-        f"{known}; {plan.headroom} more are headroom, which is never lent. {plan.target} should be on loan,"
+        f"{known}; a headroom of {plan.headroom} is never lent. {plan.target} should be on loan,"
         f" {plan.on_loan} {'is' if plan.on_loan == 1 else 'are'}."
     )
 

@@ -108,7 +108,9 @@ def _of_file(path: Path, most_age_s: float) -> float:
     except OSError as error:
         raise ServiceUnavailableError(f"The usage's file {path} cannot be read: {error}.") from error
     if age_s > most_age_s:
-        raise ServiceUnavailableError(f"The usage's file {path} was last written {age_s:.0f} s ago.")
+        raise ServiceUnavailableError(
+            f"The usage's file {path} was last written more than {most_age_s:g} s ago."
+        )
     return usage_of_text(content.decode(errors="backslashreplace"), str(path))
 
 

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from live_scheduler.service.pushed_messages import Count, Gpus, Message, Name, Pushed, Seconds, Time, once
 
-MAX_SERVERS = 10_000
+MAX_SERVERS = 2_000
 MAX_JOBS_OF_A_SERVER = 1_000
 Share = Annotated[float, Field(ge=0, le=1)]
 GpusByJob = Annotated[dict[Name, Gpus], Field(max_length=MAX_JOBS_OF_A_SERVER)]

@@ -1,4 +1,4 @@
-"""One decision on servers on loan: numbers within the limits, choices by the rules, and words that say why."""
+"""One decision on servers on loan: numbers within the limits, choices by the rules, words that say why."""
 
 import pytest
 from hypothesis import given
