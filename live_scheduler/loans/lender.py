@@ -56,7 +56,7 @@ class LoansOfRelease:
         """Return what a release says."""
         if release is None:
             return cls()
-        return cls(getattr(release.scorers, "inference_load", None), release.manifest.loaning)
+        return cls(release.scorers.inference_load, release.manifest.loaning)
 
 
 class NodeLender:

@@ -33,9 +33,7 @@ def plan_loans_once(query: LoanQuery, release: Release) -> LoanAnswer:
     limits = LoanLimits(**{name: given.pop(name) for name in _LIMITS if name in given})
     pinned = release.manifest.loaning if isinstance(release, LiveRelease) else None
     rules = ReleasedLoans.from_data({**(pinned or {}), **given})
-    forecaster = (
-        getattr(release.scorers, "inference_load", None) if isinstance(release, LiveRelease) else None
-    )
+    forecaster = release.scorers.inference_load if isinstance(release, LiveRelease) else None
     need = _need(query, ForecastInUse.of(rules, forecaster))
     plan = plan_loans(
         [_planned(server, frozenset(query.untouchable_jobs)) for server in query.servers],
