@@ -123,7 +123,7 @@ class Simulation:
         )
         self._start = self._taker.start
         # What a policy does not override is not called.
-        self._asks_for_wakes = type(policy).next_change_s is not Policy.next_change_s
+        self._asks_for_wakes = policy.overrides("next_change_s")
         self._rank = {pool: i for i, pool in enumerate(self.pools.values())}
         self._changed = self._lifecycle.changed
         self._wakes: dict[NodePool, float] = {}
@@ -247,7 +247,7 @@ class Simulation:
             now = jobs[at].submit_time_s if at < count else inf
             if events and events[0][0] < now:
                 now = events[0][0]
-            if now > until_s or now == inf:
+            if now > until_s or now == inf or (at == count and self._only_held_jobs_are_left()):
                 break
             self.now_s = lifecycle.now_s = now
             taken += 1
@@ -277,6 +277,15 @@ class Simulation:
                 )
         self._cpu_s += process_time() - began
         return taken
+
+    def _only_held_jobs_are_left(self) -> bool:
+        """Return whether no job can ever start again: all that are left are too large for what is there."""
+        if self._unplaceable is None:
+            return False
+        held = len(self._unplaceable.jobs())
+        if self._lifecycle.completed + self._lifecycle.cancelled + held < len(self.jobs):
+            return False
+        return all(kind == EventKind.WAKE for _, kind, *_ in self._agenda.events)
 
     def _happen(self, kind: int, subject: Any, version: int) -> None:
         """Let one of the rarer events happen."""

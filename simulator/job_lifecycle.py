@@ -60,13 +60,13 @@ class JobLifecycle:
         self._rules = rules
         self._moves_ends = type(rules).end_of_run_s is not Rules.end_of_run_s
         # What a policy does not override is not called: these are asked at each event.
-        self._chooses_pool = type(policy).pool_of is not Policy.pool_of
-        self._keeps_order = type(policy).running_key is not Policy.running_key
+        self._chooses_pool = policy.overrides("pool_of")
+        self._keeps_order = policy.overrides("running_key")
         if self._keeps_order:
             for pool in pools.values():
                 pool.running_order = RunningOrder(policy.running_key)
         self._in_order = policy.in_order
-        self._learns = type(policy).observe_end is not Policy.observe_end
+        self._learns = policy.overrides("observe_end")
 
     # -- waiting ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from foundation.errors import BadInputError
 from simulator.actions import Action, Start
@@ -70,10 +70,14 @@ class Policy(ABC):
 
     oracle: bool = False
     needs_estimates: bool = False
-    in_order: ClassVar[bool] = False
+    in_order: bool = False
     arrivals_never_delay: bool = False
     round_s: float | None = None
     costs: RunCosts = RunCosts()
+
+    def overrides(self, method: str) -> bool:
+        """Return whether a method is this policy's own: one that it does not override is not called."""
+        return getattr(type(self), method) is not getattr(Policy, method)
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Return the cluster with the partitions that the policy sets aside.

@@ -37,6 +37,11 @@ def share_of_servers(share: float, servers: int) -> int:
     return max(0, ceil(share * servers - SLACK))
 
 
+def most_to_lend(servers: int, needed: int, settings: LoanSettings) -> int:
+    """Return how many inference servers can be spared: all but those that are needed and the headroom."""
+    return max(0, servers - needed - share_of_servers(settings.headroom, servers))
+
+
 def servers_to_lend(
     servers: int,
     needed: int,
@@ -59,7 +64,7 @@ def servers_to_lend(
     for name, value in (("servers", servers), ("needed", needed), ("on_loan", on_loan)):
         if value < 0:
             raise BadInputError(f"The number of servers {name} is {value!r}.", remedy="Use 0 or more.")
-    can_lend = max(0, servers - needed - share_of_servers(settings.headroom, servers))
+    can_lend = most_to_lend(servers, needed, settings)
     target = min(on_loan, can_lend)
     if since_reclaim_s >= settings.hold_s:
         target = max(target, can_lend - settings.hysteresis_servers)

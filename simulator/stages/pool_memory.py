@@ -99,7 +99,7 @@ class PoolMemory:
             and job.partner is None
             and job.start_time_s == entry[1]
             and not job.unstable
-        ) or job in self.starting
+        ) or (job in self.starting and self.offered.get(job) == entry[1])
 
     def forget(self, entries: Sequence[Entry]) -> None:
         """Strike partners off; the caller takes the entries out."""

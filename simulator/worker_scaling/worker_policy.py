@@ -6,13 +6,13 @@ demand, and what is left goes to flexible workers; those that are still wanted a
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
-from simulator.loaning.pool_loans import PoolLoans
+from simulator.loaning.pool_loans import JobsOnLoan, PoolLoans
 from simulator.policy import Policy, RunCosts, start_from_front
 from simulator.snapshot import NodePool, Snapshot
 from simulator.worker_scaling.base_demand import BaseRoom, pools_of
@@ -38,7 +38,7 @@ class WorkerPolicy(Policy):
         by_size = self.settings.order == "shortest" or self.settings.scaling
         self.oracle = by_size and self.settings.sizes == "true"
         self.needs_estimates = by_size and self.settings.sizes == "estimated"
-        self._loans = PoolLoans(self.settings, scaling=self.settings.scaling)
+        self._loans = self._loans_to(())
         # The smallest base demand of jobs that ask for so many GPUs: it saves looks, and decides nothing.
         self._least_base: dict[int, int] = {}
 
@@ -49,7 +49,7 @@ class WorkerPolicy(Policy):
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Begin anew with an empty cluster."""
-        self._loans = PoolLoans(self.settings, scaling=self.settings.scaling)
+        self._loans = self._loans_to(cluster.virtual_clusters)
         return cluster
 
     def priority(self, job: JobView) -> tuple[float, float, int]:
@@ -70,18 +70,23 @@ class WorkerPolicy(Policy):
 
     def decide(self, snapshot: Snapshot) -> Sequence[Action]:
         """Lend and take back servers when it is time; then start and scale jobs."""
-        changed = dict.fromkeys(snapshot.changed)
-        if self.settings.loaning and snapshot.inference is not None:
-            lender = snapshot.pools[snapshot.inference.name]
-            if lender in changed:
-                del changed[lender]
-                borrower = self._loans.borrower(snapshot)
-                moves = self._loans.decide(snapshot, borrower)
-                if moves:
-                    return moves
-                if self._loans.moved_at_s == snapshot.now_s:
-                    changed[borrower] = None
-        return [action for pool in changed for action in self._decide_in(pool, snapshot)]
+        moves: list[Action] = []
+        pools = snapshot.changed
+        if self.settings.loaning:
+            moves, pools = self._loans.decide(snapshot)
+        return moves or [action for pool in pools for action in self._decide_in(pool, snapshot)]
+
+    def _loans_to(self, virtual_clusters: Collection[str]) -> PoolLoans:
+        return PoolLoans(self.settings, virtual_clusters, JobsOnLoan(scaling=self.settings.scaling))
+
+    def history(self) -> Any:
+        """Return when servers were last moved."""
+        return self._loans.memory()
+
+    def resume(self, pools: Mapping[str, NodePool], history: Any) -> None:
+        """Go on from when servers were last moved."""
+        if history is not None:
+            self._loans.remember(history)
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """When servers may be lent or taken back again."""
