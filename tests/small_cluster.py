@@ -116,6 +116,7 @@ class Release:
     duration: Any
     manifest: ReleaseManifest
     node_demand: Any = None
+    inference_load: Any = None
 
 
 @dataclass(frozen=True)

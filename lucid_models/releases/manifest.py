@@ -18,7 +18,7 @@ Two parts are optional (`optional_parts.py`): `node_sleep`, the settings of the 
 `loaning`, those of servers on loan from inference; each may pin a forecast (`node_demand`, `inference_load`).
 A release is written in the oldest version that has all of its parts (3: none, 4: sleeping nodes, 5: servers
 on loan), so that schedulers without a part still read the releases that do without it, and refuse the others
-(docs/decisions/0056).
+(docs/decisions/0056, 0064).
 
 Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
 scheduler that ignored a field could run something else than what was proven.

@@ -14,11 +14,13 @@ from foundation.progress import Progress
 from live_scheduler.deciding.sharing_beliefs import PairModel, believed_pairs
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import known_from_s, user_name_s
+from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.packing.tree import PackingSettings
 from lucid_models.qssf import rolling
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.loaning.lending import Lending
 from pipeline.validation.forecast_beliefs import ForecastModel
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
 from simulator.colocation import BelievedPairs
@@ -67,13 +69,20 @@ class LoadedRelease(Protocol):
         """The forecast of nodes, if it has one."""
 
     @property
+    def inference_load(self) -> InferenceLoadScorer | None:
+        """The forecast of inference, if it has one."""
+
+    @property
     def manifest(self) -> ReleaseManifest:
         """What the release pins."""
 
 
 @dataclass(frozen=True)
 class ReplayContender:
-    """A policy with its beliefs, None where it has none; arrays hold one a row of `ReplayInputs.replayed`."""
+    """A policy with its beliefs, None where it has none; arrays hold one a row of `ReplayInputs.replayed`.
+
+    `lending`: what it borrows from inference, None: nothing.
+    """
 
     name: str
     policy: str
@@ -82,6 +91,7 @@ class ReplayContender:
     settings: Mapping[str, Any] = field(default_factory=dict)
     forecast: ThroughputForecast | None = None
     believed_pairs: BelievedPairs | None = None
+    lending: Lending | None = None
 
 
 def rival_contenders(inputs: ReplayInputs) -> list[ReplayContender]:
@@ -178,10 +188,11 @@ def replay_contender(
 
     `predict`: the ids of the jobs whose ends are predicted at their submission.
     """
+    lending = contender.lending
     result = simulate(
         scenario_of(contender, inputs),
-        contender.policy,
-        settings=contender.settings,
+        contender.policy if lending is None else lending.policy(contender.policy, contender.settings),
+        settings=contender.settings if lending is None else None,
         predict=predict,
         predict_by=predict_by,
         recorder=recorder,
@@ -210,6 +221,7 @@ def scenario_of(contender: ReplayContender, inputs: ReplayInputs) -> Scenario:
         workload=workload,
         forecast=contender.forecast,
         believed_pairs=contender.believed_pairs,
+        inference=None if contender.lending is None else contender.lending.service(inputs),
     )
 
 

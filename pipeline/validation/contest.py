@@ -43,6 +43,12 @@ class Candidates:
     is_champion: bool = False  # the challenger is itself live
     remarks: tuple[str, ...] = ()
 
+    @property
+    def loaded(self) -> dict[str, LoadedRelease]:
+        """The releases by the names that they have as contenders."""
+        champion = {} if self.champion is None else {"champion": self.champion.models}
+        return {"challenger": self.challenger.models, **champion}
+
     def forecasts(self, throughput: pd.DataFrame | None) -> dict[str, dict[str, SeriesForecast]]:
         """Each release's forecasts by contender and series; empty without throughput."""
         if throughput is None:

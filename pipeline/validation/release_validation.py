@@ -24,11 +24,13 @@ from pipeline.validation.contest import Candidate, Candidates, Contest, make_con
 from pipeline.validation.decision_latency import decision_latency_ms
 from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, held_out_window, read_held_out
 from pipeline.validation.held_out_days import USUAL_DAYS, HeldOutDays
+from pipeline.validation.loaned_servers import loan_replays
 from pipeline.validation.model_checks import check_models, check_profiles
 from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
 from pipeline.validation.sleeping_nodes import counted_nodes, sleep_evidence
 from pipeline.validation.verdict_facts import assumptions_about, digests_of, how_predicted, subject_of
 from simulator.gate.judge import ReleaseChecks, judge, refuse
+from simulator.gate.loaned_servers import loaned_servers
 from simulator.gate.metrics import MeasuredWindow
 from simulator.gate.report import write_report
 from simulator.gate.rules import GateRules
@@ -179,6 +181,16 @@ def prove(
     contenders = len(contest.contenders)
     progress(contenders, contenders, "letting nodes sleep")
     models += _sleeping(challenger, contest, results, inputs, lake_uri, rules)
+    progress(contenders, contenders, "lending servers")
+    loans = loan_replays(
+        candidates.loaded,
+        contest,
+        results.get("challenger"),
+        inputs,
+        lake_uri,
+        group_min_jobs=rules.fairness_min_jobs,
+    )
+    models += [] if loans is None else loaned_servers(loans.evidence, rules)
     progress(contenders, contenders, "timing decisions")
     latency = None
     if contest.estimates.usable:
@@ -191,7 +203,9 @@ def prove(
         challenger="challenger",
         champion=contest.reference,
         rules=rules,
-        checks=ReleaseChecks(contest.estimates, models, latency),
+        checks=ReleaseChecks(
+            contest.estimates, models, latency, beside={} if loans is None else loans.results
+        ),
         assumptions=_assumptions(candidates, inputs, contest, data, rules),
         window=measured,
         subject=subject_of(candidates, inputs, cluster),

@@ -21,7 +21,7 @@ says what follows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
@@ -67,6 +67,8 @@ class ReleaseChecks:
     estimates: EstimateCheck | None = None  # as `check_estimates` counts them
     models: Sequence[Constraint] = ()  # `simulator.gate.model_errors`
     decision_latency_ms: float | None = None
+    beside: Mapping[str, ReplayResult] = field(default_factory=dict)
+    """Other schedules of the releases, by name: rows of the table of policies, and no rivals."""
 
 
 NOT_CHECKED = ReleaseChecks()
@@ -104,7 +106,7 @@ def judge(  # noqa: C901, PLR0912
         )
     if unusable:
         results = {name: result for name, result in results.items() if name != challenger}
-    shared, figures = align(results, window)
+    shared, figures = align({**results, **checks.beside}, window)
     for name, one in figures.items():
         if name != challenger and not one.finished.all():
             raise BadInputError(
@@ -113,12 +115,11 @@ def judge(  # noqa: C901, PLR0912
             )
     measured = window or window_of(shared)
     blocks = block_numbers(shared.submit_time_s, shared.virtual_cluster, origin_s=measured.start_s)
-    rows: list[Row] = []
-    for name in sorted(figures, key=lambda n: (n != challenger, n != reference, n)):
-        row = policy_row(
-            name, figures[name], shared, measured, rules.slowdown_bound_s, rules.starvation_wait_s
-        )
-        rows.append(row)
+    rows: list[Row] = [
+        policy_row(name, figures[name], shared, measured, rules.slowdown_bound_s, rules.starvation_wait_s)
+        for name in sorted(figures, key=lambda n: (n != challenger, n != reference, n))
+    ]
+    figures = {name: one for name, one in figures.items() if name in results}
     judged = figures.get(challenger)
     constraints = [usable_estimates(checks.estimates), *checks.models]
     others = {name: one for name, one in figures.items() if name not in (challenger, champion)}

@@ -1,0 +1,139 @@
+"""What a release's loans do on the held-out window: its jobs once more, with servers of inference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from cluster_logs.inference_series import InferenceSeries
+from foundation.errors import BadInputError
+from pipeline.loaning.lending import Lending
+from pipeline.loaning.lending_replay import known_load, load_of
+from pipeline.validation.contenders import LoadedRelease, replay_contender
+from pipeline.validation.contest import Contest
+from pipeline.validation.replay_inputs import ReplayInputs
+from simulator.gate.loaned_servers import GroupQueuing, LoanEvidence
+from simulator.loaning.released_loans import ReleasedLoans
+from simulator.recorders.loan_steps import LoanSteps
+from simulator.result import SimulationResult
+
+DAY_S = 86_400.0
+LENDS, CHAMPION_LENDS = "challenger, with loans", "champion, with loans"
+
+
+@dataclass(frozen=True)
+class LoanReplays:
+    """What was seen with servers on loan, and the schedules by name, for the table of policies."""
+
+    evidence: LoanEvidence
+    results: Mapping[str, SimulationResult]
+
+
+def loan_replays(
+    releases: Mapping[str, LoadedRelease],
+    contest: Contest,
+    without: SimulationResult | None,
+    inputs: ReplayInputs,
+    lake_uri: str,
+    group_min_jobs: int,
+) -> LoanReplays | None:
+    """Replay the challenger with its loans, and the champion with its own.
+
+    None for a challenger that says nothing of servers on loan. `releases` are by the names of contenders, and
+    a release that could not be replayed has none; `without` is the challenger's schedule without loans.
+    Virtual clusters with fewer than `group_min_jobs` jobs in the window are no group.
+    """
+    challenger = releases["challenger"]
+    if challenger.manifest.loaning is None:
+        return None
+    series = load_of(lake_uri, challenger.manifest.cluster, inputs.window.end)
+    if isinstance(series, str):
+        return LoanReplays(LoanEvidence(unmeasured=series), {})
+    try:
+        lending = lending_of(challenger, series, inputs)
+    except BadInputError as error:
+        return LoanReplays(LoanEvidence(unmeasured=str(error)), {})
+    by_name = {one.name: one for one in contest.contenders}
+    if "challenger" not in by_name or without is None:
+        return LoanReplays(LoanEvidence(unmeasured="the release could not be replayed."), {})
+    results, steps = {}, LoanSteps(lending.service(inputs).name)
+    results[LENDS] = replay_contender(replace(by_name["challenger"], lending=lending), inputs, recorder=steps)
+    champion = releases.get("champion")
+    if champion is not None and champion.manifest.loaning is not None and "champion" in by_name:
+        lent = lending_of(champion, series, inputs)
+        results[CHAMPION_LENDS] = replay_contender(replace(by_name["champion"], lending=lent), inputs)
+    short_pct = lending.short_pct(steps.steps(), inputs)
+    if short_pct is None:
+        return LoanReplays(LoanEvidence(unmeasured="no five-minute step of the window was measured."), {})
+    evidence = LoanEvidence(short_pct=short_pct, coverage=_coverage(lending, inputs))
+    return LoanReplays(_with_jobs(evidence, results, without, inputs, group_min_jobs), results)
+
+
+def lending_of(release: LoadedRelease, series: InferenceSeries, inputs: ReplayInputs) -> Lending:
+    """Return what a release lends in a window and its warm-up; raises BadInputError without its load."""
+    settings = ReleasedLoans.from_data(release.manifest.loaning or {})
+    scorer = release.inference_load if settings.usage == "forecast" else None
+    window = inputs.window
+    known = known_load(series, window.warm_up_start, window.end, scorer, settings.quantile)
+    if known.times_s[0] > window.start.timestamp():
+        raise BadInputError(
+            f"The inference load begins after the held-out days do ({window.start:%Y-%m-%d %H:%M} UTC)."
+        )
+    return Lending(known, settings.loans)
+
+
+def _coverage(lending: Lending, inputs: ReplayInputs) -> dict[float, float]:
+    """Of the window alone, not of the warm-up."""
+    known = lending.known
+    inside = known.times_s >= inputs.window.start.timestamp()
+    return replace(
+        known,
+        usage=known.usage[inside],
+        gap=known.gap[inside],
+        bounds={level: bound[inside] for level, bound in known.bounds.items()},
+    ).coverage
+
+
+def _with_jobs(
+    evidence: LoanEvidence,
+    results: Mapping[str, SimulationResult],
+    without_loans: SimulationResult,
+    inputs: ReplayInputs,
+    group_min_jobs: int,
+) -> LoanEvidence:
+    """Add what became of the window's jobs."""
+    lent, without = (_judged(result, inputs) for result in (results[LENDS], without_loans))
+    champion = _judged(results[CHAMPION_LENDS], inputs) if CHAMPION_LENDS in results else None
+    return replace(
+        evidence,
+        preemptions=max(0, int(lent["preemptions"].sum() - without["preemptions"].sum())),
+        submissions=len(lent),
+        days=(inputs.end_s - inputs.start_s) / DAY_S,
+        worst_group=_worst_group(lent, without, group_min_jobs),
+        with_loans_jct_s=float(lent["jct_s"].mean()),
+        without_jct_s=float(without["jct_s"].mean()),
+        champion_jct_s=None if champion is None else float(champion["jct_s"].mean()),
+    )
+
+
+def _judged(result: SimulationResult, inputs: ReplayInputs) -> pd.DataFrame:
+    """The window's jobs, in the one order that all replays share."""
+    jobs = result.jobs
+    inside = (jobs["submit_time_s"] >= inputs.start_s) & (jobs["submit_time_s"] < inputs.end_s)
+    return jobs[inside].sort_values(["submit_time_s", "job_id"], kind="stable").reset_index(drop=True)
+
+
+def _worst_group(lent: pd.DataFrame, without: pd.DataFrame, least_jobs: int) -> GroupQueuing | None:
+    """The virtual cluster whose mean queuing delay grows most with loans; of equal ones the first by name."""
+    means = pd.DataFrame(
+        {
+            "lent": lent["queuing_delay_s"],
+            "without": without["queuing_delay_s"],
+            "group": lent["virtual_cluster"],
+        }
+    ).groupby("group", sort=True)
+    table = means[["lent", "without"]].mean()[means.size() >= least_jobs]
+    if table.empty:
+        return None
+    name = str((table["lent"] - table["without"]).idxmax())
+    return GroupQueuing(name, float(table["lent"][name]), float(table["without"][name]))
