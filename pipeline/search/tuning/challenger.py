@@ -5,7 +5,7 @@ anew with them and that version is pinned. The champion is left alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,9 +21,9 @@ from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
 from pipeline.profiling.profile_store import read_profile_set
 from pipeline.release.current_release import find_current_release
-from pipeline.release.release_settings import pinned_settings
+from pipeline.release.release_settings import pinned_loaning, pinned_settings
 from pipeline.search.tuning.proposal import Proposal
-from pipeline.search.tuning.space import policy_part, thresholds_of, with_thresholds
+from pipeline.search.tuning.space import loans_part, policy_part, thresholds_of, with_thresholds
 from pipeline.search.tuning.study import TuningBase, TuningSpec, TuningStudy, plan_study
 from pipeline.training.windows import training_window_end
 from pipeline.validation.contenders import learned_until
@@ -40,6 +40,7 @@ class CurrentRelease:
     settings: Mapping[str, Any]
     packing: PackingSettings
     learned_until: datetime | None
+    loaning: Mapping[str, Any] | None = None
 
 
 def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
@@ -57,7 +58,7 @@ def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
     models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
     until = learned_until(models.manifest)
-    return CurrentRelease(release.version, settings, models.packing.settings, until)
+    return CurrentRelease(release.version, settings, models.packing.settings, until, release.loaning)
 
 
 def plan_around(
@@ -85,7 +86,7 @@ def plan_around(
         lake_uri=lake_uri,
         cluster=cluster,
         spec=spec,
-        base=TuningBase(current.settings, current.packing, current.version),
+        base=TuningBase(current.settings, current.packing, current.version, current.loaning),
         out_uri=out_uri,
         progress=progress,
     )
@@ -108,6 +109,8 @@ def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: st
         base = show_release(tracking_uri=tracking_uri, cluster=study.cluster, version=study.base_release)
         versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
         kept, parts = base.settings, base.parts
+    if parts.loaning is not None:
+        parts = replace(parts, loaning=pinned_loaning({**parts.loaning, **loans_part(proposal.values)}))
     if proposal.changes_packing:
         versions["packing"] = _train_packing(study, proposal, tracking_uri)
     release = build_release(

@@ -2,6 +2,7 @@
 
     STUDY/inputs/                   a lake of its own: jobs with their estimates, nodes, profiles
     STUDY/inputs/forecast.parquet   throughput bins and their forecasts, if the lake has throughput
+    STUDY/inputs/inference_load.json  a forecast of inference, of a release with servers on loan
     STUDY/inputs/inputs.json        written last; what the log did not say
 
 A trial reads nothing else, so it sees neither the held-out window nor what happened to the lake since. The
@@ -35,6 +36,7 @@ from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
+from pipeline.search.tuning.frozen_load import read_known_load_rows, store_load
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
 from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
@@ -61,6 +63,7 @@ class KnownLake:
     throughput: pd.DataFrame | None
     remarks: tuple[str, ...]
     metrics: pd.DataFrame  # of running jobs, day by day; maybe empty
+    load: pd.DataFrame | None = None  # of inference servers; None: none are lent
 
     @property
     def node_count(self) -> int:
@@ -78,13 +81,17 @@ class KnownLake:
             self.profiles.pairs,
             *([] if self.throughput is None else [self.throughput]),
             *([] if self.metrics.empty else [self.metrics]),
+            *([] if self.load is None else [self.load]),
         ]
         digests = [frame_sha256(frame) for frame in frames]
         return hashlib.sha256("\n".join([str(INPUTS_VERSION), *digests]).encode()).hexdigest()
 
 
-def read_known_lake(lake_uri: str, cluster: str, until: datetime) -> KnownLake:
-    """Read what was known of a cluster at `until`. Raises NotFoundError without jobs or nodes."""
+def read_known_lake(lake_uri: str, cluster: str, until: datetime, *, lends: bool = False) -> KnownLake:
+    """Read what was known of a cluster at `until`; with `lends` the load of inference, too.
+
+    Raises NotFoundError without jobs or nodes, and without a load that is needed.
+    """
     lake = Lake(lake_uri)
     jobs = as_known_at(lake.read_jobs(cluster, None, until), until)
     profiles, remarks = measured_or_simulated(lake_uri, cluster)
@@ -98,6 +105,7 @@ def read_known_lake(lake_uri: str, cluster: str, until: datetime) -> KnownLake:
         _known_throughput(lake, cluster, until),
         tuple(remarks),
         lake.read_job_metrics(cluster, until),
+        read_known_load_rows(lake_uri, cluster, until) if lends else None,
     )
 
 
@@ -153,6 +161,8 @@ def freeze(
     write_profile_set(folder_uri, known.cluster, known.profiles)
     lake.write_job_metrics(known.cluster, known.metrics.drop(columns="cluster"))
     remarks = [*known.remarks, *said, *_store_forecast(known, windows, folder_uri)]
+    if known.load is not None:
+        remarks += store_load(known.load, known.cluster, folder_uri, windows.start)
     text = json.dumps({"remarks": remarks}, indent=1) + "\n"
     fs, path = locate(marker)
     write_atomically(fs, path, lambda sink: sink.write(text.encode()))

@@ -53,7 +53,7 @@ def write_report(study: TuningStudy, proposal: Proposal) -> tuple[str, ...]:
 
 def weights_of(study: TuningStudy, trials: list[Trial]) -> dict[str, float]:
     """Which settings explain the trials' scores."""
-    return importances(study.space, [(trial.values, trial.change_pct) for trial in trials])
+    return importances(study.space, [(trial.values, trial.score) for trial in trials])
 
 
 def record_study(study: TuningStudy, proposal: Proposal, *, tracking_uri: str) -> str:

@@ -10,9 +10,10 @@ from pipeline.search.experiment_store.experiment import OK, Record
 from pipeline.search.tuning.search import next_trials
 from pipeline.search.tuning.space import Value
 from pipeline.search.tuning.study import TuningStudy, load_study
-from pipeline.search.tuning.trials import TrialReplayer
+from pipeline.search.tuning.trials import SHORT, TrialReplayer
 
 SHORTEST_S = 1.0  # an objective below a second counts as one: per cent of nothing mean nothing
+SHORTAGE_PRICE = 10.0  # per cent of the objective for a point of shortage: no gain of a loan is worth one
 SCORE_DIGITS = 6  # of per cent; what differs by less is the same
 
 
@@ -21,7 +22,8 @@ class Trial:
     """One trial as the tables show it; trial 0 holds the current settings.
 
     `change_pct` is the mean over the search blocks of the objective's change against trial 0, so that a busy
-    block counts no more than a calm one. None: the trial failed, or was not run yet.
+    block counts no more than a calm one. None: the trial failed, or was not run yet. `over_limit_points`: by
+    how much more often than it may inference lacked servers that were lent.
     """
 
     number: int
@@ -30,6 +32,12 @@ class Trial:
     values: Mapping[str, Value]
     record: Record | None
     change_pct: float | None
+    over_limit_points: float = 0.0
+
+    @property
+    def score(self) -> float | None:
+        """What the optimiser makes small: the change, and a price on shortages beyond the limit."""
+        return None if self.change_pct is None else self.change_pct + SHORTAGE_PRICE * self.over_limit_points
 
     def mean_figure(self, name: str) -> float | None:
         """A figure's mean over the search blocks."""
@@ -62,7 +70,7 @@ def _choose(study: TuningStudy, number: int) -> list[dict[str, Value]]:
         )
     return next_trials(
         study.space,
-        [(trial.values, trial.change_pct) for trial in earlier],
+        [(trial.values, trial.score) for trial in earlier],
         seed=study.seed,
         round_number=number,
         size=study.round_size,
@@ -97,6 +105,7 @@ def replayer_of(study_uri: str) -> TrialReplayer:
         packing=study.packing,
         job_types=study.job_types,
         seed=study.seed,
+        loaning=study.loaning,
     )
 
 
@@ -108,7 +117,15 @@ def trials_of(study: TuningStudy) -> list[Trial]:
     records = [study.record(study.identity(values)) for _, values in asked]
     current = records[0] if records else None
     return [
-        Trial(i, number, study.identity(values), values, record, _change_pct(study, record, current))
+        Trial(
+            i,
+            number,
+            study.identity(values),
+            values,
+            record,
+            _change_pct(study, record, current),
+            _over_limit_points(study, record),
+        )
         for i, ((number, values), record) in enumerate(zip(asked, records, strict=True))
     ]
 
@@ -123,17 +140,27 @@ def _change_pct(study: TuningStudy, record: Record | None, current: Record | Non
     return sum(changes) / len(changes)
 
 
+def _over_limit_points(study: TuningStudy, record: Record | None) -> float:
+    """By how much the share of steps in which inference lacked servers is above the limit, over blocks."""
+    if study.short_limit_pct is None or record is None or record["status"] != OK:
+        return 0.0
+    shares = [float(figures[SHORT]) for figures in record["blocks"].values()]
+    return max(0.0, sum(shares) / len(shares) - study.short_limit_pct)
+
+
 def best_trial(trials: Sequence[Trial]) -> Trial | None:
     """The trial with the lowest score; of equal ones, the one with the fewest changes, then the earliest.
 
-    None when trial 0 has no figures.
+    One in which inference lacked servers more often than it may comes after all others. None when trial 0 has
+    no figures.
     """
     if not trials or trials[0].change_pct is None:
         return None
     current = trials[0].values
 
-    def rank(trial: Trial) -> tuple[float, int, int]:
+    def rank(trial: Trial) -> tuple[float, float, int, int]:
         changes = sum(value != current[name] for name, value in trial.values.items())
-        return (round(trial.change_pct or 0.0, SCORE_DIGITS), changes, trial.number)
+        score = round(trial.change_pct or 0.0, SCORE_DIGITS)
+        return (trial.over_limit_points, score, changes, trial.number)
 
     return min((trial for trial in trials if trial.change_pct is not None), key=rank)

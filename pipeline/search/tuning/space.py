@@ -2,7 +2,8 @@
 
 Every parameter is a position in its list, so the optimiser sees steps and a trial is plain data. T_prof,
 N_prof, C_prof and G_SS are settings of the Lucid policy; the two thresholds are settings of the Packing
-Analyze Model, whose tree is trained anew for them.
+Analyze Model, whose tree is trained anew for them. Of a release with servers on loan the orchestrator's
+settings are tuned as well.
 """
 
 import math
@@ -12,6 +13,8 @@ from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.packing.tree import PackingSettings
+from simulator.loaning.released_loans import ReleasedLoans
+from simulator.loaning.settings import LEND
 from simulator.policies.lucid import LucidSettings
 from simulator.stages.strategy import SHARING_CAPACITY
 
@@ -19,6 +22,7 @@ Value = int | float | str
 Values = Mapping[str, Value]
 Thresholds = tuple[float, float]
 
+LOANS = ("headroom", "hysteresis_servers", "lend")
 SHARING = ("none", "apathetic", "default")  # by G_SS: nobody, 1, 2
 THRESHOLDS = ("medium_from", "tiny_above")
 _TRIED: Mapping[str, tuple[Value, ...]] = {
@@ -29,7 +33,11 @@ _TRIED: Mapping[str, tuple[Value, ...]] = {
     "sharing": SHARING,
     "medium_from": (0.75, 0.80, 0.85, 0.88),
     "tiny_above": (0.90, 0.93, 0.95, 0.97),
+    "headroom": (0.0, 0.01, 0.02, 0.05, 0.10),
+    "hysteresis_servers": (0, 1, 2, 4),
+    "lend": LEND,
 }
+_WORDS: Mapping[str, tuple[str, ...]] = {"sharing": SHARING, "lend": LEND}  # from the least to the most
 SYMBOLS: Mapping[str, str] = {
     "profiling_limit_s": "T_prof (s)",
     "profiling_max_gpus": "N_prof (GPUs)",
@@ -38,6 +46,9 @@ SYMBOLS: Mapping[str, str] = {
     "sharing": "G_SS",
     "medium_from": "Medium from",
     "tiny_above": "Tiny above",
+    "headroom": "headroom of inference",
+    "hysteresis_servers": "hysteresis (servers)",
+    "lend": "lend",
 }
 
 
@@ -71,6 +82,11 @@ class SearchSpace:
         return {parameter.name: parameter.current for parameter in self.parameters}
 
     @property
+    def lends(self) -> bool:
+        """Whether settings of servers on loan are among them."""
+        return any(parameter.name in LOANS for parameter in self.parameters)
+
+    @property
     def free(self) -> tuple[Parameter, ...]:
         """The parameters with more than one value."""
         return tuple(parameter for parameter in self.parameters if len(parameter.values) > 1)
@@ -101,23 +117,28 @@ def search_space(
     *,
     nodes: int,
     chosen: Mapping[str, Sequence[Value]] | None = None,
+    loaning: Mapping[str, Any] | None = None,
 ) -> SearchSpace:
     """The space around a release's settings and thresholds, on a cluster of so many nodes.
+
+    `loaning`: its settings of servers on loan, None: it lends none, and they are not tuned.
 
     `chosen` replaces the values of a parameter; one value alone fixes it. A profiler larger than
     `profiling_share_max` of the cluster is not tried: the policy would cut it back. Raises UnknownNameError
     for a name that is not tuned, BadInputError for a value that the policy or the model refuses.
     """
     asked = dict(chosen or {})
+    tuned = {name: tried for name, tried in _TRIED.items() if loaning is not None or name not in LOANS}
     for name in asked:
-        if name not in _TRIED:
-            raise UnknownNameError("setting that is tuned", name, list(_TRIED))
+        if name not in tuned:
+            raise UnknownNameError("setting that is tuned", name, list(tuned))
     policy = LucidSettings(**settings)
     current: dict[str, Any] = {**asdict(policy), "medium_from": packing.medium_from}
     current["tiny_above"] = packing.tiny_above
+    current |= {} if loaning is None else ReleasedLoans.from_data(loaning).to_data()
     most = int(policy.profiling_share_max * nodes)
     parameters = []
-    for name, tried in _TRIED.items():
+    for name, tried in tuned.items():
         values = {_like(current[name], name, value) for value in asked.get(name) or tried}
         if name == "profiling_nodes":
             values = {value for value in values if int(value) <= most} or {min(current[name], most)}
@@ -127,6 +148,7 @@ def search_space(
     space = SearchSpace(tuple(parameters))
     for trial in space.one_at_a_time():
         LucidSettings(**{**settings, **policy_part(trial)})
+        ReleasedLoans.from_data({**(loaning or {}), **loans_part(trial)})
     if not all(0 < float(value) < 2 for name in THRESHOLDS for value in asked.get(name, ())):
         raise BadInputError("A packing threshold lies outside of (0, 2).", remedy="Use for example 0.85.")
     return space
@@ -134,25 +156,30 @@ def search_space(
 
 def _like(current: Any, name: str, value: Value) -> Value:
     """A value as the setting's own kind of number: 60 and 60.0 are the same trial."""
-    if isinstance(current, str) and value in SHARING:
+    if name in _WORDS and value in _WORDS[name]:
         return value
     try:
         found: Value = type(current)(value)
     except (TypeError, ValueError):
         found = math.nan
-    if isinstance(current, str) or found != value:
-        known = f"one of {', '.join(SHARING)}" if isinstance(current, str) else type(current).__name__
+    if name in _WORDS or found != value:
+        known = f"one of {', '.join(_WORDS[name])}" if name in _WORDS else type(current).__name__
         raise BadInputError(f"{name} is to be tried as {value!r}.", remedy=f"Use {known}.")
     return found
 
 
 def _rank(name: str) -> Any:
-    return SHARING.index if name == "sharing" else float
+    return _WORDS[name].index if name in _WORDS else float
 
 
 def policy_part(values: Values) -> dict[str, Value]:
     """A trial's settings of the Lucid policy."""
-    return {name: value for name, value in values.items() if name not in THRESHOLDS}
+    return {name: value for name, value in values.items() if name not in (*THRESHOLDS, *LOANS)}
+
+
+def loans_part(values: Values) -> dict[str, Value]:
+    """A trial's settings of servers on loan; none of a release that lends none."""
+    return {name: value for name, value in values.items() if name in LOANS}
 
 
 def thresholds_of(values: Values) -> Thresholds:

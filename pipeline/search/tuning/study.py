@@ -17,6 +17,7 @@ from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
+from pipeline.release.release_settings import gate_settings
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import Experiment
 from pipeline.search.tuning.inputs import freeze, read_known_lake
@@ -63,7 +64,11 @@ class TuningSpec:
 
 @dataclass(frozen=True)
 class TuningStudy(Experiment):
-    """A planned study. `sha256` names what its trials depend on and how they are chosen."""
+    """A planned study. `sha256` names what its trials depend on and how they are chosen.
+
+    `loaning` are the settings of servers on loan (None: none are), `short_limit_pct` is in how many
+    five-minute steps inference may lack servers (the gate's rule when it was planned).
+    """
 
     kind = "study"
     unit = "trial"
@@ -86,6 +91,8 @@ class TuningStudy(Experiment):
     as_of: str | None
     base_release: int | None
     remarks: tuple[str, ...]
+    loaning: Mapping[str, Any] | None = None
+    short_limit_pct: float | None = None
 
     @property
     def inputs_uri(self) -> str:
@@ -99,11 +106,14 @@ class TuningStudy(Experiment):
 
 @dataclass(frozen=True)
 class TuningBase:
-    """What holds now: the policy's settings, those of the packing model, and the release that they are of."""
+    """What holds now: the policy's settings, those of the packing model and of servers on loan (None: none),
+    and the release that they are of.
+    """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     packing: PackingSettings = field(default_factory=PackingSettings)
     release: int | None = None
+    loaning: Mapping[str, Any] | None = None
 
 
 DEFAULTS = TuningBase()
@@ -140,8 +150,9 @@ def plan_study(
         warm_up_days=asked.warm_up_days,
     )
     progress(0, None, "reading the log")
-    known = read_known_lake(lake_uri, cluster, until)
-    space = search_space(pinned, tree, nodes=known.node_count, chosen=asked.search)
+    lends = base.loaning is not None
+    known = read_known_lake(lake_uri, cluster, until, lends=lends)
+    space = search_space(pinned, tree, nodes=known.node_count, chosen=asked.search, loaning=base.loaning)
     shared = {
         "known": known.sha256(),
         "windows": windows.to_data(),
@@ -150,6 +161,7 @@ def plan_study(
         "duration": asdict(duration or DurationSettings()),
         "job_types": asked.job_types,
         "seed": asked.seed,
+        **({"loaning": dict(base.loaning)} if base.loaning is not None else {}),
     }
     plan = {
         "cluster": cluster,
@@ -158,6 +170,7 @@ def plan_study(
         "space": space.to_data(),
         "objective": asked.objective,
         "round_size": asked.round_size,
+        **({"short_limit_pct": gate_settings({}).rules.inference_short_limit_pct} if lends else {}),
     }
     folder_uri = f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}"
     uri, sha256 = TuningStudy.place(plan, out_uri=out_uri, folder_uri=folder_uri)

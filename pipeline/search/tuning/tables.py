@@ -10,6 +10,7 @@ from pipeline.search.tuning.proposal import CURRENT, TUNED, Proposal
 from pipeline.search.tuning.rounds import Trial
 from pipeline.search.tuning.space import SYMBOLS, SearchSpace, shown
 from pipeline.search.tuning.study import TuningStudy
+from pipeline.search.tuning.trials import SHORT
 
 FIGURES = (
     "mean_jct_s",
@@ -20,6 +21,7 @@ FIGURES = (
     "ended_in_profiling_pct",
     "colocated_pct",
 )
+LOAN_FIGURES = (SHORT, "preemptions")  # of a release with servers on loan
 _SHOWN = {  # what people call a figure, and how many digits count
     "jobs": ("jobs", 0),
     "mean_jct_s": ("mean JCT, s", 0),
@@ -29,6 +31,8 @@ _SHOWN = {  # what people call a figure, and how many digits count
     "profiling_queue_s": ("queue before profiling, s", 1),
     "ended_in_profiling_pct": ("jobs that end in profiling, %", 1),
     "colocated_pct": ("jobs that shared GPUs, %", 1),
+    SHORT: ("steps in which inference lacked servers, %", 2),
+    "preemptions": ("preemptions", 0),
 }
 SAME_FILTERING = 0.95
 WORTH_CUTTING_S = 1.0
@@ -43,12 +47,16 @@ def trials_table(study: TuningStudy, trials: Sequence[Trial]) -> pd.DataFrame:
                 "round": trial.round_number,
                 **trial.values,
                 "change_pct": trial.change_pct,
-                **{name: trial.mean_figure(name) for name in FIGURES},
+                **{name: trial.mean_figure(name) for name in _figures_of(study.space)},
                 "error": None if trial.record is None else trial.record["error"],
             }
             for trial in trials
         ]
     )
+
+
+def _figures_of(space: SearchSpace) -> tuple[str, ...]:
+    return (*FIGURES, *LOAN_FIGURES) if space.lends else FIGURES
 
 
 def sensitivity_table(space: SearchSpace, trials: Sequence[Trial]) -> pd.DataFrame:
@@ -66,7 +74,7 @@ def sensitivity_table(space: SearchSpace, trials: Sequence[Trial]) -> pd.DataFra
                         "value": value,
                         "current": value == parameter.current,
                         "change_pct": trial.change_pct,
-                        **{name: trial.mean_figure(name) for name in FIGURES},
+                        **{name: trial.mean_figure(name) for name in _figures_of(space)},
                     }
                 )
     return pd.DataFrame(rows)
@@ -86,6 +94,11 @@ def sensitivity_markdown(space: SearchSpace, table: pd.DataFrame) -> str:
             "queue before profiling, s": number(row["profiling_queue_s"], 1),
             "end in profiling, %": number(row["ended_in_profiling_pct"], 1),
             "shared GPUs, %": number(row["colocated_pct"], 1),
+            **(
+                {_SHOWN[name][0]: number(row[name], _SHOWN[name][1]) for name in LOAN_FIGURES}
+                if space.lends
+                else {}
+            ),
         }
         for parameter in space.free
         for row in table[table["parameter"] == parameter.name].to_dict(orient="records")
@@ -130,7 +143,8 @@ def validation_markdown(proposal: Proposal) -> str:
     if proposal.validation is None:
         return ""
     before, after = (proposal.validation["figures"][name] for name in (CURRENT, TUNED))
-    return _before_after_table(tuple(_SHOWN), before.get, after.get, "validation window", "best trial")
+    shown_figures = tuple(name for name in _SHOWN if name in before)
+    return _before_after_table(shown_figures, before.get, after.get, "validation window", "best trial")
 
 
 def _before_after_table(

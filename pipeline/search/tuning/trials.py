@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.errors import LucidError, ServiceUnavailableError
@@ -13,24 +14,38 @@ from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.packing.tree import PackingSettings
+from pipeline.loaning.lending import Lending
+from pipeline.loaning.lending_replay import KnownLoad
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import FAILED, OK
 from pipeline.search.sweeps.runs import RESULTS_VERSION
+from pipeline.search.tuning.frozen_load import read_frozen_load
 from pipeline.search.tuning.inputs import read_block
-from pipeline.search.tuning.space import Thresholds, Values, policy_part, thresholds_of, with_thresholds
+from pipeline.search.tuning.space import (
+    Thresholds,
+    Values,
+    loans_part,
+    policy_part,
+    thresholds_of,
+    with_thresholds,
+)
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.contenders import ReplayContender, replay_contender, sharing_scores
 from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
+from simulator.loaning.released_loans import ReleasedLoans
 from simulator.metrics import mean
 from simulator.placement import Placement
 from simulator.recorder import StopReason
+from simulator.recorders.loan_steps import LoanSteps
+from simulator.recorders.recorder_group import RecorderGroup
 from simulator.result import SimulationResult
 from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
 
 Floats = NDArray[np.float64]
+SHORT = "inference_short_pct"
 
 
 class ProfilingQueue:
@@ -65,6 +80,7 @@ class WindowReplay:
     result: SimulationResult
     profiling_waits_s: tuple[float, ...]
     inputs: ReplayInputs
+    short_pct: float | None = None  # of the steps in which inference lacked servers; None: none are lent
 
     def figures(self) -> dict[str, float]:
         """The figures of the jobs submitted in the window; the warm-up is not counted."""
@@ -81,7 +97,14 @@ class WindowReplay:
             "profiling_queue_s": mean(np.asarray(self.profiling_waits_s)),
             "ended_in_profiling_pct": 100 * float(jobs["ended_in_profiling"].mean()),
             "colocated_pct": 100 * float(jobs["colocated"].mean()),
+            **self._loans(jobs),
         }
+
+    def _loans(self, jobs: pd.DataFrame) -> dict[str, float]:
+        """Of servers on loan: how often inference lacked some, and the jobs that giving back preempted."""
+        if self.short_pct is None:
+            return {}
+        return {SHORT: self.short_pct, "preemptions": int(jobs["preemptions"].sum())}
 
 
 def trial_id(values: Values, inputs_sha256: str) -> str:
@@ -103,10 +126,14 @@ class TrialReplayer:
         packing: PackingSettings,
         job_types: JobTypes,
         seed: int,
+        loaning: Mapping[str, Any] | None = None,
     ) -> None:
         self.windows = windows
         self.settings = settings
         self.packing = packing
+        self.loaning = loaning
+        self._read_load = partial(read_frozen_load, inputs_uri, cluster)
+        self._loads: dict[str, KnownLoad] = {}
         self._read = partial(read_block, inputs_uri, cluster, job_types=job_types, seed=seed)
         self._blocks: dict[str, ReplayInputs] = {}
         self._scores: dict[tuple[str, float, float], Floats] = {}
@@ -124,9 +151,24 @@ class TrialReplayer:
             settings={**self.settings, **policy_part(values)},
             forecast=inputs.scenario.forecast,
             believed_pairs=believed_pairs(model),
+            lending=self._lending(values, block),
         )
-        result = replay_contender(contender, inputs, recorder=queue)
-        return WindowReplay(result, tuple(queue.waits_s), inputs)
+        if contender.lending is None:
+            result = replay_contender(contender, inputs, recorder=queue)
+            return WindowReplay(result, tuple(queue.waits_s), inputs)
+        steps = LoanSteps(contender.lending.service(inputs).name)
+        result = replay_contender(contender, inputs, recorder=RecorderGroup((queue, steps)))
+        short_pct = contender.lending.short_pct(steps.steps(), inputs)
+        return WindowReplay(result, tuple(queue.waits_s), inputs, short_pct)
+
+    def _lending(self, values: Values, block: str) -> Lending | None:
+        """What a trial lends in a block; what was known of the load is read once."""
+        if self.loaning is None:
+            return None
+        released = ReleasedLoans.from_data({**self.loaning, **loans_part(values)})
+        if block not in self._loads:
+            self._loads[block] = self._read_load(self.windows.window(block), released)
+        return Lending(self._loads[block], released.loans)
 
     def run(self, identity: str, values: Values) -> dict[str, Any]:
         """Replay every search block and return the record; an error becomes a record that says so.
