@@ -1,0 +1,83 @@
+"""Tuning a release with servers on loan: real replays of its jobs beside the servers of inference."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from lucid_models.packing.tree import PackingSettings
+from pipeline.release.release_settings import pinned_loaning
+from pipeline.search.tuning.local import run_study
+from pipeline.search.tuning.proposal import propose
+from pipeline.search.tuning.report import write_report
+from pipeline.search.tuning.rounds import Trial, best_trial, trials_of
+from pipeline.search.tuning.space import search_space
+from pipeline.search.tuning.study import TuningBase, TuningSpec, plan_study
+from pipeline.training.windows import submission_span
+from tests.pipeline.loaning.inference_days import inference_days
+from tests.pipeline.search.test_tuning import FEW, lake_at
+from tests.small_cluster import CLUSTER
+
+LOANING = pinned_loaning({"usage": "present", "headroom": 0.05})
+ONE = {name: values[:1] for name, values in FEW.items()} | {"profiling_limit_s": [200.0]}
+SPEC = TuningSpec(
+    hold_out_days=5,
+    search_days=5,
+    validation_days=5,
+    blocks=2,
+    round_size=3,
+    search={**ONE, "headroom": [0.0, 0.05], "hysteresis_servers": [0], "lend": ["capacity"]},
+)
+
+
+def test_loans_are_tuned_of_a_release_that_lends_alone() -> None:
+    plain = search_space({}, PackingSettings(), nodes=100)
+    assert not plain.lends
+    lends = search_space({}, PackingSettings(), nodes=100, loaning=LOANING)
+    values = {parameter.name: parameter.values for parameter in lends.parameters}
+    assert lends.lends
+    assert lends.current["headroom"] == 0.05
+    assert values["lend"] == ("capacity", "demand")
+    with pytest.raises(UnknownNameError, match="headroom"):
+        search_space({}, PackingSettings(), nodes=100, chosen={"headroom": [0.1]})
+    with pytest.raises(BadInputError, match="capacity, demand"):
+        search_space({}, PackingSettings(), nodes=100, chosen={"lend": ["all"]}, loaning=LOANING)
+    with pytest.raises(BadInputError, match="headroom"):
+        search_space({}, PackingSettings(), nodes=100, chosen={"headroom": [-1]}, loaning=LOANING)
+
+
+def test_a_trial_that_leaves_inference_short_is_not_the_best() -> None:
+    current = Trial(0, 0, "a", {"headroom": 0.05}, None, 0.0)
+    faster = Trial(1, 0, "b", {"headroom": 0.0}, None, -20.0, over_limit_points=3.0)
+    assert best_trial([current, faster]) == current
+    assert faster.score == 10.0
+    within = Trial(2, 0, "c", {"headroom": 0.02}, None, -5.0)
+    assert best_trial([current, faster, within]) == within
+
+
+@pytest.mark.slow
+def test_trials_replay_the_load_and_shortages_count(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path / "lake")
+    base = TuningBase(loaning=LOANING)
+    asked = {"lake_uri": lake, "cluster": CLUSTER, "spec": SPEC, "base": base}
+    with pytest.raises(NotFoundError, match="inference"):
+        plan_study(**asked, out_uri=str(tmp_path / "none"))  # type: ignore[arg-type]
+    first, last = submission_span(lake, CLUSTER)
+    days = (last - first).days + 1
+    load = inference_days(days, start=pd.Timestamp(first).floor("D")).assign(origin="published")
+    Lake(lake).write_inference_load(CLUSTER, load)
+    study = plan_study(**asked, out_uri=str(tmp_path / "study"))  # type: ignore[arg-type]
+    assert study.short_limit_pct == 2.0
+    run_study(study, trials=0, workers=1)
+    current, *others = trials_of(study)
+    (other,) = [trial for trial in others if trial.values["headroom"] == 0.0]
+    assert (current.values["headroom"], other.values["headroom"]) == (0.05, 0.0)
+    shares = [trial.mean_figure("inference_short_pct") for trial in (current, other)]
+    assert shares[0] is not None
+    assert shares[1] is not None
+    assert shares[1] > shares[0]
+    assert other.over_limit_points == pytest.approx(max(0.0, shares[1] - 2.0))
+    write_report(study, propose(study))
+    assert "headroom of inference" in (tmp_path / "study" / "tuning.md").read_text()
