@@ -44,6 +44,8 @@ INFERENCE_LOAD_ROWS_SCHEMA = pa.schema([field for field in INFERENCE_LOAD_SCHEMA
 # the most that they can make of it.
 MEAN_USAGE = 0.65
 MOST_USAGE = 0.98
+# The column of a file with requests a second, unless it is named otherwise.
+RATES: Final = "requests_per_s"
 # More requests a second than any service answers.
 MAX_RATE = 1e12
 
@@ -54,12 +56,14 @@ class LoadReading:
 
     `servers`: how many it has, where the source does not say. `full_load_per_s`: requests a second that
     occupy all servers; None: so many that the usage is MEAN_USAGE on average. `zeros_are_gaps`: a load of
-    exactly zero was not measured.
+    exactly zero was not measured. `rates_column`: of a file, with requests a second; it stands above `usage`
+    where it is another one.
     """
 
     servers: int | None = None
     full_load_per_s: float | None = None
     zeros_are_gaps: bool = False
+    rates_column: str = RATES
 
     def __post_init__(self) -> None:
         if self.servers is not None and not 1 <= self.servers <= MAX_NODES:

@@ -49,6 +49,10 @@ FullLoadOption = Annotated[
         help="Requests a second that occupy all inference servers; default of a file: 65 % is its mean.",
     ),
 ]
+RatesColumnOption = Annotated[
+    str,
+    typer.Option("--rates-column", metavar="NAME", help="Column of a file of inference load with its rates."),
+]
 ZerosAreGapsOption = Annotated[
     bool, typer.Option("--zeros-are-gaps", help="A load of exactly zero was not measured.")
 ]

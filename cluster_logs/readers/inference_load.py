@@ -1,9 +1,11 @@
 """The load of inference servers: CSV time (or time_s), usage (0 to 1) or requests_per_s; where there is one,
-gap (0 or 1) and servers.
+gap (0 or 1) and servers. Rates of one of several services in a file are in the column that the caller names.
 
 Times may be text or seconds since 1970; other columns are not read. Where requests alone are known, the usage
 is their share of a full load that the caller knows, or else 0.65 x requests / mean requests, at most 0.98.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +17,28 @@ from cluster_logs.inference_load import (
     MEAN_USAGE,
     MOST_USAGE,
     PUBLISHED,
+    RATES,
 )
 from cluster_logs.node_states import MAX_NODES
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.row_checker import RowChecker
+from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, Mask, parse_numbers
 
-_TIME, _USAGE, _RATE = "time|time_s", "usage", "requests_per_s"
-_LAYOUT = Layout(required=(_TIME, f"{_USAGE}|{_RATE}"), optional=(_USAGE, _RATE, "gap", "servers"))
+_TIME, _USAGE = "time|time_s", "usage"
+
+
+def _rate_column(options: ReadOptions) -> str:
+    return options.load.rates_column.strip().lower()
+
+
+def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
+    """Cut the file into the columns that are read: of a named column of rates, and not of usage then."""
+    rate = _rate_column(options)
+    stated, usage = (f"{_USAGE}|{RATES}", (_USAGE,)) if rate == RATES else (rate, ())
+    return Layout(required=(_TIME, stated), optional=(*usage, rate, "gap", "servers")).read(source)
 
 
 def _full_load(source: TextSource, options: ReadOptions) -> float | None:
@@ -33,10 +46,11 @@ def _full_load(source: TextSource, options: ReadOptions) -> float | None:
     if options.load.full_load_per_s is not None:
         return options.load.full_load_per_s
     total, count = 0.0, 0
-    for chunk in _LAYOUT.read(source):
-        if _USAGE in chunk.columns or _RATE not in chunk.columns:
+    column = _rate_column(options)
+    for chunk in _chunks(source, options):
+        if _USAGE in chunk.columns or column not in chunk.columns:
             return None
-        rates = parse_numbers(chunk.columns[_RATE]).values
+        rates = parse_numbers(chunk.columns[column]).values
         measured = np.isfinite(rates) & (rates >= 0) & (rates <= MAX_RATE)
         if "gap" in chunk.columns:
             measured &= parse_numbers(chunk.columns["gap"]).values != 1
@@ -52,11 +66,12 @@ def _usage(checker: RowChecker, context: Context) -> tuple[FloatArray, str]:
         usage = checker.number(_USAGE)
         checker.reject((usage < 0) | (usage > 1), q.IMPLAUSIBLE_USAGE, _USAGE)
         return usage, _USAGE
-    rate = checker.number(_RATE)
-    checker.reject((rate < 0) | (rate > MAX_RATE), q.IMPLAUSIBLE_USAGE, _RATE)
+    column = _rate_column(context.options)
+    rate = checker.number(column)
+    checker.reject((rate < 0) | (rate > MAX_RATE), q.IMPLAUSIBLE_USAGE, column)
     if not isinstance(context.facts, float):
-        return rate, _RATE  # nothing but zeros
-    return np.minimum(rate / context.facts, MOST_USAGE), _RATE
+        return rate, column  # nothing but zeros
+    return np.minimum(rate / context.facts, MOST_USAGE), column
 
 
 def _gaps(checker: RowChecker) -> Mask:
@@ -107,7 +122,7 @@ READER = Reader(
     summary="Load of inference servers (CSV time or time_s, usage or requests_per_s, gap, servers)",
     table="inference_load",
     time_zone="UTC",
-    chunks=_LAYOUT,
+    chunks=_chunks,
     normalise=_normalise,
     prepare=_full_load,
 )

@@ -8,7 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from foundation.errors import BadInputError
-from lucid_cli.options import TimeZoneOption, existing_file
+from lucid_cli.options import (
+    FullLoadOption,
+    RatesColumnOption,
+    ServersOption,
+    TimeZoneOption,
+    ZerosAreGapsOption,
+    existing_file,
+)
 from lucid_cli.output import JsonFlag, print_lines, print_table, progress_reporter, show
 
 app = typer.Typer(help="Measure a model beside naive and black-box rivals.", no_args_is_help=True)
@@ -53,6 +60,16 @@ _UTILISATION_COLUMNS = (
     "careful_mae",
     "under_models",
     "within_models",
+)
+_INFERENCE_COLUMNS = (
+    "model",
+    "member",
+    "mse",
+    "against_last_value",
+    "mae",
+    "p95_under",
+    "coverage_p90",
+    "bins",
 )
 
 
@@ -184,6 +201,42 @@ def utilisation(
             progress=progress,
         )
     _present({"rows": rows}, f"Predictions from graphs on {where}", _UTILISATION_COLUMNS, [], as_json)
+
+
+@app.command()
+def inference(
+    source: Annotated[str, typer.Option("--input", metavar="FILE", help="A file of load, or a lake.")],
+    source_format: Annotated[
+        str, typer.Option("--format", metavar="F", help="inference-load, node-sequence (a stand-in) or lake.")
+    ] = "inference-load",
+    cluster: ClusterOption = None,
+    test_days: Annotated[float, typer.Option(min=0.01, help="The last days, which are forecast.")] = 4.0,
+    bin_s: Annotated[
+        int | None, typer.Option(min=1, help="Seconds of a bin; default: the rows' usual distance.")
+    ] = None,
+    servers: ServersOption = None,
+    full_load: FullLoadOption = None,
+    zeros_are_gaps: ZerosAreGapsOption = False,
+    rates_column: RatesColumnOption = "requests_per_s",
+    rivals: RivalsFlag = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Forecast the next bin of inference usage over the last days, from what was known before each."""
+    from cluster_logs.inference_load import LoadReading
+    from experiments.model_quality.inference_inputs import last_days, read_load
+    from experiments.model_quality.inference_rivals import inference_rivals
+    from lucid_models.evaluation.inference_load import evaluate_inference_load
+
+    load = LoadReading(servers, full_load, zeros_are_gaps, rates_column)
+    series = read_load(source, source_format, load, cluster=cluster, bin_s=bin_s)
+    rows = evaluate_inference_load(
+        series, last_days(series, test_days), rivals=inference_rivals(trained=rivals)
+    )
+    show(
+        {"rows": rows},
+        as_json=as_json,
+        people=lambda: print_table(rows, title=f"Next bin of {source}", columns=_INFERENCE_COLUMNS),
+    )
 
 
 @app.command(name="all")

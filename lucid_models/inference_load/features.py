@@ -33,6 +33,7 @@ MEAN_BINS = (3, 6, WINDOW_BINS)
 MEDIAN_BINS = 5
 EWMA_WEIGHTS = (0.3, 0.5)
 LEVEL = "usage"
+LEVELS = (LEVEL, f"usage_mean_{WINDOW_BINS}_bins", f"usage_lowest_{WINDOW_BINS}_bins")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,12 @@ class LoadFeatures:
             f"usage_lowest_{WINDOW_BINS}_bins",
             *(["hour"] if self.calendar else []),
         )
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Positions of features that share a shape function: what a level means depends on the hour."""
+        names = self.names
+        return tuple((names.index(name), names.index("hour")) for name in LEVELS) if self.calendar else ()
 
     def matrix(self, usage: Floats, first_bin_s: int) -> Floats:
         """Features of the forecast made at the end of every bin, shape (bins, len(names)).

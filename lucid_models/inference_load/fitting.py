@@ -183,4 +183,5 @@ def _boost(
     matrix = features.matrix(series.usage, round(series.start_s))[at - 1]
     blocks = time_blocks(days, at, settings.bags)
     change = series.usage[at] - series.usage[at - 1]
-    return boost(matrix, change, features.names, blocks, settings), at
+    paired = replace(settings, pairs=features.pairs)
+    return boost(matrix, change, features.names, blocks, paired), at

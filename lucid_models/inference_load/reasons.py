@@ -55,7 +55,7 @@ def account_for_load(
     """`contributions`: what each term adds, by its name; `averaged`: what the weighted mean adds."""
     parts = {_BINS: 0.0, _MEAN: averaged, _LEVEL: 0.0, _HOUR: 0.0, _ALWAYS: intercept}
     for name, value in contributions.items():
-        parts[_HOUR if name == "hour" else _LEVEL if name == "usage" else _BINS] += value
+        parts[_HOUR if name.endswith("hour") else _LEVEL if name == "usage" else _BINS] += value
     wanted = newest + sum(parts.values())
     forecast = min(max(wanted, 0.0), 1.0)
     bounded = not math.isclose(forecast, wanted, rel_tol=1e-9, abs_tol=1e-9)

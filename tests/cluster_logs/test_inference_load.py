@@ -55,9 +55,18 @@ def test_without_a_full_load_the_mean_of_what_was_measured_is_65_percent(lake: L
     ingest(lake, written(tmp_path, rows), zeros_are_gaps=True)
     load = lake.read_inference_load("c")
     # The mean is that of 10 and 30: neither the gap's nor the zero was measured. At most 98 % is in use.
-    assert load["usage"].tolist() == [0.325, 0.975, 0.98, 0.0]
+    assert load["usage"].tolist() == pytest.approx([0.325, 0.975, 0.98, 0.0])
     assert load["gap"].tolist() == [False, False, True, True]
     assert load["servers"].isna().all()
+
+
+def test_the_rates_of_one_of_several_services_are_named(lake: Lake, tmp_path: Path) -> None:
+    path = written(tmp_path, "time_s,M_Small,m_large,usage\n0,10,1,0.9\n600,30,1,0.9\n")
+
+    ingest(lake, path, rates_column="m_small", full_load_per_s=40.0)
+    assert lake.read_inference_load("c")["usage"].tolist() == [0.25, 0.75]
+    with pytest.raises(BadInputError, match="m_mid"):
+        ingest(lake, path, rates_column="m_mid")
 
 
 def test_a_gap_replaces_no_measured_bin(lake: Lake, tmp_path: Path) -> None:

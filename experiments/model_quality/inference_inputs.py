@@ -1,0 +1,78 @@
+"""Series of inference usage that `lucid evaluate inference` reads: of a file, a lake, or a stand-in."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from cluster_logs.inference_load import LoadReading
+from cluster_logs.inference_series import InferenceSeries, read_inference_series, usual_bin_s
+from cluster_logs.lake import Lake
+from cluster_logs.node_series import read_node_series
+from cluster_logs.readers.base import ReadOptions, read_chunks
+from cluster_logs.readers.nodes_file import every_row
+from cluster_logs.readers.registry import load_reader
+from foundation.errors import BadInputError
+from pipeline.training.windows import only_cluster
+
+LOAD_FORMAT, NODES_FORMAT, LAKE = "inference-load", "node-sequence", "lake"
+FORMATS = (LOAD_FORMAT, NODES_FORMAT, LAKE)
+
+
+def read_load(
+    source: str,
+    source_format: str,
+    load: LoadReading,
+    *,
+    cluster: str | None = None,
+    bin_s: int | None = None,
+) -> InferenceSeries:
+    """The series of a file of inference load, of a lake's table, or of busy nodes for a stand-in.
+
+    `bin_s`: default: the usual distance of two rows, of nodes 300 s. Busy nodes are the mean of each bin, as
+    a share of `load.servers`. Raises BadInputError for a row that cannot be used, and without any.
+    """
+    if source_format == NODES_FORMAT:
+        return _nodes(source, load.servers, bin_s or 300)
+    if source_format == LAKE:
+        rows = Lake(source).read_inference_load(cluster or only_cluster(source))
+    elif source_format == LOAD_FORMAT:
+        options = ReadOptions("load", load=load)
+        tables = [
+            every_row(chunk, source) for chunk in read_chunks(load_reader(LOAD_FORMAT), source, options)
+        ]
+        if not tables:
+            raise BadInputError(f"{source} holds no inference load.", remedy="Check how it was exported.")
+        rows = pa.concat_tables(tables).to_pandas().sort_values("time", kind="stable")
+    else:
+        raise BadInputError(
+            f"Format {source_format!r} holds no inference load.", remedy=f"Use {', '.join(FORMATS)}."
+        )
+    return read_inference_series(rows, source, bin_s=bin_s or usual_bin_s(rows))
+
+
+def _nodes(source: str, servers: int | None, bin_s: int) -> InferenceSeries:
+    series = read_node_series(Path(source))
+    if servers is None:
+        raise BadInputError("A usage of nodes needs their number.", remedy="Give it: --servers N.")
+    steps = round(bin_s / series.step_s)
+    whole = series.running.size // max(steps, 1) * max(steps, 1)
+    if steps < 1 or steps * series.step_s != bin_s or not whole:
+        raise BadInputError(
+            f"A bin of {bin_s} s is not a whole number of steps of {series.step_s:g} s, or longer than the "
+            "series.",
+            remedy="Choose a multiple of the step.",
+        )
+    usage = series.running[:whole].reshape(-1, steps).mean(axis=1) / servers
+    gap = np.logical_or.reduce(series.held[:whole].reshape(-1, steps), axis=1)
+    return InferenceSeries(series.start_s, np.clip(usage, 0.0, 1.0), np.asarray(gap), servers, bin_s)
+
+
+def last_days(series: InferenceSeries, test_days: float) -> float:
+    """When the test of the last days begins, seconds since 1970; raises BadInputError where none is left."""
+    begin_s = series.last_bin_start_s + series.bin_s - test_days * 86_400
+    if begin_s <= series.start_s:
+        raise BadInputError(
+            f"A test of {test_days:g} days leaves nothing to learn from.", remedy="Give fewer days."
+        )
+    return begin_s
