@@ -103,12 +103,11 @@ _SPANS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A job as squeue shows it.
+    """A job as squeue shows it, and where it runs; `waited_for`: jobs whose start it waits for.
 
     `raw_id` is Slurm's own number of the record (JobIDRaw), `target` what scontrol is told to change
-    (`123_[5-9]`: an array's record as a whole), `comment` and `admin_comment` all that stands there, `nodes`
-    where it runs; `waited_for`: jobs whose start it waits for. `uneven`: its nodes need not have the same
-    number of its GPUs; `ending`: its run is being cleared up; `may_requeue`: its user allows that.
+    (`123_[5-9]`: an array's record as a whole), the comments all that stands there. `uneven`: its nodes may
+    differ in its GPUs; `ending`: its run is being cleared up; `may_requeue`: its user allows that.
     """
 
     job: LiveJob

@@ -91,6 +91,8 @@ def loans(
         cluster.end_processes()
         if "i2" in standing.run("sinfo", "-h", "--states=DRAIN", "--format=%N"):
             standing.run("scontrol", "update", "NodeName=i2", "State=RESUME")
+        if "ReservationName=class" in standing.run("scontrol", "show", "reservation"):
+            standing.run("scontrol", "delete", "ReservationName=class")
         for name, nodes in (("onloan", ""), ("inference", ",".join(INFERENCE))):
             standing.run("scontrol", "update", f"PartitionName={name}", f"Nodes={nodes}")
         cluster.end()
@@ -99,32 +101,34 @@ def loans(
 def test_nodes_are_lent_and_taken_back_and_jobs_that_must_stay_are_left_alone(loans: Loans) -> None:
     cluster = loans.cluster
     cluster.slurm.run("scontrol", "update", "NodeName=i2", "State=DRAIN", "Reason=fans")
+    reservation = ("Reservation=class", "Nodes=i3", "StartTime=now+2hours", "Duration=30", "Users=root")
+    cluster.slurm.run("scontrol", "create", "reservation", *reservation)
     served = cluster.submit("serve", "--partition=inference", "--nodelist=i1", seconds=600, gpus=4)
     loans.wait_running({served: "i1"})
     blocks = [cluster.submit("train", BOTH, seconds=600, gpus=4) for _ in range(3)]
     loans.use(0.25)  # of the four that are up: one is needed, one is headroom
     loans.start()
-    loans.wait_lent("i3", "i4")
-    loans.wait_running({blocks[0]: "t1", blocks[1]: "i3", blocks[2]: "i4"})
+    loans.wait_lent("i4", "i5")
+    loans.wait_running({blocks[0]: "t1", blocks[1]: "i4", blocks[2]: "i5"})
     cluster.slurm.run("scontrol", "update", f"JobId={blocks[1]}", "Requeue=0")
     cluster.wait(lambda: loans.status().get("on_loan"), "it answers")
     said = loans.status()
     assert (said["servers"], said["needed"], said["headroom"], said["target"]) == (4, 1, 1, 2)
     loans.use(0.5)
-    loans.wait_lent("i3")
+    loans.wait_lent("i4")
     cluster.wait(lambda: cluster.queue("%i %T").get(blocks[2]) == "PENDING", "the job waits again")
-    assert cluster.queue("%i %N")[blocks[1]] == "i3"
+    assert cluster.queue("%i %N")[blocks[1]] == "i4"
     # It waits in both partitions, and no longer than it has to.
     assert set(cluster.queue("%i %P")[blocks[2]].split(",")) == {"train", "onloan"}
     cluster.slurm.run("scancel", blocks[0])
     loans.wait_running({blocks[2]: "t1"})
     loans.use(1.0)
     cluster.wait(lambda: loans.status().get("short") == 1, "it is said that one cannot go back")
-    assert loans.where() == (["i1", "i2", "i4", "i5"], ["i3"])
+    assert loans.where() == (["i1", "i2", "i3", "i5"], ["i4"])
     cluster.slurm.run("scontrol", "update", "NodeName=i2", "State=RESUME")
     assert cluster.lucid("live", "restore", f"--cluster={NAME}", "--json").returncode == 0
     loans.wait_home()
-    assert cluster.queue("%i %N")[blocks[1]] == "i3"  # it runs to its end
+    assert cluster.queue("%i %N")[blocks[1]] == "i4"  # it runs to its end
 
 
 @pytest.mark.parametrize("mode", ["observe", "advise"])
