@@ -78,7 +78,7 @@ POLICIES = st.builds(
     lend=st.sampled_from(("capacity", "demand")),
     scaling=st.booleans(),
     special_placement=st.booleans(),
-    order=st.sampled_from(("sjf", "fifo")),
+    order=st.sampled_from(("shortest", "submission")),
     value_exponent=st.sampled_from((0.0, 1.5)),
 )
 
