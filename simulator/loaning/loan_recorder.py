@@ -7,7 +7,7 @@ nobody can have it. Reclaims and scaling operations are counted to the end.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, nan
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -241,9 +241,9 @@ class _InferenceTime:
     lent_server_s: float
 
 
-def _pct(part: float, whole: float) -> float:
-    """Return a share in percent; NaN of nothing."""
-    return 100.0 * part / whole if whole > 0 else nan
+def _pct(part: float, whole: float) -> float | None:
+    """Return a share in percent; None of nothing."""
+    return 100.0 * part / whole if whole > 0 else None
 
 
 def loan_recorder_of(
