@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pipeline.loaning.load_outlook import LoadOutlook
 
 PAST_BINS = 288  # a day of what was
+SHADES = ("#d62728", "#ff7f0e", "#8c564b")
 
 Floats = NDArray[np.float64]
 
@@ -21,11 +22,9 @@ def draw_outlook(outlook: LoadOutlook, times_s: Floats, usage: Floats, cluster: 
     above.plot(past, 100 * usage[-PAST_BINS:], color="#1f77b4", linewidth=1.2, label="usage")
     above.plot(then, 100 * outlook.mean, color="#d62728", linewidth=1.2, label="forecast")
     levels = sorted(outlook.bounds)
-    for level, shade in zip(levels, np.linspace(0.9, 0.4, len(levels)), strict=True):
-        above.plot(
-            then, 100 * outlook.bounds[level], color="#d62728", alpha=shade, linestyle=":", linewidth=1
-        )
-        above.annotate(f"{100 * level:g} %", (then[-1], 100 * outlook.bounds[level][-1]), fontsize="x-small")
+    for level, colour in zip(levels, SHADES, strict=False):
+        label = f"below it: {100 * level:g} %"
+        above.plot(then, 100 * outlook.bounds[level], color=colour, linestyle=":", linewidth=1.2, label=label)
     above.set_ylim(0, 105)
     above.set_ylabel("inference servers\nin use (%)")
     above.set_title(f"{cluster}: {outlook.servers} inference servers", fontsize="medium")

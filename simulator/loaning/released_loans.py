@@ -16,12 +16,14 @@ class ReleasedLoans:
 
     `usage`: inference is taken to need what it used in the newest finished bin ("present"), or that and the
     forecast of the next one, whichever is higher ("forecast": then the release pins the forecast, and
-    `quantile` is the one of its quantiles that counts). Lyra (section 6) takes the mean.
+    `quantile` is the one of its quantiles that counts). Lyra (section 6) takes the mean. On four days of a
+    public load, with a headroom of 2 %, the quantile 0.98 leaves inference short in 1.4 % of steps and lends
+    16.1 of 94 servers on average, 0.95 in 2.4 % and 19.1, the newest bin alone in 14.5 % and 23.9.
     """
 
     loans: LoanSettings = field(default_factory=LoanSettings)
     usage: str = "forecast"
-    quantile: float = 0.95
+    quantile: float = 0.98
 
     def __post_init__(self) -> None:
         if self.usage not in USAGE:
