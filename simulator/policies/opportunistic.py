@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foundation.errors import BadInputError
+from simulator.actions import Action
 from simulator.job_view import JobView
+from simulator.loaning.orchestrator import share_of_servers
+from simulator.snapshot import Snapshot
+from simulator.worker_scaling.job_workers import workers_of
 from simulator.worker_scaling.scalable_job import ScalableJob
 from simulator.worker_scaling.server_pools import ServerPool
 from simulator.worker_scaling.settings import WorkerSettings
@@ -34,10 +38,32 @@ class Opportunistic(WorkerPolicy):
 
     Settings = OpportunisticSettings
 
+    def __init__(self, settings: OpportunisticSettings | None = None) -> None:
+        super().__init__(settings)
+        self._idle_servers, self._unit, self._gpus_per_server = 0, 1, 1
+
+    def decide(self, snapshot: Snapshot) -> Sequence[Action]:
+        """Decide as others do, knowing how many inference servers are ever idle."""
+        service = snapshot.inference
+        self._idle_servers, self._unit = 0, 1
+        if service is not None and self.settings.loaning:
+            kept = share_of_servers(min(service.usage), service.servers)
+            kept += share_of_servers(self.settings.headroom, service.servers)
+            self._idle_servers, self._unit = service.servers - kept, service.loaned_workers_per_worker
+            self._gpus_per_server = snapshot.pools[service.name].free.gpus_per_node
+        return super().decide(snapshot)
+
+    def _ever_fits(self, view: JobView) -> bool:
+        """Whether a job's base workers find room on the inference servers when most of these are idle."""
+        workers = workers_of(view)
+        room = max(0, self._idle_servers) * (self._gpus_per_server // workers.gpus_each)
+        return room >= workers.least * self._unit
+
     def pools_of(self, view: JobView) -> tuple[ServerPool, ...]:
         """Return inference servers for jobs that may run there, until they were preempted too often."""
         pools = super().pools_of(view)
-        if ServerPool.ON_LOAN not in pools or view.preemptions >= self.settings.most_preemptions:
+        patient = view.preemptions < self.settings.most_preemptions
+        if ServerPool.ON_LOAN not in pools or not (patient and self._ever_fits(view)):
             return (ServerPool.TRAINING,)
         return (ServerPool.ON_LOAN,)
 

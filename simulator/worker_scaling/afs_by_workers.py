@@ -18,7 +18,7 @@ class AfsByWorkers(WorkerPolicy):
         while gains:
             at = gains[0][1]
             job = jobs[at]
-            if job.gpus_per_worker > capacity_gpus:
+            if job.gpus_per_worker > capacity_gpus or gains[0][0] >= 0:
                 heappop(gains)
                 continue
             capacity_gpus -= job.gpus_per_worker
