@@ -1,4 +1,4 @@
-"""`lucid plan`: how many nodes keep waits under a limit, and what sleep changes."""
+"""`lucid plan`: how many nodes keep waits under a limit, and what loans and sleep change."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,6 +7,13 @@ import typer
 
 from foundation.errors import BadInputError
 from foundation.usable_cores import usable_cores
+from lucid_cli.loan_options import (
+    InferenceOption,
+    InferenceServersOption,
+    LoanedWorkersOption,
+    ScenarioOption,
+    TrainingServersOption,
+)
 from lucid_cli.options import (
     EndOption,
     GpusPerNodeOption,
@@ -57,7 +64,14 @@ def plan(
     start: StartOption = None,
     end: EndOption = None,
     time_zone: TimeZoneOption = None,
-    rules: Annotated[str, typer.Option(help="A rule set, as of `lucid simulate`.")] = "default",
+    rules: Annotated[
+        str | None, typer.Option(help="A rule set, as of `lucid simulate`; default: that of the format.")
+    ] = None,
+    training_servers: TrainingServersOption = None,
+    inference: InferenceOption = None,
+    inference_servers: InferenceServersOption = None,
+    scenario: ScenarioOption = "basic",
+    loaned_workers: LoanedWorkersOption = 3,
     policy: Annotated[
         str | None,
         typer.Option(metavar="P", help="Default: that of the cluster's champion, else fifo."),
@@ -107,7 +121,7 @@ def plan(
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Plan capacity by replays: nodes that keep waits under a limit, and what sleeping nodes cost and save.
+    """Plan capacity by replays: nodes that keep waits under a limit, and what loans and sleep change.
 
     Each row says the `lucid simulate` that repeats it. What was replayed into the same --out is not replayed
     again. What comes from the lake, or has --tracking-uri, is kept in MLflow.
@@ -137,6 +151,11 @@ def plan(
         rules=rules,
         cluster=cluster,
         lake_uri=lake_or_default(lake) if cluster else None,
+        training_servers=training_servers,
+        inference=str(existing_file(inference, "--inference")) if inference else None,
+        inference_servers=inference_servers,
+        scenario=scenario,
+        loaned_workers=loaned_workers,
     )
     settings = PlanSettings(
         _run(policy, setting, cluster, tracking_uri, seed),
@@ -146,6 +165,7 @@ def plan(
         sleeps=combinations(read_values(node_sleep or [])),
         points=points,
         by_virtual_cluster=by_virtual_cluster,
+        loans=inference is not None,
     )
     folder = out or default_folder(request)
     with progress_reporter() as progress:

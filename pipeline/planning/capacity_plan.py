@@ -1,7 +1,7 @@
 """One plan: all questions of an operator asked of one log, with the table and the front of what was tried."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from pipeline.planning.questions import Questions
 from pipeline.planning.replays import Replays
 from pipeline.planning.size_search import SizeSearch
 from pipeline.planning.wait_target import Resampling, WaitTarget
+from simulator.policies.registry import policy_class
+from simulator.rule_sets import load_rules
 
 BUSIEST_PCT = 80.0  # of a cluster that is this full on average queues grow without end
 
@@ -35,13 +37,24 @@ class PlanSettings:
     sleeps: tuple[Mapping[str, Any], ...] = ()
     points: int = 12
     by_virtual_cluster: bool = True
+    loans: bool = False  # whether each variant is replayed with servers on loan, too
 
     def __post_init__(self) -> None:
         if not 2 <= self.points <= 1_000:
             raise BadInputError(f"{self.points} sizes cannot be tried.", remedy="Use 2 to 1,000.")
 
-    def check(self, log: PlannedLog) -> None:
+    def check(self, log: PlannedLog, rule_set: str) -> None:
         """Raise BadInputError for what cannot be asked of a log."""
+        if self.loans and log.scenario.inference is None:
+            raise BadInputError(
+                "Nothing can be lent: there is no inference load.", remedy="Give the load of its servers."
+            )
+        own = getattr(policy_class(self.run.policy, load_rules(rule_set)), "Settings", None)
+        if self.loans and (own is None or "loaning" not in {field.name for field in fields(own)}):
+            raise BadInputError(
+                f"Policy {self.run.policy!r} borrows no servers under the rules {rule_set!r}.",
+                remedy="Choose one that does, as lyra.",
+            )
         if self.sleeps and log.one_pool:
             raise BadInputError(
                 "One pool of GPUs has no nodes that could sleep.",
@@ -50,8 +63,12 @@ class PlanSettings:
 
     @property
     def variants(self) -> tuple[PlannedRun, ...]:
-        """The runs that are compared, all awake first; their nodes are to be set."""
-        return (self.run, *(replace(self.run, node_sleep=dict(sleep)) for sleep in self.sleeps))
+        """The runs that are compared: all awake without loans first; their nodes are to be set."""
+        lent = (False, True) if self.loans else (None,)
+        sleeps: tuple[Mapping[str, Any], ...] = ({}, *self.sleeps)
+        return tuple(
+            replace(self.run, node_sleep=dict(sleep), loaning=loaning) for loaning in lent for sleep in sleeps
+        )
 
 
 @dataclass(frozen=True)
@@ -81,7 +98,7 @@ def make_plan(
     questions = Questions(search, table)
     log = table.log
     present = sum(log.present.values())
-    awake, *asleep = settings.variants
+    awake, *others = settings.variants
     answers = [questions.nodes_of_cluster(awake, max(present, search.least_nodes))]
     base = answers[0].figures["nodes"] or search.most_nodes
     sizes = _sizes(search, settings.points, base, max(present, search.least_nodes))
@@ -92,10 +109,15 @@ def make_plan(
         "the present" if size == present else "least that keep the limit awake": size
         for size in dict.fromkeys((max(present, search.least_nodes), base))
     }
-    for run in asleep:
+    for run in others:
         progress(0, None, f"nodes, {run.variant}")
-        with_sleep = questions.nodes_of_cluster(run, base)
-        answers += [with_sleep, *questions.cost_of_sleep(run, awake, compared)]
+        kept = questions.nodes_of_cluster(run, base)
+        answers.append(kept)
+        if run.node_sleep:
+            answers += questions.cost_of_sleep(run, replace(run, node_sleep={}), compared)
+        if run.loaning:
+            without = next(each for each in answers if each.variant == replace(run, loaning=False).variant)
+            answers += questions.savings_of_loans(run, (kept, without), compared)
     if settings.by_virtual_cluster:
         progress(0, None, "virtual clusters")
         answers += questions.nodes_of_virtual_clusters(awake)

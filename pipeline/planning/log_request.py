@@ -23,12 +23,15 @@ from foundation.storage import locate, write_atomically
 from pipeline.planning.planned_log import PlannedLog, read_planned_log
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.replay.cluster_events import ClusterSize, lake_sizes
+from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.training.windows import read_time, submission_span
+from simulator.loaning.jobs_in_workers import JobMix
 from simulator.policies.registry import policy_class
 from simulator.rule_sets import load_rules
 
+WORKER_FORMAT, WORKER_FORMAT_RULES = "lyra-csv", "lyra"
 _MODE = 0o644
 
 
@@ -48,9 +51,14 @@ class LogRequest:
     start: str | None = None
     end: str | None = None
     time_zone: str | None = None
-    rules: str = "default"
+    rules: str | None = None
     cluster: str | None = None
     lake_uri: str | None = None
+    training_servers: int | None = None
+    inference: str | None = None
+    inference_servers: int | None = None
+    scenario: str = "basic"
+    loaned_workers: int = 3
 
     def __post_init__(self) -> None:
         if self.cluster is not None and self.jobs is None:
@@ -66,21 +74,32 @@ class LogRequest:
                 "There is no log to plan for.",
                 remedy="Give a cluster of the lake, or a log file with its format.",
             )
-        elif (self.nodes is None) == (self.gpus is None):
+        elif [self.nodes, self.gpus, self.training_servers].count(None) != 2:
             raise BadInputError(
-                "The cluster's size is not clear.", remedy="Give either a file of nodes or a number of GPUs."
+                "The cluster's size is not clear.",
+                remedy="Give one of a file of nodes, a number of GPUs, or a number of training servers.",
+            )
+        if self.source_format == WORKER_FORMAT and self.inference is None:
+            raise BadInputError(
+                f"A log of {WORKER_FORMAT} is replayed beside inference servers.",
+                remedy="Give their load.",
             )
         if self.gpus_per_node < 1 or (self.gpus is not None and self.gpus < 1):
             raise BadInputError(
                 f"A cluster of {self.gpus} GPUs, {self.gpus_per_node} a node.", remedy="Use 1 or more."
             )
 
+    @property
+    def rule_set(self) -> str:
+        """Name the rule set: by default that of the log's format."""
+        return self.rules or (WORKER_FORMAT_RULES if self.source_format == WORKER_FORMAT else "default")
+
     def read(self, policy: str, replays_uri: str, progress: Progress = silent) -> PlannedLog:
         """Read the log for a policy. The lake's jobs are first written below `replays_uri`, a file to replay.
 
         Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster.
         """
-        rules = load_rules(self.rules)
+        rules = load_rules(self.rule_set)
         needs_estimates = policy_class(policy, rules).needs_estimates
         if self.cluster is not None and self.jobs is None:
             path, source_format, sizes = *self._frozen_jobs(self.cluster, replays_uri), self._lake_sizes()
@@ -92,9 +111,11 @@ class LogRequest:
             if "://" in self.jobs:
                 path = self.jobs
             log = LogFile(path, source_format, read_time(self.start), read_time(self.end), self.time_zone)
-        size = ClusterSize(self.nodes, self.gpus, self.gpus_per_node)
+        size = ClusterSize(self.nodes, self.gpus, self.gpus_per_node, self.training_servers)
+        if self.training_servers is not None:
+            sizes = size.read(log.zone)
         return read_planned_log(
-            LogToReplay(log, size, rules=rules),
+            LogToReplay(log, size, rules=rules, lender=self._lender()),
             needs_estimates=needs_estimates,
             needs_pairs=False,
             command=self._words(log),
@@ -110,7 +131,22 @@ class LogRequest:
             ("--time-zone", log.time_zone),
         ):
             words += [option, value] if value else []
-        return [*words, *(["--rules", self.rules] if self.rules != "default" else [])]
+        words += ["--rules", self.rules] if self.rules else []
+        if self.inference is not None:
+            words += ["--inference", str(Path(self.inference).absolute()), "--scenario", self.scenario]
+            words += ["--loaned-workers", str(self.loaned_workers)]
+            words += ["--inference-servers", str(self.inference_servers)] if self.inference_servers else []
+        return words
+
+    def _lender(self) -> InferenceLender | None:
+        if self.inference is None:
+            return None
+        return InferenceLender(
+            self.inference,
+            self.inference_servers,
+            JobMix(scenario=self.scenario),  # type: ignore[arg-type]
+            self.loaned_workers,
+        )
 
     def _frozen_jobs(self, cluster: str, replays_uri: str) -> tuple[str, str]:
         lake_uri, (start, end) = self._lake_uri, (read_time(self.start), read_time(self.end))

@@ -23,7 +23,10 @@ from pipeline.planning.wait_target import (
 )
 from simulator.node_sleep.energy import EnergySettings
 
-SLEEP_FIGURES = ("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "jobs_that_waited_for_boots")
+OWN_FIGURES = (
+    *("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "jobs_that_waited_for_boots"),
+    *("servers_on_loan_mean", "on_loan_usage_pct", "inference_short_pct", "reclaims", "preemptions"),
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class PlanTable:
             "kwh": self.kwh(replayed),
             "cost": self.cost(replayed),
             "utilisation_pct": replayed.figures["utilisation_pct"],
-            **{name: replayed.figures[name] for name in SLEEP_FIGURES if name in replayed.figures},
+            **{name: replayed.figures[name] for name in OWN_FIGURES if name in replayed.figures},
             "jobs": replayed.figures["jobs"],
             "virtual_clusters": dict(run.nodes),
             "command": self.command_of(run),

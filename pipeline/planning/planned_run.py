@@ -17,7 +17,8 @@ class PlannedRun:
     """A policy on so many nodes of each virtual cluster.
 
     `node_sleep` are settings of nodes that sleep (none: all are always awake), `seed` draws the boots that
-    fail.
+    fail. `loaning`: whether inference servers are lent, for policies that have such a setting; None: the
+    policy's own settings say.
     """
 
     policy: str
@@ -25,6 +26,12 @@ class PlannedRun:
     nodes: Mapping[str, int] = field(default_factory=dict)
     node_sleep: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    loaning: bool | None = None
+
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """Return the policy's settings, with that of loans."""
+        return {**self.settings} if self.loaning is None else {**self.settings, "loaning": self.loaning}
 
     @property
     def total_nodes(self) -> int:
@@ -35,7 +42,9 @@ class PlannedRun:
     def variant(self) -> str:
         """Name what is switched on beside the nodes, for people."""
         parts = [f"{name}={_text(value)}" for name, value in sorted(self.node_sleep.items())]
-        return f"sleep {' '.join(parts)}" if parts else "awake"
+        lent = ["loans"] if self.loaning else []
+        asleep = [f"sleep {' '.join(parts)}"] if parts else []
+        return ", ".join([*lent, *asleep]) or "awake"
 
     def on(self, nodes: Mapping[str, int]) -> "PlannedRun":
         """Return the same on other nodes."""
@@ -49,6 +58,7 @@ class PlannedRun:
             "nodes": dict(sorted(self.nodes.items())),
             "node_sleep": dict(sorted(self.node_sleep.items())),
             "seed": self.seed,
+            "loaning": self.loaning,
         }
 
     def identity(self, inputs_sha256: str) -> str:
@@ -62,6 +72,8 @@ class PlannedRun:
         words = ["--policy", self.policy]
         for name, value in sorted(self.settings.items()):
             words += ["--setting", f"{self.policy}.{name}={_text(value)}"]
+        if self.loaning is not None:
+            words += ["--loaning", "on" if self.loaning else "off"]
         if self.node_sleep:
             words.append("--node-sleep")
             words += [f"{name}={_text(value)}" for name, value in sorted(self.node_sleep.items())]
@@ -74,8 +86,9 @@ def inputs_digest(log: PlannedLog) -> str:
     """Return the SHA-256 (hex) of what all replays share: jobs, rules, measurements, the size of a node."""
     scenario = log.scenario
     digest = hashlib.sha256()
-    for shared in (log.gpus_per_node, log.one_pool, log.origin, scenario.rules, scenario.colocation):
-        digest.update(f"{shared!r}\n".encode())
+    shared = (log.gpus_per_node, log.one_pool, log.origin, scenario.rules, scenario.colocation)
+    for each in (*shared, scenario.inference):
+        digest.update(f"{each!r}\n".encode())
     for job in scenario.workload.jobs:
         digest.update(f"{job!r}\n".encode())
     return digest.hexdigest()

@@ -54,12 +54,12 @@ def plan_capacity(
     BadInputError for a log, a size or a setting that cannot be used, UnknownNameError for a name.
     """
     run = settings.run
-    load_policy(run.policy, run.settings, load_rules(request.rules))  # an error before long work
+    load_policy(run.policy, run.settings, load_rules(request.rule_set))  # an error before long work
     for sleep in settings.sleeps:
         sleep_of_replay(sleep, run.seed)
     uri = replays_uri or str(out_dir.absolute() / _REPLAYED)
     log = request.read(run.policy, uri, progress)
-    settings.check(log)
+    settings.check(log, request.rule_set)
     store = StoredReplays.open(inputs_digest(log), uri)
     commands = Commands(log, out_dir)
     table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)

@@ -1,7 +1,7 @@
-"""Answers that need several replays: least nodes with both sides of the bound, what sleep changes."""
+"""Answers that need several replays: least nodes by both sides of the bound, what sleep or loans change."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.planning.answers import Answer
@@ -233,6 +233,60 @@ class Questions:
                 )
             )
         return answers
+
+    # -- what loans save -------------------------------------------------------------------------------------
+
+    def savings_of_loans(
+        self, lent: PlannedRun, kept: tuple[Answer, Answer], sizes: Mapping[str, int]
+    ) -> list[Answer]:
+        """Ask what loans save: nodes, by the answers with and without them; waits, at sizes by what they are.
+
+        `used_gpu_h` are the GPU hours that jobs held on servers on loan until the last job ended.
+        """
+        with_loans, without = (each.figures.get("nodes") for each in kept)
+        saved = None if with_loans is None or without is None else without - with_loans
+        nodes = "" if saved is None else f" {saved:,} nodes need not be there to keep the limit."
+        answers, table = [], self.table
+        for what, size in sizes.items():
+            borrowed, alone = (
+                self._replayed(self.search.sized(lent, size)),
+                self._replayed(self.search.sized(replace(lent, loaning=False), size)),
+            )
+            added = {
+                name: table.change(name, borrowed, alone)
+                for name in dict.fromkeys(("mean", self.search.target.metric))
+            }
+            used_gpu_h = _gpu_hours_on_loan(table, borrowed)
+            mean = added["mean"]
+            answers.append(
+                Answer(
+                    "loans",
+                    CLUSTER,
+                    lent.variant,
+                    f"What do loans save on {size:,} nodes ({what})?",
+                    f"The mean wait changes by {mean['added_s']:,.1f} s{_between(mean)}; jobs use "
+                    f"{used_gpu_h:,.0f} GPU hours of servers on loan.{nodes}",
+                    {
+                        "nodes": size,
+                        "size": what,
+                        "saved_nodes": saved,
+                        "added_wait": added,
+                        "used_gpu_h": used_gpu_h,
+                        "servers_on_loan_mean": borrowed.figures.get("servers_on_loan_mean"),
+                        "reclaims": borrowed.figures.get("reclaims"),
+                        "preemptions": borrowed.figures.get("preemptions"),
+                        **self._wait_figures(borrowed),
+                    },
+                    table.command_of(borrowed.run),
+                )
+            )
+        return answers
+
+
+def _gpu_hours_on_loan(table: PlanTable, replayed: Replayed) -> float:
+    figures = replayed.figures
+    hours = figures["makespan_s"] / 3_600 * table.log.gpus_per_node
+    return float(hours * figures["servers_on_loan_mean"] * figures["on_loan_usage_pct"] / 100)
 
 
 def _bound(table: PlanTable, name: str) -> Callable[[Replayed], float]:

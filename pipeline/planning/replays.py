@@ -32,6 +32,11 @@ KEPT_FIGURES = (
     "wake_ups_per_day",
     "node_minutes_short",
     "jobs_that_waited_for_boots",
+    "servers_on_loan_mean",
+    "on_loan_usage_pct",
+    "inference_short_pct",
+    "reclaims",
+    "jobs_on_loan",
 )
 
 
@@ -161,7 +166,7 @@ def replay_planned(
         cluster=log.cluster_of(run.nodes),
         node_sleep=sleep_of_replay(run.node_sleep, run.seed) if run.node_sleep else None,
     )
-    result = simulate(scenario, run.policy, settings=run.settings, progress=progress)
+    result = simulate(scenario, run.policy, settings=run.all_settings, progress=progress)
     figures = {name: result.summary[name] for name in KEPT_FIGURES if name in result.summary}
     waits_s = result.jobs["queuing_delay_s"].to_numpy(dtype=np.float64)
     return to_jsonable(figures), waits_s, process_time() - began

@@ -90,6 +90,34 @@ def test_a_cluster_of_the_lake(lucid: Lucid, tmp_path: Path) -> None:
     assert repeated(lucid, first)["p95_queuing_delay_s"] == first["p95_wait_s"]
 
 
+def test_what_loans_save(lucid: Lucid, tmp_path: Path) -> None:
+    columns = "job_id,submit_s,duration_s,gpus,elastic,gpus_per_worker,workers_min,workers_max,fungible"
+    draws = "heterogeneous,u_checkpoint,u_elastic,u_hetero,u_wrong,u_err"
+    with (tmp_path / "jobs.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(f"{columns},{draws}".split(","))
+        for i in range(80):
+            rows.writerow((i, 300 * i, 4_000, 2, 0, 2, 1, 1, 1, 0, 0.5, 0.5, 0.5, 0.5, 0.0))
+    (tmp_path / "load.csv").write_text(
+        "time_s,usage,gap\n" + "".join(f"{300 * i},0.2,0\n" for i in range(200))
+    )
+    asked = ("--jobs", "jobs.csv", "--format", "lyra-csv", "--training-servers", "2", "--policy", "lyra")
+    lending = ("--inference", "load.csv", "--inference-servers", "6", "--points", "2", "--out", "plan")
+    said = lucid("plan", *asked, *lending, "--json")
+    assert said.code == 0, said.err
+    alone, lent, *savings = said.json["questions"]
+    assert (alone["variant"], lent["variant"]) == ("awake", "loans")
+    assert lent["nodes"] < alone["nodes"]
+    assert {each["saved_nodes"] for each in savings} == {alone["nodes"] - lent["nodes"]}
+    assert savings[0]["used_gpu_h"] > 0
+    assert savings[0]["added_wait"]["mean"]["added_s"] < 0
+    for answer in (alone, lent):
+        assert repeated(lucid, answer)["p95_queuing_delay_s"] == answer["p95_wait_s"]
+    nothing = lucid("plan", *asked, "--out", "plan")
+    assert nothing.code == 1
+    assert "is replayed beside inference servers" in nothing.err
+
+
 def test_people_see_answers_and_the_front(lucid: Lucid, tmp_path: Path) -> None:
     said = lucid("plan", *write_log(tmp_path), "--nodes", "nodes.csv", "--points", "2", "--cluster-only")
     assert said.code == 0, said.err
