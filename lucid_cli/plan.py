@@ -41,7 +41,7 @@ from lucid_cli.sweep import read_values
 from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
-    from pipeline.planning.plan_report import PlanReport
+    from pipeline.planning.plan_report import CapacityReport
     from pipeline.planning.planned_run import PlannedRun
 
 
@@ -208,7 +208,7 @@ def _run(
     return replace(run, settings={**run.settings, **given.get(run.policy, {})}, seed=seed)
 
 
-def _print(report: "PlanReport", folder: Path) -> None:
+def _print(report: "CapacityReport", folder: Path) -> None:
     target = report.settings.target
     shown = ("nodes", "variant", target.column, "low", "high", "kwh", "cost", "nodes_asleep_mean", "holds")
     answers = report.plan.answers

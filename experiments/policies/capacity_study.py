@@ -11,10 +11,10 @@ from experiments.pages import run_study
 from foundation.leftovers import scratch_folder
 from foundation.markdown import NO_VALUE, markdown_table, number
 from foundation.progress import silent
-from pipeline.planning.answers import Answer
+from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.capacity_plan import PlanSettings
 from pipeline.planning.log_request import LogRequest
-from pipeline.planning.plan_report import PlanReport
+from pipeline.planning.plan_report import CapacityReport
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.planner import plan_capacity
 from pipeline.planning.wait_target import WaitTarget
@@ -45,12 +45,12 @@ def tables(data: Path) -> dict[str, str]:
     }
 
 
-def _nodes(report: PlanReport) -> list[list[str]]:
+def _nodes(report: CapacityReport) -> list[list[str]]:
     answers = [each for each in report.plan.answers if each.kind == "nodes"]
     return [_answer(each) for each in answers]
 
 
-def _answer(answer: Answer) -> list[str]:
+def _answer(answer: PlanAnswer) -> list[str]:
     figures, fewer = answer.figures, answer.fewer
     low, high = figures.get("nodes_low"), figures.get("nodes_high")
     return [
@@ -64,7 +64,7 @@ def _answer(answer: Answer) -> list[str]:
     ]
 
 
-def _sleep(report: PlanReport) -> list[list[str]]:
+def _sleep(report: CapacityReport) -> list[list[str]]:
     rows = {(row["nodes"], row["variant"]): row for row in report.plan.rows}
     costs = [each for each in report.plan.answers if each.kind == "sleep"]
     table = []

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlanAnswer:
     """One question, its answer in a sentence, and the numbers of it.
 
     `kind` is "nodes" (how many keep the limit), "sleep" (what it costs and saves) or "loans" (what they

@@ -8,12 +8,12 @@ import numpy as np
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from pipeline.planning.answers import Answer
+from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.plan_rows import PlanTable, Prices, mark_front
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.questions import Questions
-from pipeline.planning.replays import Replays
+from pipeline.planning.replays import PlanReplays
 from pipeline.planning.size_search import SizeSearch
 from pipeline.planning.wait_target import Resampling, WaitTarget
 from simulator.policies.registry import policy_class
@@ -75,7 +75,7 @@ class PlanSettings:
 class CapacityPlan:
     """Answers, and a row a replay of the cluster in proportion, variant by variant, by size."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[PlanAnswer, ...]
     rows: tuple[Mapping[str, Any], ...]
     remarks: tuple[str, ...]
 
@@ -91,7 +91,7 @@ class CapacityPlan:
 
 
 def make_plan(
-    replays: Replays, table: PlanTable, settings: PlanSettings, progress: Progress = silent
+    replays: PlanReplays, table: PlanTable, settings: PlanSettings, progress: Progress = silent
 ) -> CapacityPlan:
     """Answer all questions by replays. Raises BadInputError for settings that a replay refuses."""
     search = SizeSearch(replays, settings.target)

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from foundation.html_pages import render_page
 from foundation.themed_pictures import DARK, LIGHT
 from pipeline.characterisation.cells import duration_text
-from pipeline.planning.plan_report import PlanReport, shown_columns
+from pipeline.planning.plan_report import CapacityReport, shown_columns
 
 _PACKAGE = "pipeline.planning"
 PAGE_FILE, REPORT_FILE = "index.html", "plan.json"
@@ -28,7 +28,7 @@ _HEADINGS = {
 }
 
 
-def plan_page(report: PlanReport, pictures: Mapping[str, Markup]) -> str:
+def plan_page(report: CapacityReport, pictures: Mapping[str, Markup]) -> str:
     """Return the page; `pictures` by name, as `draw_plan` makes them."""
     target, resampling = report.settings.target, report.settings.resampling
     log = report.log
@@ -74,11 +74,11 @@ def index_page(clusters: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     )
 
 
-def _columns(report: PlanReport) -> list[str]:
+def _columns(report: CapacityReport) -> list[str]:
     return shown_columns(report.plan.rows)
 
 
-def _rows(report: PlanReport, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _rows(report: CapacityReport, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     columns = _columns(report)
     return [
         {

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from foundation.themed_pictures import INK, SERIES, dress, themed_svg
-from pipeline.planning.answers import Answer
+from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.wait_target import WaitTarget
 
 _SIZE_IN = (6.0, 3.4)
@@ -21,7 +21,7 @@ _TICKS = {0: "0", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h", 36_000: 
 Row = Mapping[str, Any]
 
 
-def draw_plan(rows: Sequence[Row], answers: Sequence[Answer], target: WaitTarget) -> dict[str, Markup]:
+def draw_plan(rows: Sequence[Row], answers: Sequence[PlanAnswer], target: WaitTarget) -> dict[str, Markup]:
     """Return the pictures by name, each an SVG element in CSS variables; those without anything are left
     out.
     """
@@ -90,7 +90,7 @@ def _scale_and_legend(axes: Axes, rows: Sequence[Row], target: WaitTarget) -> No
     )
 
 
-def _virtual_clusters(answers: Sequence[Answer]) -> Figure:
+def _virtual_clusters(answers: Sequence[PlanAnswer]) -> Figure:
     figure, axes = _axes(1.0 + 0.32 * len(answers))
     dress(axes, "nodes", "")
     axes.grid(visible=False)

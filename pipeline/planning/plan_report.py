@@ -25,7 +25,7 @@ SHOWN = (
 
 
 @dataclass(frozen=True)
-class PlanReport:
+class CapacityReport:
     """The plan of a log named `name`, and how many replays it took (`reused`: of earlier plans)."""
 
     name: str

@@ -13,11 +13,11 @@ from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.planning.capacity_plan import PlanSettings, make_plan
 from pipeline.planning.log_request import Commands, LogRequest
 from pipeline.planning.page import PAGE_FILE
-from pipeline.planning.plan_report import PlanReport
+from pipeline.planning.plan_report import CapacityReport
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
 from pipeline.planning.records import log_report, write_index, write_report
-from pipeline.planning.replays import Replays, StoredReplays
+from pipeline.planning.replays import PlanReplays, StoredReplays
 from pipeline.search.experiment_store.documents import digest
 from simulator.policies.registry import load_policy, policy_class
 from simulator.rule_sets import load_rules
@@ -32,7 +32,7 @@ class KeptPlan:
     address.
     """
 
-    report: PlanReport
+    report: CapacityReport
     folder: Path
     page: str
     mlflow_path: str
@@ -47,7 +47,7 @@ def plan_capacity(
     replays_uri: str | None = None,
     workers: int = 1,
     progress: Progress = silent,
-) -> PlanReport:
+) -> CapacityReport:
     """Answer an operator's questions of a log by replays, and write the report to `out_dir`.
 
     What was replayed is kept below `replays_uri` (default: in `out_dir`), and not replayed again. Raises
@@ -63,9 +63,9 @@ def plan_capacity(
     store = StoredReplays.open(inputs_digest(log), uri)
     commands = Commands(log, out_dir)
     table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)
-    with Replays(log, store, workers=workers, progress=progress) as replays:
+    with PlanReplays(log, store, workers=workers, progress=progress) as replays:
         plan = make_plan(replays, table, settings, progress)
-        report = PlanReport(name, log, settings, plan, replays.executed, replays.reused)
+        report = CapacityReport(name, log, settings, plan, replays.executed, replays.reused)
     write_report(report, out_dir)
     return report
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.planning.answers import Answer
+from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.node_search import NodeSearch
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_run import PlannedRun
@@ -23,7 +23,7 @@ class Questions:
 
     # -- how many nodes --------------------------------------------------------------------------------------
 
-    def nodes_of_cluster(self, run: PlannedRun, start: int) -> Answer:
+    def nodes_of_cluster(self, run: PlannedRun, start: int) -> PlanAnswer:
         """Ask how many nodes of the whole cluster, in proportion, keep the limit.
 
         `nodes_low` is the least size whose interval reaches below the limit, `nodes_high` the least whose
@@ -36,13 +36,15 @@ class Questions:
             f"How many nodes of the cluster keep the {target.words} at {target.limit_s:,.0f} s or less?"
         )
         if found.answer is None:
-            return Answer("nodes", CLUSTER, run.variant, question, *self._unreachable(run, found, present))
+            return PlanAnswer(
+                "nodes", CLUSTER, run.variant, question, *self._unreachable(run, found, present)
+            )
         by_bound = {
             f"nodes_{name}": self.search.of_cluster(run, found.answer, _bound(table, name)).answer
             for name in ("low", "high")
         }
         chosen = self._replayed(self.search.sized(run, found.answer))
-        return Answer(
+        return PlanAnswer(
             "nodes",
             CLUSTER,
             run.variant,
@@ -53,7 +55,7 @@ class Questions:
             self._fewer(found, lambda size: self.search.sized(run, size)),
         )
 
-    def nodes_of_virtual_clusters(self, run: PlannedRun) -> list[Answer]:
+    def nodes_of_virtual_clusters(self, run: PlannedRun) -> list[PlanAnswer]:
         """Ask the same of each virtual cluster, whose own jobs alone count, and of all of them together."""
         search, target = self.search, self.search.target
         names = search.with_jobs()
@@ -77,7 +79,7 @@ class Questions:
         total = together.run.total_nodes
         present = sum(self.table.log.present.values())
         answers.append(
-            Answer(
+            PlanAnswer(
                 "nodes",
                 "all virtual clusters",
                 run.variant,
@@ -99,21 +101,21 @@ class Questions:
 
     def _of_virtual_cluster(
         self, run: PlannedRun, name: str, found: NodeSearch, *, independent: bool, together: Replayed
-    ) -> Answer:
+    ) -> PlanAnswer:
         target, nodes = self.search.target, self.search.present_or_least()
         present = self.table.log.present[name]
         question = (
             f"How many nodes of virtual cluster {name} keep its {target.words} at {target.limit_s:,.0f} s?"
         )
         if found.answer is None:
-            return Answer("nodes", name, run.variant, question, *self._unreachable(run, found, present))
+            return PlanAnswer("nodes", name, run.variant, question, *self._unreachable(run, found, present))
         chosen = together if independent else self._replayed(run.on({**nodes, name: found.answer}))
         wait_s = self.search.wait_in(chosen, name)
 
         def smaller(size: int) -> PlannedRun:
             return run.on({**(chosen.run.nodes if independent else nodes), name: size})
 
-        return Answer(
+        return PlanAnswer(
             "nodes",
             name,
             run.variant,
@@ -196,7 +198,9 @@ class Questions:
 
     # -- what sleep changes ----------------------------------------------------------------------------------
 
-    def cost_of_sleep(self, asleep: PlannedRun, awake: PlannedRun, sizes: Mapping[str, int]) -> list[Answer]:
+    def cost_of_sleep(
+        self, asleep: PlannedRun, awake: PlannedRun, sizes: Mapping[str, int]
+    ) -> list[PlanAnswer]:
         """Ask what sleep costs in waiting and saves in energy and money, at sizes by what they are."""
         answers = []
         table = self.table
@@ -210,7 +214,7 @@ class Questions:
             energy = table.prices.energy
             mean = added["mean"]
             answers.append(
-                Answer(
+                PlanAnswer(
                     "sleep",
                     CLUSTER,
                     asleep.variant,
@@ -237,8 +241,8 @@ class Questions:
     # -- what loans save -------------------------------------------------------------------------------------
 
     def savings_of_loans(
-        self, lent: PlannedRun, kept: tuple[Answer, Answer], sizes: Mapping[str, int]
-    ) -> list[Answer]:
+        self, lent: PlannedRun, kept: tuple[PlanAnswer, PlanAnswer], sizes: Mapping[str, int]
+    ) -> list[PlanAnswer]:
         """Ask what loans save: nodes, by the answers with and without them; waits, at sizes by what they are.
 
         `used_gpu_h` are the GPU hours that jobs held on servers on loan until the last job ended.
@@ -259,7 +263,7 @@ class Questions:
             used_gpu_h = _gpu_hours_on_loan(table, borrowed)
             mean = added["mean"]
             answers.append(
-                Answer(
+                PlanAnswer(
                     "loans",
                     CLUSTER,
                     lent.variant,

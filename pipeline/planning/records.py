@@ -23,7 +23,7 @@ from lucid_models.registry import Registry
 from pipeline.kept_reports import newest_reports
 from pipeline.planning.page import PAGE_FILE, REPORT_FILE, index_page, plan_page
 from pipeline.planning.pictures import draw_plan
-from pipeline.planning.plan_report import PlanReport
+from pipeline.planning.plan_report import CapacityReport
 from pipeline.search.experiment_store.tracking import metric_name
 
 EXPERIMENT = "lucid-capacity-plans"
@@ -31,7 +31,7 @@ _SHOWN = 60
 _MODE = 0o644  # a page is read by others than who made it
 
 
-def write_report(report: PlanReport, folder: Path) -> Path:
+def write_report(report: CapacityReport, folder: Path) -> Path:
     """Write page, pictures, CSV files and JSON; returns the page. The same report gives the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     document = to_jsonable(report.to_dict())
@@ -46,7 +46,7 @@ def write_report(report: PlanReport, folder: Path) -> Path:
     return folder / PAGE_FILE
 
 
-def log_report(report: PlanReport, folder: Path, tracking_uri: str) -> str:
+def log_report(report: CapacityReport, folder: Path, tracking_uri: str) -> str:
     """Keep a plan in MLflow: what was asked, the cluster's answers, its files; returns the run's place below
     MLflow's address.
     """

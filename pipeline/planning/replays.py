@@ -97,7 +97,7 @@ class StoredReplays(Experiment):
         return f"{self.uri}/waits/{identity}.npy"
 
 
-class Replays:
+class PlanReplays:
     """Replays of a planned log, over `workers` processes; a context manager, so that these end."""
 
     def __init__(

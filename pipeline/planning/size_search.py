@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.planning.node_search import NodeSearch
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.proportional_sizes import in_proportion
-from pipeline.planning.replays import Replayed, Replays
+from pipeline.planning.replays import PlanReplays, Replayed
 from pipeline.planning.wait_target import WaitTarget
 
 Measure = Callable[[Replayed], float]
@@ -18,7 +18,7 @@ Measure = Callable[[Replayed], float]
 class SizeSearch:
     """Looks for least sizes by replays of one log."""
 
-    replays: Replays
+    replays: PlanReplays
     target: WaitTarget
 
     @property
