@@ -8,7 +8,7 @@ from typing import Any
 
 from foundation.disk_errors import disk_error
 from foundation.errors import DiskError, LucidError, ServiceUnavailableError
-from lucid_airflow.run_notes import note_run
+from lucid_airflow.run_results import tell
 
 # What a command calls otherwise than a form; the rest differ by dashes, and by `_uri` where a file is named.
 _FIELD_OF_OPTION: Mapping[str, str] = {
@@ -42,7 +42,7 @@ def as_airflow_errors(context: Any = None) -> Iterator[None]:
         kind = type(lucid_error).__name__
         if isinstance(lucid_error, ServiceUnavailableError | DiskError):
             raise type(lucid_error)("See the line above; the task is tried again.") from None
-        note_run(context, reason)
+        tell(context, reason, failed=True)
         raise AirflowFailException(f"{kind}: see the line above.") from None
 
 

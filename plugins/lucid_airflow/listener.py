@@ -4,7 +4,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from lucid_airflow.run_notes import write_note
+from lucid_airflow.run_results import write_note
 
 
 @hookimpl

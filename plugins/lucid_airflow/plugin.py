@@ -55,6 +55,15 @@ class LucidPlugin(AirflowPlugin):
             "bundle_url": "/lucid/assets/home.js",
             "destination": "dashboard",
         },
+        *(
+            {
+                "name": "Result",
+                "bundle_url": "/lucid/assets/result.js",
+                "url_route": "result",
+                "destination": destination,
+            }
+            for destination in ("dag_run", "task_instance")
+        ),
     ]
     listeners: ClassVar[list[Any]] = [listener]
     operator_extra_links: ClassVar[list[Any]] = [

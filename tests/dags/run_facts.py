@@ -30,3 +30,22 @@ def conf_of_rest(run: Any) -> dict[str, Any] | None:
         wanted = select(DagRun).where(DagRun.dag_id == run.dag_id, DagRun.run_id == f"rest__{run.run_id}")
         rest = session.scalars(wanted).one_or_none()
         return None if rest is None else dict(rest.conf)
+
+
+def result_of(run: Any, task_id: str) -> dict[str, Any]:
+    """What a task of a run told, for its tab Result."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        entry = session.scalars(
+            select(XComModel).where(
+                XComModel.run_id == run.run_id,
+                XComModel.dag_id == run.dag_id,
+                XComModel.task_id == task_id,
+                XComModel.key == "run_result",
+            )
+        ).one()
+        value: dict[str, Any] = XComModel.deserialize_value(entry)
+    return value

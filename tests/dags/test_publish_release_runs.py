@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.airflow_home import REPOSITORY
-from tests.dags.run_facts import note_of
+from tests.dags.run_facts import note_of, result_of
 
 FORM = {"cluster": "small", "version": 7}
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -136,4 +136,7 @@ def test_a_refused_release_looks_refused_and_says_why(
     assert states(run) == {"check_verdict": state, **following, "request_rest": "skipped"}
     assert str(run.state) == of_run
     assert note_of(run) == "Release 7 is refused: mean JCT."
+    told = result_of(run, "check_verdict")
+    assert told["sentence"] == note_of(run)
+    assert told["failed"] == (setting == "failed")
     assert registry["published"] == []

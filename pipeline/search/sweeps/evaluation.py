@@ -4,7 +4,7 @@ What the DAG `evaluate_policies` maps its tasks to. Only URIs, identities and sm
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.jsonable import to_jsonable
@@ -24,6 +24,9 @@ from pipeline.search.sweeps.sweep import (
     plan_digest,
     plan_sweep,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXPERIMENT = "lucid-policy-evaluation"
 # Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.
@@ -104,8 +107,24 @@ def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> di
         "figures": list(report.figures),
         "mlflow_path": path,
         "runs": len(report.table),
-        "variants": to_jsonable(variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]),
+        "variants": to_jsonable(
+            [{**row, "label": label} for label, row in labelled_variants(report.table)[:SHOWN_VARIANTS]]
+        ),
     }
+
+
+def labelled_variants(table: "pd.DataFrame") -> list[tuple[str, dict[str, Any]]]:
+    """Return each variant in words (its policy, and what is varied of settings and cluster) with its row."""
+    axes = axes_of(table)
+    labelled = []
+    for row in variants(table, LOGGED_FIGURES):
+        settings = [
+            f"{axis.rpartition('.')[2]} {shown(row[axis])}"
+            for axis in axes
+            if axis in row and not (axis == "node_scale" and row[axis] == 1)
+        ]
+        labelled.append((" ".join([row["policy"], *settings]), row))
+    return labelled
 
 
 def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tracking_uri: str) -> str:
@@ -125,14 +144,7 @@ def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tra
                 "failed_runs": len(report.not_ok),
             }
         )
-        axes = axes_of(report.table)
-        for row in variants(report.table, LOGGED_FIGURES)[:SHOWN_VARIANTS]:
-            settings = [
-                f"{axis.rpartition('.')[2]} {shown(row[axis])}"
-                for axis in axes
-                if axis in row and not (axis == "node_scale" and row[axis] == 1)
-            ]
-            variant = metric_name(" ".join([row["policy"], *settings]))
-            run.log_metrics({f"{variant}/{name}": row[name] for name in LOGGED_FIGURES})
+        for label, row in labelled_variants(report.table)[:SHOWN_VARIANTS]:
+            run.log_metrics({f"{metric_name(label)}/{name}": row[name] for name in LOGGED_FIGURES})
         log_stored(run, (report.table_uri, report.csv_uri, *report.figures))
         return run.ui_path()

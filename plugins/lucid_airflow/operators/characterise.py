@@ -9,7 +9,7 @@ from lucid_airflow.assets import JOB_TABLE
 from lucid_airflow.handover import announcements, take_first
 from lucid_airflow.links import CharacterisationLink, MlflowLink
 from lucid_airflow.operators.base import LucidOperator
-from lucid_airflow.run_notes import note_run
+from lucid_airflow.run_results import tell
 
 
 class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
@@ -60,7 +60,11 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
         self.mlflow_path, self.characterisation_path = kept.mlflow_path, kept.page
         for sentence in report.summary:
             self.log.info("%s (%s)", sentence.text, ", ".join(sentence.keys))
-        note_run(context, " ".join(sentence.text for sentence in report.summary))
+        tell(
+            context,
+            " ".join(sentence.text for sentence in report.summary),
+            page=f"lucid/characterisation/{kept.page}",
+        )
         return {
             "cluster": report.cluster,
             "page": kept.page,

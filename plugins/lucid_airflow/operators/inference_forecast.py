@@ -9,7 +9,7 @@ from lucid_airflow.assets import INFERENCE_LOAD_TABLE
 from lucid_airflow.handover import announcements, take_first
 from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.base import LucidOperator
-from lucid_airflow.run_notes import note_run
+from lucid_airflow.run_results import tell
 
 
 class ResolveLoadOperator(LucidOperator, multiple_outputs=True):
@@ -90,6 +90,5 @@ class ForecastLoadOperator(LucidOperator):
             as_of=read_as_of(self.as_of),
         )
         self.mlflow_path = told.mlflow_path
-        self.log.info("%s", told.sentence)
-        note_run(context, told.sentence)
+        tell(context, told.sentence)
         return told.to_data()

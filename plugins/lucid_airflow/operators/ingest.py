@@ -10,7 +10,7 @@ from cluster_logs.quarantine import MAX_BAD_SHARE
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, data_interval
 from lucid_airflow.operators.base import LucidOperator
-from lucid_airflow.run_notes import note_run
+from lucid_airflow.run_results import tell
 
 
 class ReadAccountingOperator(LucidOperator, multiple_outputs=True):
@@ -109,8 +109,10 @@ class IngestLogsOperator(LucidOperator):
         account += f" ({reasons})." if reasons else "."
         for remark in report.get("remarks", ()):
             account += f" {remark}"
-        self.log.info("%s", account)
-        note_run(context, account)
+        parts = ("kept", "quarantined", "skipped")
+        tell(
+            context, account, bars=("Rows of the log", {name: int(report[f"rows_{name}"]) for name in parts})
+        )
         return report
 
 

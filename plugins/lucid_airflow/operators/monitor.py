@@ -8,7 +8,7 @@ from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, MonitoringLink
 from lucid_airflow.operators.base import LucidOperator, SkippingOperator
-from lucid_airflow.run_notes import note_run
+from lucid_airflow.run_results import tell
 
 
 class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
@@ -70,9 +70,8 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
         for finding in report.findings:
             self.log.info("%s: %s", finding.level, finding.sentence)
         decision = f"Decision: {report.decision}. {done.retraining.sentence}"
-        self.log.info("%s", decision)
-        note_run(context, " ".join([decision, *report.reasons]))
         self.mlflow_path, self.monitoring_path = done.mlflow_path, done.page
+        tell(context, " ".join([decision, *report.reasons]), page=f"lucid/monitoring/{done.page}")
         result = {
             "cluster": report.cluster,
             "release_version": report.release_version,

@@ -13,6 +13,7 @@ from lucid_airflow.handover import announce
 from lucid_airflow.links import FrontLink, MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
+from lucid_airflow.run_results import tell
 
 NONE = "None of them"
 
@@ -125,6 +126,11 @@ class CollectFrontOperator(LucidOperator, multiple_outputs=True):
             mlflow_url=f"{base}/#/{self.mlflow_path}" if base and self.mlflow_path else None,
         )
         self.log.info("%s", summary)
+        tell(
+            context,
+            f"The front of {self.cluster} has {len(found['front'])} points to choose from.",
+            page=f"lucid/fronts/{self.front_path}" if self.front_path else None,
+        )
         return {"front": found["front"], "run_id": found["run_id"], "summary": summary}
 
 
@@ -209,7 +215,6 @@ class BuildPickedReleaseOperator(LucidOperator):
             jct_price_pct=None if self.jct_price_pct is None else float(self.jct_price_pct),
         )
         says = describe_choice(release.choice or {})
-        self.log.info("Release %d: %s", release.version, says)
         self.mlflow_path = model_version_path(release.name, release.version)
         announce(
             context,
@@ -220,5 +225,10 @@ class BuildPickedReleaseOperator(LucidOperator):
                 "as_of": self.as_of,
                 "version": release.version,
             },
+        )
+        tell(
+            context,
+            f"Release {release.version} of {self.cluster} was built: {says}",
+            release=(str(self.cluster), release.version),
         )
         return {"name": release.name, "version": release.version, "says": says}

@@ -5,7 +5,7 @@ from typing import Any
 from lucid_airflow import settings
 from lucid_airflow.links import MlflowLink, PlanLink
 from lucid_airflow.operators.base import LucidOperator
-from lucid_airflow.run_notes import note_run
+from lucid_airflow.run_results import tell
 
 
 class PlanCapacityOperator(LucidOperator, multiple_outputs=True):
@@ -47,7 +47,7 @@ class PlanCapacityOperator(LucidOperator, multiple_outputs=True):
         for remark in plan.remarks:
             self.log.warning("%s", remark)
         first = plan.answers[0]
-        note_run(context, f"{first.question} {first.answer}")
+        tell(context, f"{first.question} {first.answer}", page=f"lucid/plans/{kept.page}")
         return {
             "cluster": cluster,
             "page": kept.page,

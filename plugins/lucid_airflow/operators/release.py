@@ -10,7 +10,7 @@ from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.approval import decided_by
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
-from lucid_airflow.run_notes import note_run
+from lucid_airflow.run_results import tell
 
 if TYPE_CHECKING:
     from lucid_models.releases.lifecycle import ReleaseInfo
@@ -73,6 +73,12 @@ class BuildReleaseOperator(LucidOperator):
                 "version": release.version,
             },
         )
+        tell(
+            context,
+            f"Release {release.version} of {release.cluster} was built: {release.policy} with models that "
+            f"learned until {self.training_until[:10]}. The gate judges it next.",
+            release=(release.cluster, release.version),
+        )
         return {"name": release.name, "version": release.version}
 
 
@@ -110,16 +116,17 @@ class ValidateReleaseOperator(LucidOperator):
             progress=self.log_progress(),
         )
         version, verdict = validation.version, validation.verdict
-        self.log.info("%s", verdict.sentence)
-        word = "approved" if verdict.approved else "refused"
-        note_run(
-            context,
-            verdict.sentence
-            if verdict.study
-            else f"Release {version} of {self.cluster} is {word}: {verdict.sentence}",
-        )
         for constraint in verdict.constraints:
             self.log.info("%s: %s", constraint.name, constraint.sentence)
+        word = "approved" if verdict.approved else "refused"
+        about = f"Release {version} of {self.cluster}"
+        tell(
+            context,
+            f"{about}: {verdict.sentence}"
+            if verdict.study
+            else f"{about} is {word}: {verdict.sentence.removeprefix(f'{word.capitalize()}: ')}",
+            release=None if verdict.study else (str(self.cluster), int(version)),
+        )
         release_page = model_version_path(release_name(self.cluster), version)
         self.mlflow_path = validation.mlflow_path if verdict.study else release_page
         # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
@@ -192,7 +199,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
             self.push_all(context, result)  # what ends without success returns nothing
             if settings.refused_runs_fail():
                 raise ReleaseRefusedError(result["reason"])
-            note_run(context, result["reason"])
+            tell(context, result["reason"], release=(cluster, int(result["version"])))
             raise AirflowSkipException(result["reason"])
         return result
 
@@ -224,7 +231,7 @@ class PublishReleaseOperator(LucidOperator):
             because=because,
         )
         self.mlflow_path = model_version_path(release.name, release.version)
-        note_run(context, str(release.moved))
+        tell(context, f"{release.moved}, by {by}", release=(release.cluster, release.version))
         result = _facts(release)
         announce(context, result)
         return result
@@ -270,7 +277,7 @@ class RollbackReleaseOperator(LucidOperator):
             because=str(self.reason),
         )
         self.log.warning("Rolled back: %s", self.reason)
-        note_run(context, f"{release.moved}: {self.reason}")
+        tell(context, f"{release.moved}: {self.reason}", release=(release.cluster, release.version))
         self.mlflow_path = model_version_path(release.name, release.version)
         result = {**_facts(release), "reason": self.reason}
         announce(context, result)

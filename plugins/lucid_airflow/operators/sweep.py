@@ -5,6 +5,7 @@ from typing import Any
 from lucid_airflow import settings
 from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.run_results import tell
 
 
 class PlanSweepOperator(LucidOperator):
@@ -79,4 +80,12 @@ class CollectSweepOperator(LucidOperator):
         self.mlflow_path = result["mlflow_path"]
         for row in result["variants"]:
             self.log.info("%s", row)
+        mean_jct_s = {row["label"]: float(row["mean_jct_s"]) for row in result["variants"]}
+        best = next(iter(mean_jct_s))
+        tell(
+            context,
+            f"{result['runs']} replays of {self.cluster}: the least mean JCT has {best} "
+            f"({mean_jct_s[best]:,.0f} s).",
+            bars=("Mean JCT (s)", mean_jct_s),
+        )
         return result

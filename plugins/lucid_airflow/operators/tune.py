@@ -7,6 +7,7 @@ from lucid_airflow.handover import announce
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.operators.declared_fields import Verbatim
+from lucid_airflow.run_results import tell
 
 
 class PlanTuningOperator(LucidOperator, multiple_outputs=True):
@@ -93,7 +94,7 @@ class ProposeSettingsOperator(SkippingOperator, multiple_outputs=True):
             study_uri=self.study_uri, tracking_uri=settings.tracking_uri(), progress=self.log_progress()
         )
         self.mlflow_path = result["mlflow_path"]
-        self.log.info("%s", result["sentence"])
+        tell(context, str(result["sentence"]))
         if not result["proposed"]:
             self.skip_what_follows(context, result)
         return result
@@ -115,4 +116,9 @@ class BuildTunedReleaseOperator(LucidOperator):
         self.mlflow_path = model_version_path(built["name"], built["version"])
         announced = ("cluster", "hold_out_days", "as_of", "version")
         announce(context, {**{key: built[key] for key in announced}, "lake_uri": self.lake_uri})
+        tell(
+            context,
+            f"Release {built['version']} of {built['cluster']} was built with the proposed settings.",
+            release=(built["cluster"], int(built["version"])),
+        )
         return {"name": built["name"], "version": built["version"]}

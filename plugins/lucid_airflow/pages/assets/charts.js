@@ -121,3 +121,27 @@ export function AgainstLimit({ value, limit, passed }) {
     h("line", { x1: 2 + part(limit), x2: 2 + part(limit), y1: 1, y2: 17, stroke: ink, strokeWidth: 2 }),
   );
 }
+
+// A bar a row, each with its number.
+export function Bars({ title, rows }) {
+  const named = Object.entries(rows).map(([name, value]) => ({ name, value }));
+  const most = Math.max(...named.map((row) => row.value), 0) || 1;
+  return h(
+    "figure",
+    null,
+    h("figcaption", null, title),
+    h(
+      Rows,
+      { rows: named, height: named.length * ROW, label: title },
+      named.map((row, i) => {
+        const length = Math.max(0, row.value / most) * (WIDTH - LABEL - 110);
+        return h(
+          "g",
+          { key: i },
+          h("rect", { x: LABEL, y: i * ROW + 6, width: length, height: 16, fill: paint("blue") }),
+          h("text", { x: LABEL + length + 6, y: i * ROW + 18, fontSize: 13, fill: ink }, figure(row.value)),
+        );
+      }),
+    ),
+  );
+}

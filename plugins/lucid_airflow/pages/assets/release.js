@@ -93,6 +93,20 @@ function Decided({ release, live, obstacles, may }) {
   );
 }
 
+// What a run shows of the release that it is about.
+export function Summary({ cluster, version }) {
+  const { value } = useReading(`releases/${encodeURIComponent(cluster)}/${version}`);
+  if (!value) return h(Waiting);
+  const verdict = value.release.verdict;
+  return h(
+    VStack,
+    { align: "stretch", gap: 2 },
+    h(Go, { to: `/plugin/lucid/releases/${encodeURIComponent(cluster)}/${version}` }, `All about release ${version} of ${cluster}`),
+    value.obstacles.map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
+    verdict?.comparisons && h(Comparisons, { verdict }),
+  );
+}
+
 export function ReleasePage({ cluster, version }) {
   const { value, problem } = useReading(`releases/${encodeURIComponent(cluster)}/${encodeURIComponent(version)}`);
   if (!value) return problem ? h(Problem, null, problem) : h(Waiting);

@@ -1,1 +1,0 @@
-"""Lyra's evaluation (EuroSys '23) beside what public data gives."""
