@@ -1,5 +1,6 @@
 """`lucid reproduce`: a paper's evaluation on a given trace, published figures beside ours."""
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -249,11 +250,7 @@ def reproduce_helios(
     from experiments.reproduction.helios.published import frame_of
     from experiments.reproduction.report import write_page, write_report
 
-    named = data or (Path(os.environ[REFERENCE]) if os.environ.get(REFERENCE) else None)
-    if named is None:
-        raise BadInputError(
-            "The public reference data is not named.", remedy=f"Give --data DIR, or set {REFERENCE}."
-        )
+    named = _reference_data(data)
     if out is None and write is None:
         raise BadInputError("The report has no place.", remedy="Give --out DIR, or --write PAGE.")
     with progress_reporter() as progress:
@@ -279,6 +276,82 @@ def reproduce_helios(
         print_facts({"written": ", ".join(str(path) for path in files if path.suffix in (".md", ".html"))})
 
     show(document, as_json=as_json, people=people)
+
+
+@app.command("lyra")
+def reproduce_lyra(
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Receives report.md, report.html, lyra.json, CSVs and pictures."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="Write this page, figures in images/ beside it.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One fortnight, no ranges, few studies: a few minutes.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The public reference data; default: LUCID_REFERENCE_DATA."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keeps replays; default: .lucid/reproduce_lyra."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that simulate.")] = 2,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the numbers of Lyra's paper (EuroSys '23) beside what public data gives.
+
+    Tables 5 to 10, Figures 8 to 16 and the text, a row a number: ours as a mean over windows, or why there is
+    none; and each claim of the paper with whether it holds. Replays are kept: an interrupted run goes on.
+    """
+    from experiments.reproduction.lyra.evaluation import evaluate_lyra
+    from experiments.reproduction.lyra.page import report_of
+    from experiments.reproduction.lyra.plan import full_plan, quick_plan
+    from experiments.reproduction.report import write_page, write_report
+    from pipeline import settings
+
+    named = _reference_data(data)
+    if out is None and write is None:
+        raise BadInputError("The report has no place.", remedy="Give --out DIR, or --write PAGE.")
+    with progress_reporter() as progress:
+        done = evaluate_lyra(
+            named,
+            folder or settings.state_dir() / "reproduce_lyra",
+            plan=quick_plan() if quick else full_plan(),
+            workers=workers,
+            progress=progress,
+        )
+    report = report_of(done, "lucid reproduce lyra" + (" --quick" if quick else ""))
+    document = {
+        "title": report.title,
+        "rows": rows_of(done.frame),
+        "claims": rows_of(done.claims),
+        "our_claims": rows_of(done.our_claims),
+    }
+    files = write_report(report, out) if out is not None else []
+    if out is not None:
+        files.append(out / "lyra.json")
+        files[-1].write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    if write is not None:
+        files += write_page(report, write)
+
+    def people() -> None:
+        print_table(rows_of(report.sections[0].shown), title=report.sections[0].title)
+        print_facts({"written": ", ".join(str(path) for path in files if path.suffix in (".md", ".html"))})
+
+    show({**document, "files": [str(path) for path in files]}, as_json=as_json, people=people)
+
+
+def _reference_data(data: Path | None) -> Path:
+    """Return the folder of the public reference data; raises BadInputError where none is named."""
+    named = data or (Path(os.environ[REFERENCE]) if os.environ.get(REFERENCE) else None)
+    if named is None:
+        raise BadInputError(
+            "The public reference data is not named.", remedy=f"Give --data DIR, or set {REFERENCE}."
+        )
+    return named
 
 
 def rows_of(frame: "pd.DataFrame") -> list[dict[str, object]]:

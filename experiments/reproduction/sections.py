@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -57,3 +58,23 @@ def hours(seconds: float | None) -> float | None:
 def ordered_policies(policies: Sequence[str], first: Sequence[str]) -> list[str]:
     """Return the policies, those of `first` before the others."""
     return [*(name for name in first if name in policies), *(name for name in policies if name not in first)]
+
+
+class RemarkLetters:
+    """Remarks on rows of a table, each told once below it under a letter."""
+
+    def __init__(self) -> None:
+        self._letters: dict[str, str] = {}
+
+    def of(self, remark: str) -> str:
+        """Return the letter of a remark: a to z, then aa, ab, ...; none of no remark."""
+        if not remark:
+            return ""
+        if remark not in self._letters:
+            rounds, place = divmod(len(self._letters), len(ascii_lowercase))
+            self._letters[remark] = (ascii_lowercase[rounds - 1] if rounds else "") + ascii_lowercase[place]
+        return self._letters[remark]
+
+    def notes(self) -> list[str]:
+        """Return the notes that stand below the table."""
+        return [f"{letter}: {remark}." for remark, letter in self._letters.items()]

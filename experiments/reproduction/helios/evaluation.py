@@ -18,7 +18,7 @@ from experiments.reproduction.helios.sleeping import sleeping_rows
 from experiments.reproduction.helios.summaries import summary_rows
 from experiments.reproduction.helios.twin import TWIN_DAYS, replay_twin
 from experiments.reproduction.report import Report
-from experiments.reproduction.sections import Section
+from experiments.reproduction.sections import RemarkLetters, Section
 from foundation.markdown import number
 from foundation.progress import Progress, silent
 from foundation.run_manifest import commit_text, machine_text
@@ -128,24 +128,23 @@ def _tables(rows: Iterable[HeliosRow]) -> list[str]:
 def _section(table: str, rows: Sequence[HeliosRow]) -> Section:
     """Return a section; remarks stand below it by letter, rows without a number of ours by reason."""
     schemes = any(row.scheme for row in rows)
-    letters: dict[str, str] = {}
+    letters = RemarkLetters()
     unmeasured: dict[str, int] = {}
     told = []
     for row in rows:
         if row.ours is None:
             unmeasured[row.remark] = unmeasured.get(row.remark, 0) + 1
             continue
-        letter = letters.setdefault(row.remark, chr(ord("a") + len(letters)))
         told.append(
             {
                 **({"scheme": row.scheme} if schemes else {}),
                 "metric": row.metric,
                 "published": _told(row.published),
                 "ours": _told(row.ours),
-                "remark": letter,
+                "remark": letters.of(row.remark),
             }
         )
-    notes = [f"{letter}: {remark}." for remark, letter in letters.items()]
+    notes = letters.notes()
     notes += [
         f"Not measured, {count:,} row{'s' if count > 1 else ''}: {reason}."
         for reason, count in unmeasured.items()

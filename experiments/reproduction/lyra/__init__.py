@@ -1,0 +1,1 @@
+"""Lyra's evaluation (EuroSys '23) beside what public data gives."""
