@@ -101,6 +101,6 @@ def outcome_of(
             "preemption_ratio": preemptions / len(jobs),
             "scalings": float(summary["scaling_operations"]),
             "flexible_share": watch.flexible_share,
-            **{name: share / 100 if np.isfinite(share) else 0.0 for name, share in shares.items()},
+            **{name: 0.0 if share is None else share / 100 for name, share in shares.items()},
         },
     )
