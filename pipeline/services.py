@@ -97,7 +97,7 @@ SERVICES: Mapping[str, LearningService] = {
             learning_judged_by=("lucid_models.evaluation.inference_load:evaluate_inference_load",),
             decides_by="simulator.loaning.orchestrator:servers_to_lend",
             deciding_judged_by="simulator.gate.loaned_servers:loaned_servers",
-            acts_by="simulator.loaning.reclaiming:choose_reclaim",
+            acts_by="live_scheduler.loans.lender:NodeLender",
         ),
     )
 }
