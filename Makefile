@@ -76,6 +76,7 @@ golden: install  ## Write the golden results anew; look at the diff before you c
 reproduction: install  ## Write docs/reproduction anew: the papers' evaluations on each trace (minutes)
 	$(BIN)/python -m experiments.reproduction.documents
 	$(BIN)/lucid reproduce helios --write docs/reproduction/helios.md
+	$(BIN)/lucid reproduce lyra --write docs/reproduction/lyra.md
 
 PCS := $(LUCID_REFERENCE_DATA)/data/pcs
 predictability: install  ## Write docs/predictability.md anew: PCS' evaluation on its traces (half an hour)

@@ -40,7 +40,8 @@ Venus and Saturn are synthetic, and the public copy of Philly is lighter than wh
 that is not reached here may well hold on the paper's data, and the other way round.
 
 [Helios' evaluation](helios.md) (SC '21) stands beside: every printed number, with ours or the reason
-why there is none. PCS' is [a page of its own](../predictability.md)."""
+why there is none. [Lyra's](lyra.md) (EuroSys '23) likewise, with which of its claims hold on Philly. PCS'
+is [a page of its own](../predictability.md)."""
 
 
 @dataclass(frozen=True)
