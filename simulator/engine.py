@@ -22,14 +22,12 @@ from simulator.event_kinds import EventKind
 from simulator.initial_state import (
     Foreseen,
     InitialState,
-    close_nodes,
+    begin_in,
     copied,
     foreseen_of,
     handed_over,
     jobs_begun,
-    make_pool,
     nodes_of,
-    occupy,
     pool_with,
 )
 from simulator.job_lifecycle import JobLifecycle
@@ -89,13 +87,11 @@ class Simulation:
             refuse_missing_estimates(self.jobs, self.name)
             self.rules.check_estimates(self.workload, self.name)
         self.now_s = 0.0
+        placed_workers = PlacedWorkers(scenario.inference)
         if initial is not None:
             self.now_s = initial.at_s
-            self.pools |= {
-                name: make_pool(name, nodes, self.rules.remainder) for name, nodes in initial.nodes.items()
-            }
-            occupy(self.pools, [begun[view] for view in initial.running])
-            close_nodes(self.pools, initial.nodes)
+            running = [begun[view] for view in initial.running]
+            begin_in(self.pools, initial, running, placed_workers, self.rules.remainder)
         self.decisions = 0
         self._nodes = NodeInventory(self.pools, cluster, self.cluster)
         resized = {change.virtual_cluster for change in changes if isinstance(change, SizeChange)}
@@ -118,9 +114,7 @@ class Simulation:
             progress=lambda completed: told(completed, len(self.jobs), self.name),
         )
         self._lifecycle.now_s = self.now_s
-        self._taker = ActionTaker(
-            self._lifecycle, policy.costs, self.cluster.gpus_per_node, PlacedWorkers(scenario.inference)
-        )
+        self._taker = ActionTaker(self._lifecycle, policy.costs, self.cluster.gpus_per_node, placed_workers)
         self._start = self._taker.start
         # What a policy does not override is not called.
         self._asks_for_wakes = policy.overrides("next_change_s")

@@ -19,6 +19,7 @@ from simulator.job_view import JobView
 from simulator.loaning.loan_recorder import LoanTotals
 from simulator.node_inventory import Repair
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
+from simulator.placed_workers import PlacedWorkers
 from simulator.placement import FreeGpus, Placement, Remainder
 from simulator.snapshot import NodePool
 from simulator.workload import Workload
@@ -169,35 +170,51 @@ def nodes_of(pool: NodePool) -> PoolNodes:
     )
 
 
-def make_pool(name: str, nodes: PoolNodes, remainder: Remainder) -> NodePool:
+def begin_in(
+    pools: dict[str, NodePool],
+    initial: InitialState,
+    running: Iterable[JobView],
+    workers: PlacedWorkers,
+    remainder: Remainder,
+) -> None:
+    """Give pools the nodes that a state describes, and let its running jobs hold their GPUs.
+
+    Raises BadInputError when GPUs are not there, or are none on which a job can run.
+    """
+    pools |= {name: _make_pool(name, nodes, remainder) for name, nodes in initial.nodes.items()}
+    for name, described in initial.nodes.items():
+        pools[name].guests.update(
+            {own: (pools[home], node) for own, (home, node) in described.guests.items()}
+        )
+    for view in running:
+        _occupy(pool_with(pools, view), view, workers)
+    for name, described in initial.nodes.items():  # what runs on nodes off the offer runs on
+        for node, reasons in described.closed.items():
+            for reason in sorted(reasons):
+                pools[name].close(node, reason)
+
+
+def _make_pool(name: str, nodes: PoolNodes, remainder: Remainder) -> NodePool:
     """Make a pool with these nodes, all on offer so far; what is taken is taken."""
     pool = NodePool(name, FreeGpus(nodes.nodes, nodes.gpus_per_node, remainder))
     _take(pool, nodes.taken, "something else")
     return pool
 
 
-def occupy(pools: Mapping[str, NodePool], running: Iterable[JobView]) -> None:
-    """Let running jobs hold their GPUs; raises BadInputError when they are not there."""
-    for view in running:
-        pool = pool_with(pools, view)
-        placed = view.held_gpus
-        # Workers on loaned servers hold several times the GPUs.
-        if view.job.workers is None and not view.min_gpus <= placed <= view.gpus:
-            needs = f"{view.min_gpus} to {view.gpus}" if view.min_gpus < view.gpus else str(view.gpus)
-            raise BadInputError(f"Job {view.job.job_id!r} runs on {placed} GPUs, and needs {needs}.")
-        if view.partner is None or view.index < view.partner.index:
-            _take(pool, view.placement or (), f"job {view.job.job_id!r}")
-        pool.running[view] = None
-
-
-def close_nodes(pools: Mapping[str, NodePool], nodes: Mapping[str, PoolNodes]) -> None:
-    """Take nodes off the offer and lend them, as described; what runs on them runs on."""
-    for name, described in nodes.items():
-        pool = pools[name]
-        for node, reasons in described.closed.items():
-            for reason in sorted(reasons):
-                pool.close(node, reason)
-        pool.guests.update({own: (pools[home], node) for own, (home, node) in described.guests.items()})
+def _occupy(pool: NodePool, view: JobView, workers: PlacedWorkers) -> None:
+    """Let a running job hold its GPUs."""
+    placed, job = view.held_gpus, view.job
+    if job.workers is not None:  # on loaned servers several do the work of one
+        try:
+            workers.speed(view, pool, view.placement or (), view.flexible)
+        except ValueError as error:
+            raise BadInputError(f"Job {job.job_id!r} cannot run where it does: {error}.") from error
+    elif not view.min_gpus <= placed <= view.gpus:
+        needs = f"{view.min_gpus} to {view.gpus}" if view.min_gpus < view.gpus else str(view.gpus)
+        raise BadInputError(f"Job {job.job_id!r} runs on {placed} GPUs, and needs {needs}.")
+    if view.partner is None or view.index < view.partner.index:
+        _take(pool, view.placement or (), f"job {job.job_id!r}")
+    pool.running[view] = None
 
 
 def pool_with(pools: Mapping[str, NodePool], view: JobView) -> NodePool:

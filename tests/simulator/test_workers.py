@@ -1,6 +1,7 @@
 """Tests of jobs in workers: their speed, where they may be, restarts, and servers that are on loan."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from foundation.errors import BadInputError
 from simulator.actions import Action, Loan, PolicyError, Preempt, Resize, Start
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
+from simulator.initial_state import PoolNodes
 from simulator.job import Job
 from simulator.job_view import JobView, RunState
 from simulator.loaning.inference_service import InferenceService
@@ -172,3 +174,31 @@ def test_a_job_asks_for_all_of_its_workers() -> None:
         Workers(4, 2, 1)
     with pytest.raises(BadInputError, match="speed-ups"):
         Workers(4, 1, 3, speed_ups=(1.0, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("placement", "flexible", "says"),
+    [
+        (((0, 4), (2, 4)), (), "own and on loaned servers at once"),
+        (((2, 8),), (), "0.666667 base workers"),
+        (((0, 8),), ((0, 8),), "0 base workers"),
+        (((0, 6),), (), "no workers of 4 GPUs"),
+    ],
+)
+def test_a_state_in_which_a_job_runs_where_its_workers_cannot_be_is_refused(
+    placement: Placement, flexible: Placement, says: str
+) -> None:
+    began = played({0.0: start(((2, 8), (3, 4)), lend=2)}, job(loanable=True))
+    state = Simulation(
+        Scenario(Workload((), {}), began.cluster, inference=began.inference), Scripted({})
+    ).state()
+    view = JobView(job(loanable=True), 0)
+    view.pool, view.state, view.placement, view.flexible = "training", RunState.RUNNING, placement, flexible
+    guests = {2: ("inference", 0), 3: ("inference", 1)}
+    nodes = {**state.nodes, "training": PoolNodes(4, 8, guests=guests)}
+    initial = replace(state, running=(view,), nodes=nodes)
+    scenario = Scenario(Workload((), {}), began.cluster, inference=began.inference, initial=initial)
+    with pytest.raises(BadInputError, match=says):
+        Simulation(scenario, Scripted({}))
+    view.placement, view.flexible = ((2, 8), (3, 4)), ()
+    assert Simulation(scenario, Scripted({})).jobs[0].held_gpus == 12
