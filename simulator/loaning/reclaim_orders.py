@@ -7,7 +7,6 @@ preempted jobs leave the fewest GPUs idle elsewhere (its figure 5 comes out righ
 empties most servers, then the lowest.
 """
 
-from collections import Counter
 from enum import Enum
 
 from simulator.loaning.base_layout import BaseLayout
@@ -35,12 +34,18 @@ class _Search:
     def __init__(self, layout: BaseLayout, measure: ReclaimCost) -> None:
         self._layout = layout
         self._measure = measure
+        self._where = [frozenset(servers) for servers in layout.servers_of]  # by job
+        self._widest = max(map(len, self._where), default=1)
+        # By server: its jobs, the GPUs that these have in all, and the servers that preempting them leaves
+        # idle, itself included.
         self._gpus_on = [dict(gpus_by_job) for gpus_by_job in layout.gpus_on]
+        self._freed_gpus = [sum([layout.gpus_of[job] for job in jobs]) for jobs in self._gpus_on]
+        self._left_idle = [{server} for server in range(len(self._gpus_on))]
+        for server in range(len(self._gpus_on)):
+            for beside in self._runs_all_of(server):
+                self._left_idle[beside].add(server)
         self._costs = dict.fromkeys(range(len(layout.gpus_on)), 0.0)  # of the servers not picked
         self._stale = set(self._costs)
-        self._widest = max((len(servers) for servers in layout.servers_of), default=1)
-        # The GPUs that preempting a server's jobs frees, and those on the servers that it leaves idle.
-        self._freed: dict[int, tuple[int, list[int]]] = {}
 
     def pick(self, remaining: int) -> int:
         """Take the next server, with `remaining` to pick, this one included."""
@@ -58,44 +63,39 @@ class _Search:
     def _cost(self, server: int, remaining: int) -> float:
         jobs = self._gpus_on[server]
         if self._measure is ReclaimCost.JOBS_PER_SERVER:
-            left_idle = len(self._freed_by(server)[1])
+            left_idle = len(self._left_idle[server])
             self._widest = max(self._widest, left_idle)
             return len(jobs) / min(left_idle, remaining)
         most = self._widest if self._measure is ReclaimCost.FRACTIONS and remaining > 1 else remaining
-        servers_of = self._layout.servers_of
-        return sum([1 / min(len(servers_of[job]), most) for job in jobs])
+        return sum([1 / min(len(self._where[job]), most) for job in jobs])
 
     def _tie_break(self, server: int, remaining: int) -> tuple[int, int, int]:
-        gpus, idle_gpus = self._freed_by(server)
-        of_use = idle_gpus[:remaining]
-        return gpus - sum(of_use), -len(of_use), server
+        idle_gpus = [sum(self._gpus_on[idle].values()) for idle in self._left_idle[server]]
+        of_use = sorted(idle_gpus, reverse=True)[:remaining]
+        return self._freed_gpus[server] - sum(of_use), -len(of_use), server
 
-    def _freed_by(self, server: int) -> tuple[int, list[int]]:
-        """Return the GPUs that preempting a server's jobs frees, and by server left idle, most first."""
-        if server not in self._freed:
-            jobs = self._gpus_on[server]
-            shared = Counter([other for job in jobs for other in self._layout.servers_of[job]])
-            shared[server] = len(jobs)  # a server without jobs is idle itself
-            idle_gpus = [
-                sum(self._gpus_on[other].values())
-                for other, jobs_shared in shared.items()
-                if jobs_shared == len(self._gpus_on[other])
-            ]
-            gpus = sum([self._layout.gpus_of[job] for job in jobs])
-            self._freed[server] = gpus, sorted(idle_gpus, reverse=True)
-        return self._freed[server]
+    def _runs_all_of(self, server: int) -> frozenset[int]:
+        """Return the servers that run all jobs of a server, itself included; of one without jobs no other."""
+        jobs = [self._where[job] for job in self._gpus_on[server]]
+        return jobs[0].intersection(*jobs[1:]) if jobs else frozenset((server,))
 
     def _preempt(self, server: int) -> None:
-        """Take the server's jobs off all their servers, and forget what that changes there and beside."""
+        """Take the server's jobs off all their servers, and look anew at these and at those beside them."""
         gone = list(self._gpus_on[server])
-        changed = {other for job in gone for other in self._layout.servers_of[job]} - {server}
-        self._gpus_on[server] = {}
-        beside = set(changed)
+        changed = set().union(*(self._where[job] for job in gone))
+        for job in gone:
+            for other in self._where[job]:
+                del self._gpus_on[other][job]
+                self._freed_gpus[other] -= self._layout.gpus_of[job]
+        stale = set(changed)
         for other in changed:
-            for job in gone:
-                self._gpus_on[other].pop(job, None)
-            for job in self._gpus_on[other]:
-                beside.update(self._layout.servers_of[job])
-        for near in beside:
-            self._freed.pop(near, None)
-        self._stale = beside if self._measure is ReclaimCost.JOBS_PER_SERVER else changed
+            if self._gpus_on[other]:
+                for beside in self._runs_all_of(other):
+                    if other not in self._left_idle[beside]:
+                        self._left_idle[beside].add(other)
+                        stale.add(beside)
+            else:  # nobody leaves it idle now: it is
+                for beside in changed:
+                    if beside != other:
+                        self._left_idle[beside].discard(other)
+        self._stale = (stale if self._measure is ReclaimCost.JOBS_PER_SERVER else changed) - {server}
