@@ -16,7 +16,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from simulator.loaning.inference_service import InferenceService
-from simulator.loaning.orchestrator import servers_to_lend, share_of_servers
+from simulator.loaning.orchestrator import servers_to_lend, share_of_servers, shares_of_servers
 from simulator.loaning.settings import LoanSettings
 
 Floats = NDArray[np.float64]
@@ -51,16 +51,18 @@ class KnownLoad:
         }
 
     def service(self, origin_s: float, **options: float) -> InferenceService:
-        """Return the service as the orchestrator sees it, on the clock of a replay that begins at `origin_s`.
+        """Return the service on the clock of a replay that begins at `origin_s`.
 
-        What it sees in a bin is the usage of the bin before. A replay's decisions fall on whole periods of
-        its own clock: bins begin there, too (`replay_times_s`). `options`: other fields of InferenceService.
+        Decisions go by the usage of the bin before and by what is believed; what inference uses, and whether
+        it is short, by what then was. A replay's decisions fall on whole periods of its own clock: bins begin
+        there, too (`replay_times_s`). `options`: other fields of InferenceService.
         """
         return InferenceService(
             self.servers,
             tuple(self.replay_times_s(origin_s).tolist()),
-            tuple(self.present.tolist()),
+            tuple(self.usage.tolist()),
             None if self.believed is None else tuple(self.believed.tolist()),
+            tuple(self.present.tolist()),
             **options,  # type: ignore[arg-type]
         )
 
@@ -70,7 +72,7 @@ class KnownLoad:
 
     def short(self, on_loan: Sequence[int] | NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return in which bins inference lacked servers, if so many were on loan; never in a gap."""
-        needed = np.array([share_of_servers(share, self.servers) for share in self.usage.tolist()])
+        needed = shares_of_servers(self.usage, self.servers)
         return (needed > self.servers - np.asarray(on_loan)) & ~self.gap
 
     def short_pct(self, on_loan: Sequence[int] | NDArray[np.int64]) -> float | None:

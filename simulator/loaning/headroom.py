@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
-from simulator.loaning.orchestrator import SLACK, share_of_servers
+from simulator.loaning.orchestrator import share_of_servers, shares_of_servers
 
 LAST_VALUE = "last value"
 HEADROOMS = tuple(round(0.005 * step, 3) for step in range(41))
 
 _Floats = NDArray[np.float64]
-_Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,10 @@ def headroom_outcome(
                 f"{said.size} forecasts were given for {used.size} steps.", remedy="Give one a step."
             )
         known = np.maximum(known, said[1:])
-    lendable = np.maximum(0, servers - _servers(known, servers) - share_of_servers(headroom, servers))
-    short = np.maximum(0, lendable + _servers(used[1:], servers) - servers)
+    lendable = np.maximum(
+        0, servers - shares_of_servers(known, servers) - share_of_servers(headroom, servers)
+    )
+    short = np.maximum(0, lendable + shares_of_servers(used[1:], servers) - servers)
     return HeadroomOutcome(
         forecast,
         headroom,
@@ -116,12 +117,6 @@ def choose_headroom(
     if within:
         return HeadroomChoice(max(within, key=lambda one: (one.mean_lendable, -one.headroom)), True, curve)
     return HeadroomChoice(min(curve, key=lambda one: (one.short_share, one.headroom)), False, curve)
-
-
-def _servers(shares: _Floats, servers: int) -> _Counts:
-    """How many servers make up each share, rounded up as `share_of_servers` does."""
-    counts: _Counts = np.maximum(0, np.ceil(shares * servers - SLACK)).astype(np.int64)
-    return counts
 
 
 def _shares(values: ArrayLike, what: str) -> _Floats:

@@ -4,11 +4,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil, isfinite
+from math import isfinite
 
 from foundation.errors import BadInputError
+from simulator.loaning.orchestrator import share_of_servers
 
-SLACK = 1e-9  # by which a count of servers may lie above a whole number without being rounded up
+_SHARES = ("usage", "believed", "seen_usage")
 
 
 @dataclass(frozen=True)
@@ -17,16 +18,21 @@ class InferenceService:
 
     `usage[i]` (0 to 1) is the share of the servers in use from `times_s[i]` on (s), until the next time;
     before the first time it is the first, after the last the last. With `repeats` the series begins anew
-    after its end, one typical bin after the last time. `believed[i]` is what a forecaster said before of bin
-    i and the five minutes after its beginning. One training worker takes `loaned_workers_per_worker` workers
-    on loaned servers at unchanged speed (Lyra, section 7.1: three servers with T4 equal one with V100), and a
-    job that runs on both kinds of servers does `mixed_speed` of the work (section 7.4: 70 %).
+    after its end, one typical bin after the last time.
+
+    Decisions go by what is known when bin i begins: `seen_usage[i]`, that of the newest finished bin (None:
+    `usage[i]` itself is known), and `believed[i]`, what a forecaster said before of bin i.
+
+    One training worker takes `loaned_workers_per_worker` workers on loaned servers at unchanged speed (Lyra,
+    section 7.1: three servers with T4 equal one with V100), and a job that runs on both kinds of servers does
+    `mixed_speed` of the work (section 7.4: 70 %).
     """
 
     servers: int
     times_s: Sequence[float]
     usage: Sequence[float]
     believed: Sequence[float] | None = None
+    seen_usage: Sequence[float] | None = None
     loaned_workers_per_worker: int = 3
     mixed_speed: float = 0.7
     repeats: bool = False
@@ -41,14 +47,15 @@ class InferenceService:
                 f"jobs on both kinds of servers run at a speed of {self.mixed_speed}.",
                 remedy="Use 1 worker or more, and a speed above 0, up to 1.",
             )
-        for field in ("times_s", "usage", "believed"):
+        for field in ("times_s", *_SHARES):
             values = getattr(self, field)
             if values is not None:
                 object.__setattr__(self, field, tuple(float(value) for value in values))
         times_s = self.times_s
         if not times_s or any(not before < after for before, after in pairwise(times_s)):
             raise BadInputError(f"The usage of {self.name!r} is told at no times, or at falling ones.")
-        for field, values in (("usage", self.usage), ("believed", self.believed)):
+        for field in _SHARES:
+            values = getattr(self, field)
             if values is None:
                 continue
             if len(values) != len(times_s):
@@ -74,10 +81,14 @@ class InferenceService:
         return self.usage[self._bin(now_s)]
 
     def servers_needed(self, now_s: float) -> int:
-        """Return how many servers inference must have now: the larger of its usage and what is believed."""
+        """Return how many servers inference is taken to need now: the larger of usage as far as it is known
+        and of what is believed.
+        """
         at = self._bin(now_s)
-        share = self.usage[at] if self.believed is None else max(self.usage[at], self.believed[at])
-        return self._servers(share)
+        share = (self.usage if self.seen_usage is None else self.seen_usage)[at]
+        if self.believed is not None:
+            share = max(share, self.believed[at])
+        return share_of_servers(share, self.servers)
 
     def servers_in_use(self, from_s: float, until_s: float) -> Iterator[tuple[float, int]]:
         """Iterate over the servers that inference uses, whole ones: (from when on, servers), each until the
@@ -87,7 +98,7 @@ class InferenceService:
         at, again_s = self._bin(from_s), 0.0
         if self.repeats and len(times_s) > 1:
             again_s = (from_s - times_s[0]) // self._period_s * self._period_s
-        yield from_s, self._servers(self.usage[at])
+        yield from_s, share_of_servers(self.usage[at], self.servers)
         while True:
             at += 1
             if at == len(times_s):
@@ -96,7 +107,4 @@ class InferenceService:
                 at, again_s = 0, again_s + self._period_s
             if times_s[at] + again_s >= until_s:
                 return
-            yield times_s[at] + again_s, self._servers(self.usage[at])
-
-    def _servers(self, share: float) -> int:
-        return ceil(share * self.servers - SLACK)
+            yield times_s[at] + again_s, share_of_servers(self.usage[at], self.servers)

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from math import ceil, inf, isfinite
 
+import numpy as np
+from numpy.typing import NDArray
+
 from foundation.errors import BadInputError
 from simulator.loaning.settings import LoanSettings
 
@@ -35,6 +38,12 @@ def share_of_servers(share: float, servers: int) -> int:
             f"The share of {servers} servers is {share!r}.", remedy="Use a number from 0 to 1."
         )
     return max(0, ceil(share * servers - SLACK))
+
+
+def shares_of_servers(shares: NDArray[np.float64], servers: int) -> NDArray[np.int64]:
+    """Return the same for many shares at once, which are finite and 0 or more; in their shape."""
+    counts: NDArray[np.int64] = np.maximum(0, np.ceil(shares * servers - SLACK)).astype(np.int64)
+    return counts
 
 
 def most_to_lend(servers: int, needed: int, settings: LoanSettings) -> int:

@@ -39,7 +39,7 @@ def saved_time_values(remaining_s: Sequence[float], exponent: float = 0.0) -> li
 
     The paper's value is the time that they save (exponent 0, figure 6). Divided by a power of the remaining
     run time it prefers jobs that soon end: with an exponent of 1.5 mean completion times are shorter
-    (docs/loaning.md). A job with nothing left to do has no use for more workers.
+    (docs/policies.md). A job with nothing left to do has no use for more workers.
     """
     base_s = remaining_s[0]
     if base_s <= 0:

@@ -1,5 +1,6 @@
 """What an orchestrator knew and lent on past days: nothing of the future, and never what inference needs."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -12,7 +13,14 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError
 from lucid_models.inference_load.model import InferenceLoadModel
 from pipeline.loaning.lending_replay import KnownLoad, known_load, lent_servers, load_of, on_loan_at
+from simulator.cluster import ClusterSpec
+from simulator.engine import Simulation
+from simulator.job import Job
+from simulator.loaning.loaning_policy import LoaningPolicy
 from simulator.loaning.settings import LoanSettings
+from simulator.policies.registry import load_policy
+from simulator.scenario import Scenario
+from simulator.workload import Workload
 from tests.pipeline.loaning.inference_days import FAST, START, inference_days
 
 FIRST, DAY = START.to_pydatetime(), timedelta(days=1)
@@ -35,7 +43,26 @@ def test_the_newest_finished_bin_is_what_is_known(series: InferenceSeries) -> No
     assert np.array_equal(known.present[1:], known.usage[:-1])
     assert known.believed is None
     service = known.service(FIRST.timestamp() + 100)
-    assert service.usage_at(BIN_S) == known.present[0]
+    assert service.usage_at(BIN_S) == known.usage[0]
+    assert service.seen_usage is not None
+    assert service.seen_usage[0] == known.present[0]
+
+
+def test_a_replay_lends_by_what_was_known_and_is_short_by_what_then_was(series: InferenceSeries) -> None:
+    known = known_load(series, FIRST, FIRST + DAY)
+    service = replace(known.service(FIRST.timestamp()), name="inference")
+    until_s = known.replay_times_s(FIRST.timestamp())[-1]
+    jobs = tuple(Job(f"j{i}", "vc", None, 8, 600.0 * i, 9000.0) for i in range(int(until_s // 600)))
+    played = Simulation(
+        Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1}), inference=service),
+        LoaningPolicy(load_policy("fifo"), LoanSettings(headroom=0.0)),
+    )
+    played.run()
+    counted = played.result().summary["inference_short_pct"]
+    bins = known.replay_times_s(FIRST.timestamp()) < jobs[-1].submit_time_s
+    expected = 100.0 * known.short(lent_servers(known, LoanSettings(headroom=0.0)))[bins].mean()
+    assert expected > 1
+    assert counted == pytest.approx(expected, abs=0.5)
 
 
 def test_what_comes_later_changes_nothing_that_was_known(

@@ -20,6 +20,14 @@ def test_servers_needed_are_those_of_usage_or_of_what_is_believed_and_not_of_rou
     assert InferenceService(100, (0.0,), (0.07,)).servers_needed(0.0) == 7  # 0.07 x 100 is above 7
 
 
+def test_where_usage_is_known_late_decisions_go_by_what_was_seen_and_load_by_what_is() -> None:
+    service = InferenceService(
+        10, (0.0, 300.0), (0.3, 0.8), believed=(0.25, 0.55), seen_usage=(0.2, 0.3), repeats=True
+    )
+    assert [service.servers_needed(at_s) for at_s in (0.0, 300.0)] == [3, 6]
+    assert [*service.servers_in_use(0.0, 600.0)] == [(0.0, 3), (300.0, 8)]
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -27,6 +35,7 @@ def test_servers_needed_are_those_of_usage_or_of_what_is_believed_and_not_of_rou
         ({"usage": (0.1, float("nan"))}, "is nan"),
         ({"usage": (0.1,)}, "1 usage for 2 times"),
         ({"believed": (0.1,)}, "1 believed for 2 times"),
+        ({"seen_usage": (0.1, 1.5)}, "seen_usage of 'inference' is 1.5"),
         ({"times_s": (300.0, 0.0)}, "falling"),
         ({"servers": -1}, "-1 servers"),
         ({"mixed_speed": 0.0}, "speed of 0.0"),
