@@ -67,7 +67,8 @@ def rule_against(job: Job, largest: LargestSizes) -> str | None:
         least, most = job.cpus, largest.cores_from(job.virtual_cluster, job.submit_time_s)
     else:
         least = job.gpus if job.elasticity is None else max(1, job.elasticity.min_gpus)
-        if job.workers is not None:
-            least = job.workers.base_gpus
         most = largest.gpus_from(job.virtual_cluster, job.submit_time_s)
+        if job.workers is not None:  # a worker is on one node
+            least = job.workers.least
+            most = most // largest.gpus_per_node * (largest.gpus_per_node // job.workers.gpus_each)
     return BIGGER_THAN_VIRTUAL_CLUSTER if least > most else None
