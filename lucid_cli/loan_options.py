@@ -21,7 +21,7 @@ InferenceOption = Annotated[
     typer.Option(
         "--inference",
         metavar="FILE",
-        help="Load of inference servers (format inference-load), which may be lent to jobs in workers.",
+        help="Load of inference servers (format inference-load), which may be lent to training.",
     ),
 ]
 TrainingServersOption = Annotated[
@@ -38,7 +38,11 @@ ScenarioOption = Annotated[
     typer.Option("--scenario", help="Which jobs in workers may run where (docs/policies.md)."),
 ]
 LoaningOption = Annotated[
-    Switch | None, typer.Option("--loaning", help=f"Whether servers are lent. {_POLICY_DEFAULT}")
+    Switch | None,
+    typer.Option(
+        "--loaning",
+        help="Whether servers are lent, under any policy. Default: as a policy that lends itself has it.",
+    ),
 ]
 ScalingOption = Annotated[
     Switch | None, typer.Option("--scaling", help=f"Whether jobs scale. {_POLICY_DEFAULT}")
@@ -61,8 +65,15 @@ JobShareOption = Annotated[
     ),
 ]
 LoanedWorkersOption = Annotated[
-    int,
-    typer.Option("--loaned-workers", min=1, metavar="K", help="Loaned workers that do the work of one."),
+    int | None,
+    typer.Option(
+        "--loaned-workers",
+        min=1,
+        metavar="K",
+        show_default=False,
+        help="Loaned workers that do the work of one. Default: 3; of jobs that are not in workers a GPU on "
+        "loan does what one of their own does.",
+    ),
 ]
 
 _SHARES = {
@@ -81,7 +92,7 @@ def inference_lender(
     *,
     scenario: str,
     job_shares: Sequence[str],
-    loaned_workers: int,
+    loaned_workers: int | None,
 ) -> "InferenceLender | None":
     """Read what the options say of inference; None without a load. Raises BadInputError for half of it."""
     from pipeline.replay.inference_lender import InferenceLender
@@ -93,9 +104,9 @@ def inference_lender(
                 f"A log of {WORKER_FORMAT} is replayed beside inference servers.",
                 remedy="Give their load, --inference FILE.",
             )
-        if servers is not None or job_shares or scenario != "basic":
+        if servers is not None or loaned_workers is not None or job_shares or scenario != "basic":
             raise BadInputError(
-                "--inference-servers, --scenario and --job-share are for jobs in workers.",
+                "--inference-servers, --loaned-workers, --scenario and --job-share are for servers on loan.",
                 remedy="Give --inference FILE.",
             )
         return None
@@ -130,16 +141,27 @@ def with_loan_settings(
     rules: str,
     switches: Mapping[str, Switch | str | None],
 ) -> dict[str, dict[str, object]]:
-    """Return the policies' settings with those that the options say, where a policy has such a setting.
+    """Return the policies' settings with those that the options say, where a policy has such a setting;
+    `loaning` any has.
 
     `switches` are the options by the setting's name; None: not given. Raises BadInputError for one that no
     policy has.
     """
+    from simulator.loaning.policy_beside_inference import LOANING, setting_names
+    from simulator.rule_sets import load_rules
+
+    rule_set = load_rules(rules)
     changed = {name: dict(values) for name, values in settings.items()}
     for setting, value in switches.items():
         if value is None:
             continue
-        having = [policy for policy in policies if setting in _setting_names(policy, rules)]
+        having = [
+            policy
+            for policy in policies
+            if setting == LOANING
+            or setting in setting_names(policy, rule_set)
+            or (setting == "reclaim" and switches.get(LOANING) == "on")
+        ]
         if not having and value != "off":
             raise BadInputError(
                 f"--{setting} is no setting of {', '.join(policies)}.",
@@ -149,13 +171,3 @@ def with_loan_settings(
             said = value == "on" if value in ("on", "off") else value
             changed.setdefault(policy, {}).setdefault(setting, said)
     return changed
-
-
-def _setting_names(policy: str, rules: str) -> set[str]:
-    from dataclasses import fields
-
-    from simulator.policies.registry import policy_class
-    from simulator.rule_sets import load_rules
-
-    settings = getattr(policy_class(policy, load_rules(rules)), "Settings", None)
-    return set() if settings is None else {field.name for field in fields(settings)}

@@ -11,6 +11,7 @@ from lucid_cli.loan_options import (
     InferenceOption,
     InferenceServersOption,
     LoanedWorkersOption,
+    LoaningOption,
     ScenarioOption,
     TrainingServersOption,
 )
@@ -71,7 +72,8 @@ def plan(
     inference: InferenceOption = None,
     inference_servers: InferenceServersOption = None,
     scenario: ScenarioOption = "basic",
-    loaned_workers: LoanedWorkersOption = 3,
+    loaned_workers: LoanedWorkersOption = None,
+    loaning: LoaningOption = None,
     policy: Annotated[
         str | None,
         typer.Option(metavar="P", help="Default: that of the cluster's champion, else fifo."),
@@ -156,6 +158,7 @@ def plan(
         inference_servers=inference_servers,
         scenario=scenario,
         loaned_workers=loaned_workers,
+        lake_load=loaning != "off",
     )
     settings = PlanSettings(
         _run(policy, setting, cluster, tracking_uri, seed),
@@ -165,7 +168,7 @@ def plan(
         sleeps=combinations(read_values(node_sleep or [])),
         points=points,
         by_virtual_cluster=by_virtual_cluster,
-        loans=inference is not None,
+        loans=None if loaning is None else loaning == "on",
     )
     folder = out or default_folder(request)
     with progress_reporter() as progress:

@@ -201,7 +201,7 @@ def simulate(
     scaling: ScalingOption = None,
     reclaim: ReclaimOption = None,
     job_share: JobShareOption = None,
-    loaned_workers: LoanedWorkersOption = 3,
+    loaned_workers: LoanedWorkersOption = None,
     plot: Annotated[
         bool | None,
         typer.Option(
@@ -257,6 +257,8 @@ def simulate(
         job_shares=job_share or [],
         loaned_workers=loaned_workers,
     )
+    if loaning == "on" and lender is None:
+        raise BadInputError("There is nobody to lend servers.", remedy="Give --inference FILE.")
     switches = {"loaning": loaning, "scaling": scaling, "reclaim": reclaim}
     settings = with_loan_settings(parse_settings(setting or []), policies, rule_set, switches)
     if (singles is None) != (pairs is None):

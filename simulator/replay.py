@@ -9,7 +9,7 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress
 from simulator.elastic.elastic_policy import Sizes
 from simulator.engine import Simulation
-from simulator.policies.registry import load_policy
+from simulator.loaning.policy_beside_inference import policy_for
 from simulator.policy import Policy
 from simulator.prediction import PredictingSimulation
 from simulator.recorder import Recorder
@@ -29,18 +29,19 @@ def simulate(
 ) -> SimulationResult:
     """Replay a scenario under a policy.
 
-    A policy given by name runs with the rule set's settings for it, changed by `settings`; a policy given as
-    an object runs as it is. `predict` predicts each job's end at its submission (or that of the jobs of
-    these ids), by true run times or, with `predict_by="estimated"`, by the jobs' estimates; in pools without
-    nodes it is all of them by true ones. `recorder` watches. Jobs that could never start are left out and
-    counted in `summary["skipped"]`. Raises PolicyError when the policy breaks the rules, BadInputError for a
-    policy that the rules do not know.
+    A policy given by name runs with the rule set's settings for it, changed by `settings`, with `loaning` on
+    servers of the inference service, too (`load_borrowing_policy`); a policy given as an object runs as it
+    is. `predict` predicts each job's end at its submission (or that of the jobs of these ids), by true run
+    times or, with `predict_by="estimated"`, by the jobs' estimates; in pools without nodes it is all of them
+    by true ones. `recorder` watches. Jobs that could never start are left out and counted in
+    `summary["skipped"]`. Raises PolicyError when the policy breaks the rules, BadInputError for a policy that
+    the rules do not know.
     """
     rules = scenario.rules
     name: str | None = None
     if isinstance(policy, str):
         name = policy
-        policy = load_policy(name, settings, rules)
+        policy = policy_for(scenario, name, settings)
     elif settings:
         raise BadInputError("Settings were given for a policy that is already made.")
     replayed = rules.replay(

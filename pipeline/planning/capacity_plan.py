@@ -1,7 +1,7 @@
 """One plan: all questions of an operator asked of one log, with the table and the front of what was tried."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ from pipeline.planning.questions import Questions
 from pipeline.planning.replays import PlanReplays
 from pipeline.planning.size_search import SizeSearch
 from pipeline.planning.wait_target import Resampling, WaitTarget
-from simulator.policies.registry import policy_class
-from simulator.rule_sets import load_rules
+from simulator.loaning.policy_beside_inference import policy_for
 
 BUSIEST_PCT = 80.0  # of a cluster that is this full on average queues grow without end
 
@@ -37,29 +36,36 @@ class PlanSettings:
     sleeps: tuple[Mapping[str, Any], ...] = ()
     points: int = 12
     by_virtual_cluster: bool = True
-    loans: bool = False  # whether each variant is replayed with servers on loan, too
+    loans: bool | None = None  # whether each variant is replayed with servers on loan, too; None: if it can
 
     def __post_init__(self) -> None:
         if not 2 <= self.points <= 1_000:
             raise BadInputError(f"{self.points} sizes cannot be tried.", remedy="Use 2 to 1,000.")
 
-    def check(self, log: PlannedLog, rule_set: str) -> None:
-        """Raise BadInputError for what cannot be asked of a log."""
-        if self.loans and log.scenario.inference is None:
-            raise BadInputError(
-                "Nothing can be lent: there is no inference load.", remedy="Give the load of its servers."
-            )
-        own = getattr(policy_class(self.run.policy, load_rules(rule_set)), "Settings", None)
-        if self.loans and (own is None or "loaning" not in {field.name for field in fields(own)}):
-            raise BadInputError(
-                f"Policy {self.run.policy!r} borrows no servers under the rules {rule_set!r}.",
-                remedy="Choose one that does, as lyra.",
-            )
+    def for_log(self, log: PlannedLog) -> "tuple[PlanSettings, tuple[str, ...]]":
+        """Return what can be asked of a log: whether of loans, too, and remarks where not.
+
+        Raises BadInputError for what is asked and cannot be.
+        """
         if self.sleeps and log.one_pool:
             raise BadInputError(
                 "One pool of GPUs has no nodes that could sleep.",
                 remedy="Give a file of nodes; one virtual cluster named all takes every job.",
             )
+        if self.loans is False or (self.loans is None and log.scenario.inference is None):
+            return replace(self, loans=False), ()
+        if log.scenario.inference is None:
+            raise BadInputError(
+                "Nothing can be lent: there is no inference load of a known number of servers.",
+                remedy="Give the load of its servers.",
+            )
+        try:
+            policy_for(log.scenario, self.run.policy, replace(self.run, loaning=True).all_settings)
+        except BadInputError as error:
+            if self.loans:
+                raise
+            return replace(self, loans=False), (f"Nothing is lent. {error}",)
+        return replace(self, loans=True), ()
 
     @property
     def variants(self) -> tuple[PlannedRun, ...]:

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster_logs.lake import Lake
-from foundation.errors import BadInputError
+from foundation.csv_files import csv_text
+from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.run_manifest import frame_sha256
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, write_atomically, write_bytes
 from pipeline.planning.planned_log import PlannedLog, read_planned_log
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.replay.cluster_events import ClusterSize, lake_sizes
@@ -40,7 +41,8 @@ class LogRequest:
     """A log file with the size of its cluster, or (with `cluster`) a cluster of the lake.
 
     A file's `end` is included and its naive times are on the log's clock, as of `lucid simulate`; the lake's
-    `end` is not, and its clock is UTC.
+    `end` is not, and its clock is UTC. `inference` is the load of servers that may be lent; `lake_load`:
+    where it is not given, the lake's of this cluster, if there is one of a known number of servers.
     """
 
     jobs: str | None = None
@@ -58,7 +60,8 @@ class LogRequest:
     inference: str | None = None
     inference_servers: int | None = None
     scenario: str = "basic"
-    loaned_workers: int = 3
+    loaned_workers: int | None = None
+    lake_load: bool = True
 
     def __post_init__(self) -> None:
         if self.cluster is not None and self.jobs is None:
@@ -111,19 +114,22 @@ class LogRequest:
             if "://" in self.jobs:
                 path = self.jobs
             log = LogFile(path, source_format, read_time(self.start), read_time(self.end), self.time_zone)
+        inference = self.inference
+        if inference is None and self.lake_load and self.cluster is not None and self.jobs is None:
+            inference = self._frozen_load(self.cluster, replays_uri)
         size = ClusterSize(self.nodes, self.gpus, self.gpus_per_node, self.training_servers)
         if self.training_servers is not None:
             sizes = size.read(log.zone)
         return read_planned_log(
-            LogToReplay(log, size, rules=rules, lender=self._lender()),
+            LogToReplay(log, size, rules=rules, lender=self._lender(inference)),
             needs_estimates=needs_estimates,
             needs_pairs=False,
-            command=self._words(log),
+            command=self._words(log, inference),
             sizes=sizes,
             progress=progress,
         )
 
-    def _words(self, log: LogFile) -> list[str]:
+    def _words(self, log: LogFile, inference: str | None) -> list[str]:
         words = ["--jobs", log.path, "--format", log.source_format]
         for option, value in (
             ("--start", log.start and self.start),
@@ -132,17 +138,18 @@ class LogRequest:
         ):
             words += [option, value] if value else []
         words += ["--rules", self.rules] if self.rules else []
-        if self.inference is not None:
-            words += ["--inference", str(Path(self.inference).absolute()), "--scenario", self.scenario]
-            words += ["--loaned-workers", str(self.loaned_workers)]
+        if inference is not None:
+            words += ["--inference", inference if "://" in inference else str(Path(inference).absolute())]
+            words += ["--scenario", self.scenario]
+            words += ["--loaned-workers", str(self.loaned_workers)] if self.loaned_workers else []
             words += ["--inference-servers", str(self.inference_servers)] if self.inference_servers else []
         return words
 
-    def _lender(self) -> InferenceLender | None:
-        if self.inference is None:
+    def _lender(self, inference: str | None) -> InferenceLender | None:
+        if inference is None:
             return None
         return InferenceLender(
-            self.inference,
+            inference,
             self.inference_servers,
             JobMix(scenario=self.scenario),  # type: ignore[arg-type]
             self.loaned_workers,
@@ -162,6 +169,19 @@ class LogRequest:
         fs, place = locate(uri)
         write_atomically(fs, place, partial(pq.write_table, pa.Table.from_pandas(jobs, preserve_index=False)))
         return uri, "lake"
+
+    def _frozen_load(self, cluster: str, replays_uri: str) -> str | None:
+        """Write the lake's inference load to a file to replay; None: the lake has none that can be lent."""
+        try:
+            load = Lake(self._lake_uri).read_inference_load(cluster)
+        except NotFoundError:
+            return None
+        if self.inference_servers is None and load["servers"].isna().all():
+            return None
+        text = csv_text(load[["time", "usage", "servers", "gap"]].assign(gap=load["gap"].astype(int)))
+        uri = f"{replays_uri.rstrip('/')}/load-{sha256(text.encode()).hexdigest()[:12]}.csv"
+        write_bytes(uri, text.encode())
+        return uri
 
     def _lake_sizes(self) -> pd.DataFrame:
         assert self.cluster is not None  # noqa: S101 - the caller looked

@@ -17,8 +17,7 @@ class PlannedRun:
     """A policy on so many nodes of each virtual cluster.
 
     `node_sleep` are settings of nodes that sleep (none: all are always awake), `seed` draws the boots that
-    fail. `loaning`: whether inference servers are lent, for policies that have such a setting; None: the
-    policy's own settings say.
+    fail. `loaning`: whether inference servers are lent; None: the policy's own settings say.
     """
 
     policy: str

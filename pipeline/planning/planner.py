@@ -1,7 +1,7 @@
 """What `lucid plan` and the DAG `plan_capacity` do: a log and an operator's questions in, a report out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from pipeline.planning.planned_run import PlannedRun, inputs_digest
 from pipeline.planning.records import log_report, write_index, write_report
 from pipeline.planning.replays import PlanReplays, StoredReplays
 from pipeline.search.experiment_store.documents import digest
-from simulator.policies.registry import load_policy, policy_class
+from simulator.loaning.policy_beside_inference import load_borrowing_policy
+from simulator.policies.registry import policy_class
 from simulator.rule_sets import load_rules
 
 DEFAULT_POLICY = "fifo"
@@ -54,12 +55,15 @@ def plan_capacity(
     BadInputError for a log, a size or a setting that cannot be used, UnknownNameError for a name.
     """
     run = settings.run
-    load_policy(run.policy, run.settings, load_rules(request.rule_set))  # an error before long work
+    may_lend = run if settings.loans is False else replace(run, loaning=True)
+    # An error before long work.
+    load_borrowing_policy(run.policy, may_lend.all_settings, load_rules(request.rule_set))
     for sleep in settings.sleeps:
         sleep_of_replay(sleep, run.seed)
     uri = replays_uri or str(out_dir.absolute() / _REPLAYED)
     log = request.read(run.policy, uri, progress)
-    settings.check(log, request.rule_set)
+    settings, remarks = settings.for_log(log)
+    log = replace(log, remarks=(*log.remarks, *remarks))
     store = StoredReplays.open(inputs_digest(log), uri)
     commands = Commands(log, out_dir)
     table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)

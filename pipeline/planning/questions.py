@@ -290,7 +290,8 @@ class Questions:
 def _gpu_hours_on_loan(table: PlanTable, replayed: Replayed) -> float:
     figures = replayed.figures
     hours = figures["makespan_s"] / 3_600 * table.log.gpus_per_node
-    return float(hours * figures["servers_on_loan_mean"] * figures["on_loan_usage_pct"] / 100)
+    used_pct = figures["on_loan_usage_pct"] or 0.0  # None: nothing was lent
+    return float(hours * figures["servers_on_loan_mean"] * used_pct / 100)
 
 
 def _bound(table: PlanTable, name: str) -> Callable[[Replayed], float]:

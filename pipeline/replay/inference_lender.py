@@ -14,18 +14,36 @@ from simulator.loaning.jobs_in_workers import JobMix
 class InferenceLender:
     """A file of the load of inference servers (format `inference-load`), and what jobs can make of them.
 
-    `servers`: how many there are, where the file does not say. `mixed_speed` None: that of Lyra's scenario,
-    0.7, and 1 in the ideal one. The load begins anew after its end.
+    `servers`: how many there are, where the file does not say. `loaned_workers_per_worker` None: Lyra's 3 for
+    jobs in workers, 1 for all others, whose GPUs are alike on loan. `mixed_speed` None: that of Lyra's
+    scenario, 0.7, and 1 in the ideal one. The load begins anew after its end.
     """
 
     path: str
     servers: int | None = None
     mix: JobMix = field(default_factory=JobMix)
-    loaned_workers_per_worker: int = 3
+    loaned_workers_per_worker: int | None = None
     mixed_speed: float | None = None
 
-    def service(self, origin: pd.Timestamp) -> tuple[InferenceService, list[str]]:
-        """Return the service from `origin` on, second 0, and which rows of the file were left out."""
+    def check_jobs(self, *, in_workers: bool) -> None:
+        """Raise BadInputError for what only jobs in workers can do, where the log has none."""
+        if not in_workers and self.mix != JobMix():
+            raise BadInputError(
+                "Scenarios and shares of jobs are for jobs in workers, and the log has none.",
+                remedy="Leave them out, or give a log of jobs in workers.",
+            )
+        if not in_workers and self.loaned_workers_per_worker not in (None, 1):
+            raise BadInputError(
+                f"{self.loaned_workers_per_worker} loaned workers for one, but the log has no jobs in "
+                "workers: a GPU on loan does what one of their own does.",
+                remedy="Leave it out, or give a log of jobs in workers.",
+            )
+
+    def service(self, origin: pd.Timestamp, *, in_workers: bool = True) -> tuple[InferenceService, list[str]]:
+        """Return the service from `origin` on, second 0, and which rows of the file were left out.
+
+        `in_workers`: whether the log has jobs in workers.
+        """
         rows, account = read_inference_load_file(self.path)
         remarks = []
         if account.rows_quarantined or account.rows_skipped:
@@ -34,11 +52,14 @@ class InferenceLender:
         mixed_speed = self.mixed_speed
         if mixed_speed is None:
             mixed_speed = 1.0 if self.mix.scenario == "ideal" else InferenceService.mixed_speed
+        loaned_workers = self.loaned_workers_per_worker
+        if loaned_workers is None:
+            loaned_workers = InferenceService.loaned_workers_per_worker if in_workers else 1
         service = service_of_load(
             rows.to_pandas(),
             origin,
             servers=self.servers,
-            loaned_workers_per_worker=self.loaned_workers_per_worker,
+            loaned_workers_per_worker=loaned_workers,
             mixed_speed=mixed_speed,
         )
         return service, remarks

@@ -43,7 +43,7 @@ class LogToReplay:
     `speed_ups_path` has the speed-up curves of elastic jobs where they are not the measured ones; with
     `elastic_min_gpus` all jobs are elastic. `singles_path` and `pairs_path` are measurements of job types,
     alone and in pairs. `estimates` says where policies have run times from. `seed` draws failures and trains
-    models. `node_sleep`: nodes may sleep. `lender`: inference servers may be lent to jobs in workers.
+    models. `node_sleep`: nodes may sleep. `lender`: inference servers may be lent.
     """
 
     log: LogFile
@@ -108,9 +108,12 @@ def read_scenario(
         )
     origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
     inference = None
+    gangs = asked.lender is not None and has_workers(jobs)
     if asked.lender is not None:
-        workload = in_workers(workload, jobs, asked.lender.mix)
-        inference, of_load = asked.lender.service(origin)
+        asked.lender.check_jobs(in_workers=gangs)
+        if gangs:
+            workload = in_workers(workload, jobs, asked.lender.mix)
+        inference, of_load = asked.lender.service(origin, in_workers=gangs)
         remarks += of_load
     events = asked.events
     if events.lake_cluster is not None:
@@ -135,7 +138,7 @@ def read_scenario(
             f"{log.path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
-    if needs_estimates and asked.lender is None:  # jobs in workers have theirs
+    if needs_estimates and not gangs:  # jobs in workers have theirs
         earlier = frame[frame["submit_time"] < jobs["submit_time"].min()].sort_values("submit_time")
         workload, of_estimates = asked.estimates.estimated(workload, jobs, earlier, progress)
         remarks += of_estimates
@@ -151,6 +154,11 @@ def read_scenario(
         inference=inference,
     )
     return LogScenario(scenario, origin, frame["job_id"], len(sizes), tuple(remarks))
+
+
+def has_workers(jobs: pd.DataFrame) -> bool:
+    """Whether a job table says in which workers its jobs run."""
+    return bool(jobs["workers_max"].notna().any())
 
 
 def reference_measurements() -> tuple[Path | None, Path | None, str]:

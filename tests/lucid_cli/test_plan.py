@@ -118,6 +118,52 @@ def test_what_loans_save(lucid: Lucid, tmp_path: Path) -> None:
     assert "is replayed beside inference servers" in nothing.err
 
 
+def write_load(folder: Path) -> tuple[str, ...]:
+    """Six inference servers, one of them busy but for rushes; returns the options that name them."""
+    usage = [0.9 if i % 12 > 9 else 0.2 for i in range(200)]
+    rows = "".join(f"{300 * i},{share},0\n" for i, share in enumerate(usage))
+    (folder / "load.csv").write_text(f"time_s,usage,gap\n{rows}")
+    return ("--inference", "load.csv", "--inference-servers", "6")
+
+
+def test_what_loans_save_under_a_policy_that_knows_nothing_of_them(lucid: Lucid, tmp_path: Path) -> None:
+    asked = (*write_log(tmp_path), "--gpus", "72", *write_load(tmp_path), "--cluster-only")
+    more = ("--policy", "sjf", "--setting", "headroom=0.2", "--points", "2", "--out", "plan")
+    said = lucid("plan", *asked, *more, "--json")
+    assert said.code == 0, said.err
+    alone, lent, *savings = said.json["questions"]
+    assert (alone["variant"], lent["variant"]) == ("awake", "loans")
+    assert lent["nodes"] <= alone["nodes"]
+    assert savings[-1]["used_gpu_h"] > 0
+    assert savings[-1]["added_wait"]["mean"]["added_s"] < 0
+    for answer in (alone, lent):
+        summary = repeated(lucid, answer)
+        assert summary["p95_queuing_delay_s"] == answer["p95_wait_s"]
+    assert 0 < summary["servers_on_loan_mean"] <= 3  # of 6, 2 in use and 2 kept back
+
+
+def test_loans_of_a_cluster_of_the_lake_that_knows_its_inference_load(lucid: Lucid, tmp_path: Path) -> None:
+    import pandas as pd
+
+    lake, jobs = Lake(str(tmp_path / "lake")), small_jobs(200)
+    lake.write_jobs("tiny", jobs)
+    nodes = {"virtual_cluster": ["vc"], "nodes": [3], "gpus_per_node": [8], "date": [None]}
+    lake.write_nodes("tiny", pd.DataFrame(nodes))
+    times = pd.date_range(jobs["submit_time"].min().floor("5min"), periods=500, freq="5min")
+    load = {"time": times, "usage": 0.3, "servers": 5, "gap": False, "origin": "synthetic"}
+    lake.write_inference_load("tiny", pd.DataFrame(load))
+    asked = ("plan", "--cluster", "tiny", "--lake", "lake", "--points", "2", "--out", "plan", "--json")
+    said = lucid(*asked)
+    assert said.code == 0, said.err
+    alone, lent, *savings = said.json["questions"]
+    assert (alone["variant"], lent["variant"]) == ("awake", "loans")
+    assert savings[0]["servers_on_loan_mean"] > 0
+    assert repeated(lucid, lent)["p95_queuing_delay_s"] == lent["p95_wait_s"]
+    without = lucid(*asked, "--loaning", "off").json
+    assert {each["variant"] for each in without["questions"]} == {"awake"}
+    assert without["questions"][0]["nodes"] == alone["nodes"]
+
+
 def test_people_see_answers_and_the_front(lucid: Lucid, tmp_path: Path) -> None:
     said = lucid("plan", *write_log(tmp_path), "--nodes", "nodes.csv", "--points", "2", "--cluster-only")
     assert said.code == 0, said.err

@@ -64,3 +64,31 @@ def test_half_of_what_is_needed_is_refused_with_the_remedy(
     told = in_folder(*REPLAY, *options, "--policy", "lyra")
     assert told.code != 0
     assert says in " ".join(told.err.split())
+
+
+PLAIN = Path(__file__).parents[1] / "cluster_logs" / "data" / "philly-csv.csv"
+
+
+def test_any_policy_borrows_for_jobs_of_any_format(in_folder: Lucid) -> None:
+    log = ("--jobs", str(PLAIN), "--format", "philly-csv", "--gpus", "8", "--out", "out", "--no-plot")
+    lent = (*log, *SERVERS[2:], "--policy", "fifo", "lucid", "--setting", "fifo.headroom=0.3")
+    fifo, lucid = in_folder("simulate", *lent, "--loaning", "on", "--json").json
+    assert 0 < fifo["servers_on_loan_mean"] < lucid["servers_on_loan_mean"]
+    alone, _ = in_folder("simulate", *lent, "--loaning", "off", "--json").json
+    assert alone["servers_on_loan_mean"] == 0
+    for options, says in (
+        (("--policy", "lyra", *SERVERS[2:]), "the log has none"),
+        (("--policy", "fifo"), "nobody to lend"),
+        (("--policy", "fifo", "--loaned-workers", "2", *SERVERS[2:]), "does what one of their own does"),
+        (("--policy", "fifo", "--rules", "pcs-artifact", *SERVERS[2:]), "knows no servers on loan"),
+        (("--policy", "fifo", "--scenario", "ideal", *SERVERS[2:]), "the log has none"),
+    ):
+        told = in_folder("simulate", *log, *options, "--loaning", "on")
+        assert told.code == 1
+        assert says in " ".join(told.err.split())
+
+
+def test_a_policy_that_cannot_place_workers_on_servers_on_loan_is_refused(in_folder: Lucid) -> None:
+    told = in_folder(*REPLAY, *SERVERS, "--policy", "tiresias", "--loaning", "on")
+    assert told.code == 1
+    assert "does not place jobs in workers" in " ".join(told.err.split())
