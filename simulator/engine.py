@@ -33,6 +33,7 @@ from simulator.initial_state import (
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
 from simulator.loaning.loan_recorder import loan_recorder_of
+from simulator.loaning.standstill import Standstill
 from simulator.node_inventory import NodeInventory, Repair, beside_inference, cpu_pool, make_pools
 from simulator.node_sleep.fleet import fleet_of
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
@@ -99,9 +100,10 @@ class Simulation:
         self._unplaceable = UnplaceableJobs(self.pools[name] for name in names) if names else None
         self._agenda = Agenda()
         self._fleet = fleet_of(scenario, self.cluster.virtual_clusters, self.pools, self.jobs, self._agenda)
+        self._standstill = None if scenario.inference is None else Standstill(scenario.inference)
         self._loans = loan_recorder_of(scenario, self.pools, self.jobs, self.now_s)
-        watching = (recorder, self._fleet, self._loans)
-        self._recorder = together([each for each in watching if each is not None])
+        watching = [each for each in (recorder, self._fleet, self._loans) if each is not None]
+        self._recorder = together(watching)
         told = progress or silent
         self._lifecycle = JobLifecycle(
             self.name,
@@ -241,7 +243,7 @@ class Simulation:
             now = jobs[at].submit_time_s if at < count else inf
             if events and events[0][0] < now:
                 now = events[0][0]
-            if now > until_s or now == inf or (at == count and self._only_held_jobs_are_left()):
+            if now > until_s or now == inf or (at == count and self._nothing_can_start(now)):
                 break
             self.now_s = lifecycle.now_s = now
             taken += 1
@@ -272,12 +274,14 @@ class Simulation:
         self._cpu_s += process_time() - began
         return taken
 
-    def _only_held_jobs_are_left(self) -> bool:
-        """Return whether no job can ever start again: all that are left are too large for what is there."""
+    def _nothing_can_start(self, now_s: float) -> bool:
+        """Return whether no job that is left can ever start again: too large, or left waiting for ever."""
+        if self._standstill is not None and self._standstill.lasts(now_s, self.pools, self._agenda.events):
+            return True
         if self._unplaceable is None:
             return False
-        held = len(self._unplaceable.jobs())
-        if self._lifecycle.completed + self._lifecycle.cancelled + held < len(self.jobs):
+        over = self._lifecycle.completed + self._lifecycle.cancelled
+        if over + len(self._unplaceable.jobs()) < len(self.jobs):
             return False
         return all(kind == EventKind.WAKE for _, kind, *_ in self._agenda.events)
 

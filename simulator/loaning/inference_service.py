@@ -65,7 +65,7 @@ class InferenceService:
                 raise BadInputError(f"A {field} of {self.name!r} is {wrong}.", remedy="Use 0 to 1.")
 
     @property
-    def _period_s(self) -> float:
+    def length_s(self) -> float:
         """How long the series is (s), with a typical bin after the last time."""
         times_s = self.times_s
         return (times_s[-1] - times_s[0]) * len(times_s) / max(1, len(times_s) - 1)
@@ -73,7 +73,7 @@ class InferenceService:
     def _bin(self, now_s: float) -> int:
         times_s = self.times_s
         if self.repeats and len(times_s) > 1:
-            now_s = times_s[0] + (now_s - times_s[0]) % self._period_s
+            now_s = times_s[0] + (now_s - times_s[0]) % self.length_s
         return max(0, bisect_right(times_s, now_s) - 1)
 
     def usage_at(self, now_s: float) -> float:
@@ -97,14 +97,14 @@ class InferenceService:
         times_s = self.times_s
         at, again_s = self._bin(from_s), 0.0
         if self.repeats and len(times_s) > 1:
-            again_s = (from_s - times_s[0]) // self._period_s * self._period_s
+            again_s = (from_s - times_s[0]) // self.length_s * self.length_s
         yield from_s, share_of_servers(self.usage[at], self.servers)
         while True:
             at += 1
             if at == len(times_s):
                 if not self.repeats or at == 1:
                     return
-                at, again_s = 0, again_s + self._period_s
+                at, again_s = 0, again_s + self.length_s
             if times_s[at] + again_s >= until_s:
                 return
             yield times_s[at] + again_s, share_of_servers(self.usage[at], self.servers)

@@ -202,3 +202,21 @@ def test_a_state_in_which_a_job_runs_where_its_workers_cannot_be_is_refused(
         Simulation(scenario, Scripted({}))
     view.placement, view.flexible = ((2, 8), (3, 4)), ()
     assert Simulation(scenario, Scripted({})).jobs[0].held_gpus == 12
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_job_that_a_policy_never_starts_ends_a_replay_beside_an_inference_service(repeats: bool) -> None:
+    class Idles(Scripted):
+        def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
+            return now_s + 300.0
+
+    service = InferenceService(3, (0.0, 300.0, 90_000.0), (0.5, 0.0, 1.0), repeats=repeats)
+    scenario = Scenario(Workload((job(),), {}), ClusterSpec({"training": 2}), inference=service)
+    simulation = Simulation(scenario, Idles({}))
+    simulation.run()
+    assert 90_000 < simulation.now_s < 500_000
+    with pytest.raises(PolicyError, match="left 1 of 1 jobs incomplete"):
+        simulation.result()
+    late = Simulation(scenario, Idles({90_000.0: start(((0, 4),))}))
+    late.run()
+    assert late.jobs[0].end_time_s == 93_600
