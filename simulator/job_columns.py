@@ -87,7 +87,7 @@ def flags(frame: "pd.DataFrame", column: str) -> np.ndarray:
     """Return one truth value a row; False where there is none, or no such column."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
-    return frame[column].fillna(False).astype(bool).to_numpy()
+    return frame[column].fillna(0).astype(bool).to_numpy()  # of a lake the column holds 0 and 1
 
 
 def waited_until_cancelled_s(frame: "pd.DataFrame", submitted_us: np.ndarray) -> np.ndarray:
