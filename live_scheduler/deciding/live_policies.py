@@ -8,6 +8,7 @@ from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policy import Policy
+from simulator.worker_scaling.worker_policy import WorkerPolicy
 
 
 def settings_in_force(settings: LiveSettings, manifest: ReleaseManifest | None = None) -> LiveSettings:
@@ -49,6 +50,9 @@ def live_policy_names() -> list[str]:
 def _can_be_followed(policy: type[Policy]) -> bool:
     if issubclass(policy, ElasticPolicy):
         return policy().rule.keeps_running
+    if issubclass(policy, WorkerPolicy):
+        # A live cluster prescribes estimates and no scaling; in the order of submission that is FIFO.
+        return policy.Settings(**policy.live_settings(shares_gpus=False)).order == "shortest"
     return not policy.oracle and policy.running_key is Policy.running_key
 
 

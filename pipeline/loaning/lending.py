@@ -1,7 +1,7 @@
 """What a replayed release lends: the load that it knows of, its settings, and the policy that borrows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from simulator.loaning.loaning_policy import LoaningPolicy
 from simulator.loaning.settings import LoanSettings
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
+from simulator.worker_scaling.worker_policy import WorkerPolicy
 
 LoanStepsSeen = Sequence[tuple[float, int]]
 
@@ -40,13 +41,18 @@ class Lending:
     known: KnownLoad
     loans: LoanSettings
 
-    def policy(self, name: str, settings: Mapping[str, Any]) -> Policy:
-        """Return a policy of the registry with servers on loan; one that borrows itself gets the settings."""
+    def policy(self, name: str, settings: Mapping[str, Any], *, in_workers: bool = False) -> Policy:
+        """Return a policy of the registry with servers on loan.
+
+        A policy over workers borrows by itself where jobs say in which workers they run (`in_workers`), and
+        so which of them may run on loan. Where none does, any job may, as under every other policy.
+        """
         own = load_policy(name, settings)
-        if isinstance(getattr(own, "settings", None), LoanSettings):
-            loans = {each.name: getattr(self.loans, each.name) for each in fields(LoanSettings)}
-            return load_policy(name, {**settings, **loans})
-        return LoaningPolicy(own, self.loans)
+        if not isinstance(own, WorkerPolicy):
+            return LoaningPolicy(own, self.loans)
+        if in_workers:
+            return load_policy(name, {**settings, **self.loans.to_data(), "loaning": True})
+        return LoaningPolicy(load_policy(name, {**settings, "loaning": False}), self.loans)
 
     def service(self, clock: ReplayClock) -> InferenceService:
         """Return the service as a replay knows it."""

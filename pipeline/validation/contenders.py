@@ -191,7 +191,9 @@ def replay_contender(
     lending = contender.lending
     result = simulate(
         scenario_of(contender, inputs),
-        contender.policy if lending is None else lending.policy(contender.policy, contender.settings),
+        contender.policy
+        if lending is None
+        else lending.policy(contender.policy, contender.settings, in_workers=inputs.in_workers),
         settings=contender.settings if lending is None else None,
         predict=predict,
         predict_by=predict_by,

@@ -39,6 +39,11 @@ class ReplayInputs:
     assumptions: tuple[str, ...]
 
     @property
+    def in_workers(self) -> bool:
+        """Whether the jobs are replayed in the workers that the log says they run in."""
+        return all(job.workers is not None for job in self.scenario.workload.jobs)
+
+    @property
     def origin(self) -> pd.Timestamp:
         """Second 0 of the replay's clock: the first replayed submission."""
         return pd.Timestamp(self.replayed["submit_time"].iloc[0])

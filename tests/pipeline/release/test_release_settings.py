@@ -28,6 +28,19 @@ def test_what_is_no_setting_of_the_policy_is_kept_apart():
     assert pinned_settings({"allow_simulated_profiles": True})["allow_simulated_profiles"] is True
 
 
+def test_lyra_goes_by_estimates_and_says_nothing_of_loans():
+    pinned = pinned_settings({"value_exponent": 1.5}, "lyra")
+    assert (pinned["sizes"], pinned["value_exponent"], pinned["epoch_s"]) == ("estimated", 1.5, 60.0)
+    assert not {"loaning", *vars(LoanSettings())} & set(pinned)
+    assert not load_policy("lyra", pinned).oracle
+    assert pinned_settings(pinned, "lyra") == pinned
+    for chosen in ({"headroom": 0.05}, {"loaning": False}):
+        with pytest.raises(BadInputError, match=f"{next(iter(chosen))!r} of the policy 'lyra'.*--loaning"):
+            pinned_settings(chosen, "lyra")
+    with pytest.raises(BadInputError, match="true run times"):
+        pinned_settings({"sizes": "true"}, "lyra")
+
+
 def test_an_unknown_setting_and_a_bad_value_are_refused():
     with pytest.raises(UnknownNameError, match="sharing"):
         pinned_settings({"sharring": "none"})

@@ -10,7 +10,7 @@ import pytest
 from cluster_logs.inference_series import read_inference_series
 from cluster_logs.lake import Lake
 from lucid_models.inference_load.model import InferenceLoadModel
-from pipeline.release.release_settings import pinned_loaning
+from pipeline.release.release_settings import pinned_loaning, pinned_settings
 from tests.pipeline.loaning.inference_days import FAST, inference_days
 from tests.small_cluster import CLUSTER, World, validate
 
@@ -68,3 +68,24 @@ def test_loans_are_judged_by_a_second_replay_beside_none(world: World, tmp_path:
     lacked = careful["inference_servers_short"].challenger
     assert lacked is not None
     assert lacked <= (judged["inference_servers_short"].challenger or 0.0)
+
+
+def test_a_release_that_runs_lyra_is_judged_with_its_loans(world: World, tmp_path: Path) -> None:
+    world = replace(world, lake_uri=str(shutil.copytree(world.lake_uri, tmp_path / "lake")))
+    begin = (pd.Timestamp(world.until) - pd.Timedelta(days=4)).floor("5min")
+    load = inference_days(15, start=begin).assign(origin="published")
+    Lake(world.lake_uri).write_inference_load(CLUSTER, load)
+    runs_lyra = replace(
+        world.release.manifest,
+        policy="lyra",
+        settings=pinned_settings({}, "lyra"),
+        loaning=pinned_loaning({"usage": "present", "headroom": 0.1}),
+    )
+    verdict = validate(world, tmp_path / "lyra", replace(world.release, manifest=runs_lyra))
+    assert {one.name for one in verdict.constraints} >= ASKED
+    with_loans, without, fifo = (
+        float(str(next(row for row in verdict.policies if row["policy"] == name)["mean_jct_s"]))
+        for name in (LENDS, "challenger", "fifo")
+    )
+    assert with_loans < without < fifo  # the shortest estimates first, and then more servers
+    assert verdict.subject["policy"] == "lyra"
