@@ -15,16 +15,23 @@ from lucid_models.packing.tree import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
-from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.optional_parts import NO_PARTS
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
 from pipeline.profiling.profile_store import read_profile_set
 from pipeline.release.current_release import find_current_release
 from pipeline.release.release_settings import pinned_loaning, pinned_settings
+from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.proposal import Proposal
-from pipeline.search.tuning.space import loans_part, policy_part, thresholds_of, with_thresholds
-from pipeline.search.tuning.study import TuningBase, TuningSpec, TuningStudy, plan_study
+from pipeline.search.tuning.space import (
+    LUCID,
+    TUNED_POLICIES,
+    loans_part,
+    policy_part,
+    thresholds_of,
+    with_thresholds,
+)
+from pipeline.search.tuning.study import TuningSpec, TuningStudy, plan_study
 from pipeline.training.windows import training_window_end
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.held_out_days import record_held_out
@@ -41,24 +48,26 @@ class CurrentRelease:
     packing: PackingSettings
     learned_until: datetime | None
     loaning: Mapping[str, Any] | None = None
+    policy: str = LUCID
 
 
 def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
     """The release to tune: the cluster's champion, else its newest.
 
-    Raises NotFoundError when the cluster has none, BadInputError when it runs another policy than Lucid.
+    Raises NotFoundError when the cluster has none, BadInputError when it runs neither Lucid nor Lyra.
     """
     release = find_current_release(tracking_uri, cluster, purpose="to tune")
-    if release.policy != DEFAULT_POLICY:
+    if release.policy not in TUNED_POLICIES:
         raise BadInputError(
-            f"Release {release.version} of cluster {cluster!r} runs {release.policy}, not Lucid: there is "
-            "nothing of Lucid's to tune.",
-            remedy="Search its own front (`lucid pareto`), or publish a release that runs Lucid.",
+            f"Release {release.version} of cluster {cluster!r} runs {release.policy}, neither Lucid nor "
+            "Lyra: there is nothing of theirs to tune.",
+            remedy="Search its own front (`lucid pareto`), or publish a release that runs Lucid or Lyra.",
         )
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
     models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
     until = learned_until(models.manifest)
-    return CurrentRelease(release.version, settings, models.packing.settings, until, release.loaning)
+    packing = models.packing.settings
+    return CurrentRelease(release.version, settings, packing, until, release.loaning, release.policy)
 
 
 def plan_around(
@@ -86,7 +95,7 @@ def plan_around(
         lake_uri=lake_uri,
         cluster=cluster,
         spec=spec,
-        base=TuningBase(current.settings, current.packing, current.version, current.loaning),
+        base=TuningBase(current.settings, current.packing, current.version, current.loaning, current.policy),
         out_uri=out_uri,
         progress=progress,
     )
@@ -117,7 +126,8 @@ def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: st
         tracking_uri=tracking_uri,
         cluster=study.cluster,
         versions=versions,
-        settings=pinned_settings({**kept, **policy_part(proposal.values)}),
+        policy=study.policy,
+        settings=pinned_settings({**kept, **policy_part(proposal.values)}, study.policy),
         training_until=study.windows.until,
         origin=SettingsOrigin(datasets={SETTINGS_DATASET: study.sha256}),
         parts=parts,

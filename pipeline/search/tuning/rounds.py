@@ -101,11 +101,9 @@ def replayer_of(study_uri: str) -> TrialReplayer:
         inputs_uri=study.inputs_uri,
         cluster=study.cluster,
         windows=study.windows,
-        settings=study.settings,
-        packing=study.packing,
+        base=study.base,
         job_types=study.job_types,
         seed=study.seed,
-        loaning=study.loaning,
     )
 
 

@@ -2,8 +2,9 @@
 
 Every parameter is a position in its list, so the optimiser sees steps and a trial is plain data. T_prof,
 N_prof, C_prof and G_SS are settings of the Lucid policy; the two thresholds are settings of the Packing
-Analyze Model, whose tree is trained anew for them. Of a release with servers on loan the orchestrator's
-settings are tuned as well.
+Analyze Model, whose tree is trained anew for them. Of a release that runs Lyra what saved time is worth is
+tuned, where the log says in which workers jobs run. Of a release with servers on loan the orchestrator's
+settings are tuned as well, whichever of the two it runs.
 """
 
 import math
@@ -16,6 +17,7 @@ from lucid_models.packing.tree import PackingSettings
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.loaning.settings import LEND
 from simulator.policies.lucid import LucidSettings
+from simulator.policies.registry import load_policy
 from simulator.stages.strategy import SHARING_CAPACITY
 
 Value = int | float | str
@@ -25,6 +27,8 @@ Thresholds = tuple[float, float]
 LOANS = ("headroom", "hysteresis_servers", "lend")
 SHARING = ("none", "apathetic", "default")  # by G_SS: nobody, 1, 2
 THRESHOLDS = ("medium_from", "tiny_above")
+LUCID, LYRA = TUNED_POLICIES = ("lucid", "lyra")
+OF_WORKERS = ("value_exponent",)
 _TRIED: Mapping[str, tuple[Value, ...]] = {
     "profiling_limit_s": (60.0, 100.0, 150.0, 200.0, 300.0, 450.0, 600.0),
     "profiling_max_gpus": (1, 2, 4, 8, 16),
@@ -33,6 +37,7 @@ _TRIED: Mapping[str, tuple[Value, ...]] = {
     "sharing": SHARING,
     "medium_from": (0.75, 0.80, 0.85, 0.88),
     "tiny_above": (0.90, 0.93, 0.95, 0.97),
+    "value_exponent": (0.0, 0.5, 1.0, 1.5, 2.0),
     "headroom": (0.0, 0.01, 0.02, 0.05, 0.10),
     "hysteresis_servers": (0, 1, 2, 4),
     "lend": LEND,
@@ -46,6 +51,7 @@ SYMBOLS: Mapping[str, str] = {
     "sharing": "G_SS",
     "medium_from": "Medium from",
     "tiny_above": "Tiny above",
+    "value_exponent": "value of saved time (exponent)",
     "headroom": "headroom of inference",
     "hysteresis_servers": "hysteresis (servers)",
     "lend": "lend",
@@ -118,25 +124,29 @@ def search_space(
     nodes: int,
     chosen: Mapping[str, Sequence[Value]] | None = None,
     loaning: Mapping[str, Any] | None = None,
+    policy: str = LUCID,
+    in_workers: bool = False,
 ) -> SearchSpace:
     """The space around a release's settings and thresholds, on a cluster of so many nodes.
 
-    `loaning`: its settings of servers on loan, None: it lends none, and they are not tuned.
+    `loaning`: its settings of servers on loan, None: it lends none, and they are not tuned. `policy`: what it
+    runs. `in_workers`: whether the log says in which workers jobs run; elsewhere none is elastic.
 
     `chosen` replaces the values of a parameter; one value alone fixes it. A profiler larger than
     `profiling_share_max` of the cluster is not tried: the policy would cut it back. Raises UnknownNameError
-    for a name that is not tuned, BadInputError for a value that the policy or the model refuses.
+    for a name that is not tuned, BadInputError for a value that the policy or the model refuses, and where
+    nothing of the release can be tuned.
     """
     asked = dict(chosen or {})
-    tuned = {name: tried for name, tried in _TRIED.items() if loaning is not None or name not in LOANS}
+    tuned = _tuned(policy, lends=loaning is not None, in_workers=in_workers)
     for name in asked:
         if name not in tuned:
             raise UnknownNameError("setting that is tuned", name, list(tuned))
-    policy = LucidSettings(**settings)
-    current: dict[str, Any] = {**asdict(policy), "medium_from": packing.medium_from}
+    own = _settings_of(policy, settings)
+    current: dict[str, Any] = {**asdict(own), "medium_from": packing.medium_from}
     current["tiny_above"] = packing.tiny_above
     current |= {} if loaning is None else ReleasedLoans.from_data(loaning).to_data()
-    most = int(policy.profiling_share_max * nodes)
+    most = int(own.profiling_share_max * nodes) if isinstance(own, LucidSettings) else 0
     parameters = []
     for name, tried in tuned.items():
         values = {_like(current[name], name, value) for value in asked.get(name) or tried}
@@ -147,11 +157,29 @@ def search_space(
         parameters.append(Parameter(name, tuple(sorted(values, key=_rank(name))), current[name]))
     space = SearchSpace(tuple(parameters))
     for trial in space.one_at_a_time():
-        LucidSettings(**{**settings, **policy_part(trial)})
+        _settings_of(policy, {**settings, **policy_part(trial)})
         ReleasedLoans.from_data({**(loaning or {}), **loans_part(trial)})
     if not all(0 < float(value) < 2 for name in THRESHOLDS for value in asked.get(name, ())):
         raise BadInputError("A packing threshold lies outside of (0, 2).", remedy="Use for example 0.85.")
     return space
+
+
+def _tuned(policy: str, *, lends: bool, in_workers: bool) -> dict[str, tuple[Value, ...]]:
+    """Return what is tuned of a release, and the values to try."""
+    names = [name for name in _TRIED if name not in (*LOANS, *OF_WORKERS)] if policy == LUCID else []
+    names += OF_WORKERS if policy == LYRA and in_workers else ()
+    names += LOANS if lends else ()
+    if not names:
+        raise BadInputError(
+            f"There is nothing to tune of a release that runs {policy} and lends no server: the log does not "
+            "say in which workers jobs run, so that none of them scales.",
+            remedy="Build it with servers on loan (lucid release build --loaning ...).",
+        )
+    return {name: tried for name, tried in _TRIED.items() if name in names}
+
+
+def _settings_of(policy: str, settings: Mapping[str, Any]) -> Any:
+    return load_policy(policy, settings).settings  # type: ignore[attr-defined]
 
 
 def _like(current: Any, name: str, value: Value) -> Value:
@@ -173,7 +201,7 @@ def _rank(name: str) -> Any:
 
 
 def policy_part(values: Values) -> dict[str, Value]:
-    """A trial's settings of the Lucid policy."""
+    """A trial's settings of the policy."""
     return {name: value for name, value in values.items() if name not in (*THRESHOLDS, *LOANS)}
 
 
@@ -193,7 +221,9 @@ def with_thresholds(settings: PackingSettings, thresholds: Thresholds) -> Packin
 
 
 def thresholds_rise(values: Values) -> bool:
-    """Whether a trial's thresholds can cut speeds into three scores."""
+    """Whether a trial's thresholds, if it has any, can cut speeds into three scores."""
+    if not values.keys() >= set(THRESHOLDS):
+        return True
     medium_from, tiny_above = thresholds_of(values)
     return medium_from < tiny_above
 

@@ -17,17 +17,18 @@ from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
-from pipeline.release.release_settings import gate_settings
+from pipeline.release.release_settings import gate_settings, pinned_settings
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import Experiment
+from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.inputs import freeze, read_known_lake
-from pipeline.search.tuning.space import SearchSpace, Value, search_space
+from pipeline.search.tuning.space import LUCID, SearchSpace, Value, search_space
 from pipeline.search.tuning.trials import trial_id
 from pipeline.search.tuning.windows import TuningWindows, tuning_windows
 from pipeline.training.windows import submission_span, training_window_end
+from pipeline.validation.jobs_of_workers import tells_workers
 from pipeline.validation.replay_inputs import JobTypes
 from simulator.gate.rules import OBJECTIVES
-from simulator.policies.lucid import LucidSettings
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class TuningStudy(Experiment):
     """A planned study. `sha256` names what its trials depend on and how they are chosen.
 
     `loaning` are the settings of servers on loan (None: none are), `short_limit_pct` is in how many
-    five-minute steps inference may lack servers (the gate's rule when it was planned).
+    five-minute steps inference may lack servers (the gate's rule when it was planned). `policy` is what the
+    release runs.
     """
 
     kind = "study"
@@ -93,27 +95,21 @@ class TuningStudy(Experiment):
     remarks: tuple[str, ...]
     loaning: Mapping[str, Any] | None = None
     short_limit_pct: float | None = None
+    policy: str = LUCID
 
     @property
     def inputs_uri(self) -> str:
         """Where the frozen inputs are."""
         return f"{self.uri}/inputs"
 
+    @property
+    def base(self) -> TuningBase:
+        """What held when it was planned."""
+        return TuningBase(self.settings, self.packing, self.base_release, self.loaning, self.policy)
+
     def identity(self, values: Mapping[str, Value]) -> str:
         """A trial's identity."""
         return trial_id(values, self.inputs_sha256)
-
-
-@dataclass(frozen=True)
-class TuningBase:
-    """What holds now: the policy's settings, those of the packing model and of servers on loan (None: none),
-    and the release that they are of.
-    """
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    packing: PackingSettings = field(default_factory=PackingSettings)
-    release: int | None = None
-    loaning: Mapping[str, Any] | None = None
 
 
 DEFAULTS = TuningBase()
@@ -137,7 +133,7 @@ def plan_study(
     """
     check_cluster_name(cluster)
     asked = spec or TuningSpec()
-    pinned = asdict(LucidSettings(**dict(base.settings)))
+    pinned = pinned_settings(base.settings, base.policy)
     tree = base.packing
     until = training_window_end(lake_uri, cluster, asked.hold_out_days, asked.as_of)
     first, _ = submission_span(lake_uri, cluster, asked.as_of)
@@ -152,7 +148,15 @@ def plan_study(
     progress(0, None, "reading the log")
     lends = base.loaning is not None
     known = read_known_lake(lake_uri, cluster, until, lends=lends)
-    space = search_space(pinned, tree, nodes=known.node_count, chosen=asked.search, loaning=base.loaning)
+    space = search_space(
+        pinned,
+        tree,
+        nodes=known.node_count,
+        chosen=asked.search,
+        loaning=base.loaning,
+        policy=base.policy,
+        in_workers=tells_workers(known.jobs),
+    )
     shared = {
         "known": known.sha256(),
         "windows": windows.to_data(),
@@ -162,6 +166,7 @@ def plan_study(
         "job_types": asked.job_types,
         "seed": asked.seed,
         **({"loaning": dict(base.loaning)} if base.loaning is not None else {}),
+        **({"policy": base.policy} if base.policy != LUCID else {}),
     }
     plan = {
         "cluster": cluster,

@@ -1,7 +1,7 @@
 """One trial: settings and thresholds, replayed on the blocks, as a record that any worker may write."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,15 +13,16 @@ from foundation.errors import LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
-from lucid_models.packing.tree import PackingSettings
 from pipeline.loaning.lending import Lending
 from pipeline.loaning.lending_replay import KnownLoad
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import FAILED, OK
 from pipeline.search.sweeps.runs import RESULTS_VERSION
+from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.frozen_load import read_frozen_load
 from pipeline.search.tuning.inputs import read_block
 from pipeline.search.tuning.space import (
+    LUCID,
     Thresholds,
     Values,
     loans_part,
@@ -31,6 +32,7 @@ from pipeline.search.tuning.space import (
 )
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.contenders import ReplayContender, replay_contender, sharing_scores
+from pipeline.validation.jobs_of_workers import replayed_in_workers
 from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
@@ -122,16 +124,12 @@ class TrialReplayer:
         inputs_uri: str,
         cluster: str,
         windows: TuningWindows,
-        settings: Mapping[str, Any],
-        packing: PackingSettings,
+        base: TuningBase,
         job_types: JobTypes,
         seed: int,
-        loaning: Mapping[str, Any] | None = None,
     ) -> None:
         self.windows = windows
-        self.settings = settings
-        self.packing = packing
-        self.loaning = loaning
+        self.base = base
         self._read_load = partial(read_frozen_load, inputs_uri, cluster)
         self._loads: dict[str, KnownLoad] = {}
         self._read = partial(read_block, inputs_uri, cluster, job_types=job_types, seed=seed)
@@ -142,17 +140,8 @@ class TrialReplayer:
     def replay(self, values: Values, block: str) -> WindowReplay:
         """Replay a block (or the validation window) under a trial's values, as the gate replays a release."""
         inputs = self._block(block)
-        model = self._packing_model(thresholds_of(values))
         queue = ProfilingQueue(inputs.start_s)
-        contender = ReplayContender(
-            "lucid",
-            "lucid",
-            sharing_scores=self._sharing_scores(block, model),
-            settings={**self.settings, **policy_part(values)},
-            forecast=inputs.scenario.forecast,
-            believed_pairs=believed_pairs(model),
-            lending=self._lending(values, block),
-        )
+        contender = self._contender(values, block)
         if contender.lending is None:
             result = replay_contender(contender, inputs, recorder=queue)
             return WindowReplay(result, tuple(queue.waits_s), inputs)
@@ -161,11 +150,29 @@ class TrialReplayer:
         short_pct = contender.lending.short_pct(steps.steps(), inputs)
         return WindowReplay(result, tuple(queue.waits_s), inputs, short_pct)
 
+    def _contender(self, values: Values, block: str) -> ReplayContender:
+        """What a trial runs, with what it believes."""
+        contender = ReplayContender(
+            self.base.policy,
+            self.base.policy,
+            settings={**self.base.settings, **policy_part(values)},
+            lending=self._lending(values, block),
+        )
+        if self.base.policy != LUCID:  # only Lucid shares GPUs
+            return contender
+        model = self._packing_model(thresholds_of(values))
+        return replace(
+            contender,
+            sharing_scores=self._sharing_scores(block, model),
+            forecast=self._block(block).scenario.forecast,
+            believed_pairs=believed_pairs(model),
+        )
+
     def _lending(self, values: Values, block: str) -> Lending | None:
         """What a trial lends in a block; what was known of the load is read once."""
-        if self.loaning is None:
+        if self.base.loaning is None:
             return None
-        released = ReleasedLoans.from_data({**self.loaning, **loans_part(values)})
+        released = ReleasedLoans.from_data({**self.base.loaning, **loans_part(values)})
         if block not in self._loads:
             self._loads[block] = self._read_load(self.windows.window(block), released)
         return Lending(self._loads[block], released.loans)
@@ -194,7 +201,10 @@ class TrialReplayer:
     def _block(self, name: str) -> ReplayInputs:
         found = self._blocks.get(name)
         if found is None:
-            found = self._blocks[name] = self._read(self.windows.window(name))
+            found = self._read(self.windows.window(name))
+            if self.base.policy != LUCID:
+                found = replayed_in_workers(found)
+            self._blocks[name] = found
         return found
 
     def _packing_model(self, thresholds: Thresholds) -> PackingAnalyzeModel:
@@ -202,7 +212,7 @@ class TrialReplayer:
         found = self._models.get(thresholds)
         if found is None:
             measured = self._block(next(iter(self.windows.search))).measured
-            model = PackingAnalyzeModel(with_thresholds(self.packing, thresholds))
+            model = PackingAnalyzeModel(with_thresholds(self.base.packing, thresholds))
             found = self._models[thresholds] = model.fit(measured.solo, measured.pairs)
         return found
 

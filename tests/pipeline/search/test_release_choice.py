@@ -186,5 +186,5 @@ def test_there_is_nothing_of_lucids_to_tune_where_another_policy_runs(
     from pipeline.search.tuning.challenger import current_release
 
     build_release(tracking_uri=shop.uri, cluster="small", policy="pcs")
-    with pytest.raises(BadInputError, match="runs pcs, not Lucid"):
+    with pytest.raises(BadInputError, match="runs pcs, neither Lucid"):
         current_release(shop.uri, "small")

@@ -20,13 +20,14 @@ from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
 from pipeline.profiling.profile_store import write_profile_set
+from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.local import run_study
 from pipeline.search.tuning.proposal import propose, read_proposal
 from pipeline.search.tuning.report import write_report
 from pipeline.search.tuning.rounds import ask_round, best_trial, evaluate_trials, trials_of
 from pipeline.search.tuning.search import importances, next_trials
 from pipeline.search.tuning.space import SearchSpace, search_space, thresholds_rise
-from pipeline.search.tuning.study import TuningBase, TuningSpec, TuningStudy, load_study, plan_study
+from pipeline.search.tuning.study import TuningSpec, TuningStudy, load_study, plan_study
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.command_line import Lucid
@@ -87,7 +88,8 @@ RUN = """
 import sys
 from pipeline.profiling.profile_store import write_profile_set
 from pipeline.search.tuning.local import run_study
-from pipeline.search.tuning.study import TuningBase, load_study
+from pipeline.search.tuning.base import TuningBase
+from pipeline.search.tuning.study import load_study
 run_study(load_study(sys.argv[1]), trials=3)
 """
 

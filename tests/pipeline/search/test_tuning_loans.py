@@ -1,5 +1,7 @@
 """Tuning a release with servers on loan: real replays of its jobs beside the servers of inference."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -8,17 +10,18 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.packing.tree import PackingSettings
-from pipeline.release.release_settings import pinned_loaning
+from pipeline.release.release_settings import pinned_loaning, pinned_settings
+from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.local import run_study
 from pipeline.search.tuning.proposal import propose
 from pipeline.search.tuning.report import write_report
 from pipeline.search.tuning.rounds import Trial, best_trial, trials_of
-from pipeline.search.tuning.space import search_space
-from pipeline.search.tuning.study import TuningBase, TuningSpec, plan_study
+from pipeline.search.tuning.space import search_space, thresholds_rise
+from pipeline.search.tuning.study import TuningSpec, plan_study
 from pipeline.training.windows import submission_span
 from tests.pipeline.loaning.inference_days import inference_days
 from tests.pipeline.search.test_tuning import FEW, lake_at
-from tests.small_cluster import CLUSTER
+from tests.small_cluster import CLUSTER, make_jobs
 
 LOANING = pinned_loaning({"usage": "present", "headroom": 0.05})
 ONE = {name: values[:1] for name, values in FEW.items()} | {"profiling_limit_s": [200.0]}
@@ -46,6 +49,23 @@ def test_loans_are_tuned_of_a_release_that_lends_alone() -> None:
         search_space({}, PackingSettings(), nodes=100, chosen={"lend": ["all"]}, loaning=LOANING)
     with pytest.raises(BadInputError, match="headroom"):
         search_space({}, PackingSettings(), nodes=100, chosen={"headroom": [-1]}, loaning=LOANING)
+
+
+def test_of_lyra_its_loans_are_tuned_and_the_value_of_saved_time_where_jobs_scale() -> None:
+    lyra = pinned_settings({"value_exponent": 0.25}, "lyra")
+    around = partial(search_space, lyra, PackingSettings(), nodes=100, policy="lyra")
+    loans = around(loaning=LOANING)
+    assert [parameter.name for parameter in loans.parameters] == ["headroom", "hysteresis_servers", "lend"]
+    whole = around(loaning=LOANING, in_workers=True, chosen={"value_exponent": [2]})
+    assert whole.parameters[0].values == (0.25, 2.0)
+    assert all(thresholds_rise(values) for values in whole.one_at_a_time())
+    assert around(in_workers=True).current == {"value_exponent": 0.25}
+    with pytest.raises(BadInputError, match="nothing to tune"):
+        around()
+    with pytest.raises(BadInputError, match="value_exponent"):
+        around(in_workers=True, chosen={"value_exponent": [-1]})
+    with pytest.raises(UnknownNameError, match="profiling_limit_s"):
+        around(loaning=LOANING, chosen={"profiling_limit_s": [60]})
 
 
 def test_a_trial_that_leaves_inference_short_is_not_the_best() -> None:
@@ -81,3 +101,50 @@ def test_trials_replay_the_load_and_shortages_count(tmp_path: Path) -> None:
     assert other.over_limit_points == pytest.approx(max(0.0, shares[1] - 2.0))
     write_report(study, propose(study))
     assert "headroom of inference" in (tmp_path / "study" / "tuning.md").read_text()
+
+
+def lake_of_jobs_in_workers(folder: Path) -> str:
+    """The small cluster beside its inference servers; its jobs can use twice the workers that they need."""
+    jobs = make_jobs(jobs=500)
+    each = jobs["gpus"].clip(upper=4)
+    least = jobs["gpus"] // each
+    lake = lake_at(
+        folder,
+        jobs.assign(
+            gpus_per_worker=each,
+            workers_min=least,
+            workers_max=2 * least,
+            loanable=(each == 1).astype(int),
+        ),
+    )
+    start = pd.Timestamp(jobs["submit_time"].min()).floor("D")
+    Lake(lake).write_inference_load(CLUSTER, inference_days(19, start=start).assign(origin="published"))
+    return lake
+
+
+@pytest.mark.slow
+def test_trials_of_lyra_scale_jobs_and_lend_them_servers(tmp_path: Path) -> None:
+    lake = lake_of_jobs_in_workers(tmp_path / "lake")
+    values = {"value_exponent": [0.0, 2.0], "headroom": [0.05, 0.9], "hysteresis_servers": [0]}
+    spec = replace(SPEC, search={**values, "lend": ["capacity"]})
+    base = TuningBase(pinned_settings({}, "lyra"), loaning=LOANING, policy="lyra")
+    study = plan_study(lake_uri=lake, cluster=CLUSTER, spec=spec, base=base, out_uri=str(tmp_path / "study"))
+    assert study.policy == "lyra"
+    run_study(study, trials=0, workers=1)
+    current, *others = trials_of(study)
+    assert [trial.record and trial.record["error"] for trial in (current, *others)] == [None] * 3
+    by_change = {
+        next(name for name, value in trial.values.items() if value != current.values[name]): trial
+        for trial in others
+    }
+    assert by_change["value_exponent"].record != current.record
+    fewer = by_change["headroom"]
+    assert fewer.mean_figure("preemptions") == 0  # hardly a server is lent
+    assert (current.mean_figure("preemptions") or 0) > 0
+    assert fewer.mean_figure("inference_short_pct") == 0.0
+    assert current.mean_figure("profiling_runs") == 0
+    assert current.mean_figure("colocated_pct") == 0
+    proposal = propose(study)
+    assert set(proposal.changes) <= set(values)
+    write_report(study, proposal)
+    assert "value of saved time" in (tmp_path / "study" / "tuning.md").read_text()

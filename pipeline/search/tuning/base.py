@@ -1,0 +1,21 @@
+"""What a study tunes: a policy, its settings, and those of what a release pins beside it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lucid_models.packing.tree import PackingSettings
+from pipeline.search.tuning.space import LUCID
+
+
+@dataclass(frozen=True)
+class TuningBase:
+    """What holds now: the policy and its settings, those of the packing model and of servers on loan (None:
+    none), and the release that they are of.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    packing: PackingSettings = field(default_factory=PackingSettings)
+    release: int | None = None
+    loaning: Mapping[str, Any] | None = None
+    policy: str = LUCID
