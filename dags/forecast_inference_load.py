@@ -79,7 +79,7 @@ with DAG(
         kept_version=resolve_inputs.output["version"],
         hours=dag.param("hours"),
         as_of=resolve_inputs.output["as_of"],
-        trigger_rule="none_failed",  # a forecast that is new enough is a skipped training
+        trigger_rule="none_failed_min_one_success",  # a skipped training: the forecast is new enough
         **inputs,
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
