@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.inference_load import LoadReading
+from cluster_logs.inference_load import MEAN_USAGE, MOST_USAGE, LoadReading
 from cluster_logs.inference_series import InferenceSeries, read_inference_series, usual_bin_s
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import read_node_series
@@ -13,6 +14,7 @@ from cluster_logs.readers.base import ReadOptions, read_chunks
 from cluster_logs.readers.nodes_file import every_row
 from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError
+from lucid_models.series_windows import Floats
 from pipeline.training.windows import only_cluster
 
 LOAD_FORMAT, NODES_FORMAT, LAKE = "inference-load", "node-sequence", "lake"
@@ -66,6 +68,38 @@ def _nodes(source: str, servers: int | None, bin_s: int) -> InferenceSeries:
     usage = series.running[:whole].reshape(-1, steps).mean(axis=1) / servers
     gap = np.logical_or.reduce(series.held[:whole].reshape(-1, steps), axis=1)
     return InferenceSeries(series.start_s, np.clip(usage, 0.0, 1.0), np.asarray(gap), servers, bin_s)
+
+
+def scraped_requests(source: Path, *, scrape_s: int, bin_s: int = 300) -> InferenceSeries:
+    """The usage that requests make, from the scrapes of a service's front (`timestamp_anon`, `value`).
+
+    Such an export leaves out what was zero: a scrape without a row saw no request, and the rate of a bin is
+    the mean of all of its scrapes. The usage is MEAN_USAGE on average, at most MOST_USAGE. Each request
+    counts once: rows of `request_type` "API Requests", not those of the containers behind.
+    """
+    table = pd.read_csv(source)
+    rows = table[table["request_type"] == "API Requests"]
+    first_s = float(rows["timestamp_anon"].min())
+    scrape = np.rint((rows["timestamp_anon"].to_numpy(dtype=np.float64) - first_s) / scrape_s).astype(int)
+    rates = np.bincount(scrape, weights=rows["value"].to_numpy(dtype=np.float64))
+    times_s = np.asarray(first_s + scrape_s * np.arange(rates.size), dtype=np.float64)
+    rate, start_s = _bin_means(times_s, rates.astype(np.float64), bin_s)
+    usage = np.minimum(MEAN_USAGE * rate / rate.mean(), MOST_USAGE)
+    return InferenceSeries(start_s, usage, np.zeros(usage.size, dtype=np.bool_), None, bin_s)
+
+
+def scraped_duty_cycle(source: Path, *, bin_s: int = 300) -> InferenceSeries:
+    """The mean duty cycle of all pods' GPUs, from scrapes (`timestamp_anon`, `value` in percent)."""
+    pods = pd.read_csv(source).groupby("timestamp_anon")["value"].mean() / 100.0
+    usage, start_s = _bin_means(pods.index.to_numpy(dtype=np.float64), pods.to_numpy(), bin_s)
+    return InferenceSeries(start_s, usage, np.zeros(usage.size, dtype=np.bool_), None, bin_s)
+
+
+def _bin_means(times_s: Floats, values: Floats, bin_s: int) -> tuple[Floats, float]:
+    """The mean of each bin, none of which is empty, and when the first one begins."""
+    at = (times_s // bin_s).astype(int)
+    cell = at - at[0]
+    return np.bincount(cell, weights=values) / np.bincount(cell), float(at[0] * bin_s)
 
 
 def last_days(series: InferenceSeries, test_days: float) -> float:

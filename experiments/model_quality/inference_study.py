@@ -11,16 +11,20 @@ from pathlib import Path
 
 from cluster_logs.inference_load import LoadReading
 from cluster_logs.inference_series import InferenceSeries
-from experiments.model_quality.inference_inputs import read_load
+from experiments.model_quality.inference_inputs import read_load, scraped_duty_cycle, scraped_requests
 from experiments.model_quality.inference_rivals import inference_rivals
 from experiments.pages import run_study
 from foundation.markdown import NO_VALUE, markdown_table, number
 from lucid_models.evaluation.inference_load import OURS, evaluate_inference_load
 from lucid_models.evaluation.measures import Row
+from lucid_models.inference_load.features import WINDOW_BINS
 from lucid_models.inference_load.walk_forward import walk_forward
 from simulator.loaning.headroom import LAST_VALUE, HeadroomOutcome, choose_headroom, headroom_outcome
 
 SERVERS = 94
+# Of the series that are shorter than two days.
+TEST_SHARE = 0.3
+_SCRAPE_S = 57
 LIMITS = (0.05, 0.02, 0.01, 0.005)
 PLAIN = (0.0, 0.01, 0.02, 0.05, 0.1)
 _RIVALS = ("last_value", "ewma_0.5", "ar_10", "same_time_yesterday", "ebm", "ebm_ewma", "lightgbm", "lstm")
@@ -50,7 +54,18 @@ def _series(data: Path) -> Mapping[str, tuple[InferenceSeries, float]]:
         str(data / "data/philly/philly_node_sequence.csv.gz"), "node-sequence", LoadReading(552)
     )
     series["Philly's busy nodes of 552, 5 min"] = (nodes, datetime(2017, 12, 1, tzinfo=UTC).timestamp())
+    folder = data / "data/inference"
+    requests = scraped_requests(folder / "qps.csv.gz", scrape_s=_SCRAPE_S)
+    duty_cycle = scraped_duty_cycle(folder / "pod_gpu_duty_cycle.csv.gz")
+    series["Alibaba GenAI requests, 5 min"] = (requests, _last_part(requests))
+    series["Alibaba GenAI GPU duty cycle, 5 min"] = (duty_cycle, _last_part(duty_cycle))
     return series
+
+
+def _last_part(series: InferenceSeries) -> float:
+    """When the newest TEST_SHARE of the bins with a whole window before them begins."""
+    tested = int(TEST_SHARE * (series.usage.size - WINDOW_BINS))
+    return float(series.times_s[-tested])
 
 
 def _accuracy(data: Path) -> list[list[str]]:

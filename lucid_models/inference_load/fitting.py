@@ -1,8 +1,9 @@
 """Fits a scorer of inference usage: the additive model, the weight of the mean, and which member answers.
 
 The member is the one that erred least in a rolling validation: the newest quarter or so of the history in
-FOLDS stretches, each forecast by a model of what lies before it. Below LEAST_HISTORY_S there is nothing to
-validate on, and the weighted mean answers.
+FOLDS stretches, each forecast by a model of what lies before it. Below LEAST_HISTORY_S there is no additive
+model: the weighted mean of the weight that erred least answers, or the last value where that erred less, and
+below LEAST_BINS judged bins the weighted mean of UNJUDGED_WEIGHT.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ BOOSTING = BoostingSettings(bags=8, max_bins=32, learning_rate=0.02)
 # Bags of the fits that only choose a member.
 _VALIDATING_BAGS = 4
 EWMA_WEIGHTS = (0.3, 0.5, 0.7, 0.9)
+UNJUDGED_WEIGHT = 0.5
 LEAST_HISTORY_S = 2 * DAY_S
 MOST_HISTORY_S = 60 * DAY_S
 LEAST_BINS = 30
@@ -63,11 +65,12 @@ def fit_load_scorer(series: InferenceSeries, settings: LoadSettings) -> Inferenc
             remedy=f"Give at least {LEAST_BINS}.",
         )
     weight = best_ewma_weight(series)
-    validation = _validate(series, weight, settings)
+    validation = _validate(series, weight, settings) or _validate_unlearned(series, weight)
     member = settings.member or (min(validation, key=lambda name: validation[name]) if validation else "ewma")
-    learned, errors = _learn(series, weight, member, settings)
+    features = LoadFeatures(series.bin_s, calendar=_is_long(series), utc_offset_s=settings.utc_offset_s)
+    learned, errors = _learn(series, weight, member, features, settings.boosting)
     return InferenceLoadScorer(
-        LoadFeatures(series.bin_s, calendar=bool(validation), utc_offset_s=settings.utc_offset_s),
+        features,
         learned,
         member,
         weight,
@@ -103,10 +106,13 @@ def judged_bins(gap: NDArray[np.bool_], window: int = WINDOW_BINS) -> NDArray[np
 
 
 def best_ewma_weight(series: InferenceSeries) -> float:
-    """The weight of EWMA_WEIGHTS whose mean was nearest to the next bin, by squared error."""
+    """The weight of EWMA_WEIGHTS whose mean was nearest to the next bin, by squared error.
+
+    UNJUDGED_WEIGHT where fewer than LEAST_BINS bins can tell.
+    """
     judged = np.flatnonzero(judged_bins(series.gap, 1))
-    if not judged.size:
-        return EWMA_WEIGHTS[1]
+    if judged.size < LEAST_BINS:
+        return UNJUDGED_WEIGHT
     errors = {
         weight: float(np.square(ewma(series.usage, weight)[judged - 1] - series.usage[judged]).mean())
         for weight in EWMA_WEIGHTS
@@ -126,7 +132,7 @@ def member_forecasts(usage: Floats, change: Floats, weight: float) -> dict[str, 
 def _validate(series: InferenceSeries, weight: float, settings: LoadSettings) -> dict[str, float]:
     """Mean squared error of each member over the folds; empty for a history that is too short."""
     bins = series.usage.size
-    if bins * series.bin_s < LEAST_HISTORY_S:
+    if not _is_long(series):
         return {}
     fold = min(max(bins // 10, _SHORTEST_FOLD_S // series.bin_s), _LONGEST_FOLD_S // series.bin_s)
     fewer = replace(settings.boosting, bags=min(settings.boosting.bags, _VALIDATING_BAGS))
@@ -145,15 +151,34 @@ def _validate(series: InferenceSeries, weight: float, settings: LoadSettings) ->
     return {name: float(np.concatenate(parts).mean()) for name, parts in squares.items() if parts}
 
 
+def _is_long(series: InferenceSeries) -> bool:
+    return series.usage.size * series.bin_s >= LEAST_HISTORY_S
+
+
+def _validate_unlearned(series: InferenceSeries, weight: float) -> dict[str, float]:
+    """Mean squared error of the members that learn nothing, over all bins; empty where too few can tell.
+
+    Each bin is forecast from those before it, so that the whole history is a rolling validation. Of equals
+    the weighted mean is the first.
+    """
+    judged = np.flatnonzero(judged_bins(series.gap, 1))
+    if judged.size < LEAST_BINS:
+        return {}
+    said = member_forecasts(series.usage, np.zeros(series.usage.size), weight)
+    return {
+        name: float(np.square(said[name][judged - 1] - series.usage[judged]).mean())
+        for name in ("ewma", "last_value")
+    }
+
+
 def _learn(
-    series: InferenceSeries, weight: float, member: str, settings: LoadSettings
+    series: InferenceSeries, weight: float, member: str, features: LoadFeatures, boosting: BoostingSettings
 ) -> tuple[AdditiveScorer, Floats]:
     """The additive model (without terms if the history is too short), and the member's errors by bins that
     it was not learned from.
     """
-    usage, is_long = series.usage, series.usage.size * series.bin_s >= LEAST_HISTORY_S
-    features = LoadFeatures(series.bin_s, calendar=is_long, utc_offset_s=settings.utc_offset_s)
-    fitted = _boost(series, features, settings.boosting) if is_long else None
+    usage = series.usage
+    fitted = _boost(series, features, boosting) if _is_long(series) else None
     if fitted is None:
         at = np.flatnonzero(judged_bins(series.gap, 1))
         if not at.size:

@@ -2,7 +2,8 @@
 
 Lyra (section 6) forecasts the next five minutes of inference usage with two LSTM layers over ten bins. Ours
 is additive, averaged with an exponentially weighted mean where that did better, and says upper quantiles
-beside the mean, of which headroom is made. Below two days of history the weighted mean answers alone.
+beside the mean, of which headroom is made. Below two days of history the weighted mean or the last value
+answers alone, whichever erred less.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,11 @@
 """A release that a client kept on disk while its server was there; now the server is away."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from live_scheduler.client import ReleaseClient
 from live_scheduler.release import LiveRelease
@@ -35,7 +36,12 @@ def client_without_server(folder: Path, model_files: dict[str, list[Path]]) -> I
 
 
 def keep_release(
-    folder: Path, model_files: dict[str, list[Path]], *, version: int = 7, cluster: str = "small"
+    folder: Path,
+    model_files: dict[str, list[Path]],
+    *,
+    version: int = 7,
+    cluster: str = "small",
+    loaning: Mapping[str, Any] | None = None,
 ) -> LiveRelease:
     """Leave a release in a client's state folder, as if it had been fetched from `AWAY`."""
     paths = {kind: files[0] for kind, files in model_files.items()}
@@ -56,6 +62,7 @@ def keep_release(
         settings={"gss": 2},
         training=Training("2020-04-11T00:00:00+00:00", {}),
         provenance=Provenance(simulated_profiles=True, synthetic_logs=True),
+        loaning=loaning,
     )
     identity = identify(cluster, version, manifest.sha256())
     verdict = canonical_json({"approved": True, "release": asdict(identity)})

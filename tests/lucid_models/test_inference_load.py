@@ -112,7 +112,7 @@ def test_a_bin_that_was_not_measured_teaches_quantiles_nothing() -> None:
     assert with_gap[[0, 1, 2, 4, 5]].tolist() == without.tolist()
 
 
-def test_below_two_days_the_weighted_mean_answers(load_series) -> None:
+def test_below_two_days_nothing_is_learned_but_a_weight(load_series) -> None:
     young = load_series.first(400)
     model = InferenceLoadModel().fit(young)
     scorer = model.scorer
@@ -123,6 +123,31 @@ def test_below_two_days_the_weighted_mean_answers(load_series) -> None:
     assert "weighted mean" in model.explain_local(model.features_of(young).iloc[-1])["reason"]
     with pytest.raises(BadInputError, match="29 bins of inference load are too few"):
         InferenceLoadModel().fit(load_series.first(29))
+
+
+def test_a_young_history_chooses_between_the_last_value_and_weighted_means() -> None:
+    rng = np.random.default_rng(3)
+    no_gap = np.zeros(240, dtype=bool)
+    wandering = np.clip(0.5 + np.cumsum(rng.normal(0, 0.005, 240)), 0, 1)
+    swinging = np.clip(0.5 + rng.normal(0, 0.1, 240), 0, 1)
+    walk = InferenceLoadModel().fit(InferenceSeries(0.0, wandering, no_gap, None)).scorer
+    assert walk.member == "last_value"
+    np.testing.assert_array_equal(walk.predict_series(wandering, 0), wandering)
+    noise = InferenceLoadModel().fit(InferenceSeries(0.0, swinging, no_gap, None)).scorer
+    assert (noise.member, noise.ewma_weight) == ("ewma", 0.3)
+    assert noise.start.scale > 5 * walk.start.scale, "quantiles begin at the errors of who answers"
+    assert InferenceLoadScorer.from_data(walk.to_data()).member == "last_value"
+
+
+def test_what_is_too_short_to_judge_is_forecast_by_the_middle_weight() -> None:
+    wandering = np.clip(0.2 + 0.01 * np.arange(40), 0, 1)
+    gap = np.zeros(40, dtype=bool)
+    gap[::6] = True  # two of six bins cannot tell
+    scorer = InferenceLoadModel().fit(InferenceSeries(0.0, wandering, gap, None)).scorer
+    assert (scorer.member, scorer.ewma_weight) == ("ewma", 0.5)
+    assert InferenceLoadModel().fit(
+        InferenceSeries(0.0, wandering, np.zeros(40, dtype=bool), None)
+    ).scorer.member == ("last_value")
 
 
 def test_judged_bins_have_a_measured_window() -> None:
