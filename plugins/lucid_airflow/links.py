@@ -23,59 +23,48 @@ class MlflowLink(BaseOperatorLink):
         return f"{base}/#/{path}" if base and path else ""
 
 
-class DataDocsLink(BaseOperatorLink):
-    """The expectations of a table and what was found; served by this plugin to users who are logged in."""
+class _KeptPageLink(BaseOperatorLink):
+    """A page that the run left, served by this plugin to users who are logged in; `set_by`: the operator's
+    attribute that says where it lies below `below`.
+    """
 
-    name = "Data Docs"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or an empty string when no docs were built."""
-        path = getattr(operator, "data_docs_path", None)
-        return f"/lucid/data-docs/{path}" if path else ""
-
-
-class MonitoringLink(BaseOperatorLink):
-    """The page of a monitoring pass; served by this plugin to users who are logged in."""
-
-    name = "Monitoring"
+    below: str
+    set_by: str
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or an empty string when no page was written."""
-        path = getattr(operator, "monitoring_path", None)
-        return f"/lucid/monitoring/{path}" if path else ""
+        """Return the address, or an empty string (no button) when no page was written."""
+        path = getattr(operator, self.set_by, None)
+        return f"/lucid/{self.below}/{path}" if path else ""
 
 
-class FrontLink(BaseOperatorLink):
-    """The interactive page of a Pareto front; served by this plugin to users who are logged in."""
+class DataDocsLink(_KeptPageLink):
+    """The expectations of a table and what was found."""
 
-    name = "Front"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or an empty string when no page was written."""
-        path = getattr(operator, "front_path", None)
-        return f"/lucid/fronts/{path}" if path else ""
+    name, below, set_by = "Data Docs", "data-docs", "data_docs_path"
 
 
-class CharacterisationLink(BaseOperatorLink):
-    """What a cluster's log says of it; served by this plugin to users who are logged in."""
+class MonitoringLink(_KeptPageLink):
+    """The page of a monitoring pass."""
 
-    name = "Cluster"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or an empty string when no page was written."""
-        path = getattr(operator, "characterisation_path", None)
-        return f"/lucid/characterisation/{path}" if path else ""
+    name, below, set_by = "Monitoring", "monitoring", "monitoring_path"
 
 
-class PlanLink(BaseOperatorLink):
-    """The page of a capacity plan; served by this plugin to users who are logged in."""
+class FrontLink(_KeptPageLink):
+    """The interactive page of a Pareto front."""
 
-    name = "Plan"
+    name, below, set_by = "Front", "fronts", "front_path"
 
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or an empty string when no page was written."""
-        path = getattr(operator, "plan_path", None)
-        return f"/lucid/plans/{path}" if path else ""
+
+class CharacterisationLink(_KeptPageLink):
+    """What a cluster's log says of it."""
+
+    name, below, set_by = "Cluster", "characterisation", "characterisation_path"
+
+
+class PlanLink(_KeptPageLink):
+    """What a plan of a cluster's capacity answers."""
+
+    name, below, set_by = "Plan", "plans", "plan_path"
 
 
 def model_version_path(name: str, version: int) -> str:
