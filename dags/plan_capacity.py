@@ -1,8 +1,8 @@
 """### How many nodes
 
 Answers an operator's questions by replays of a cluster's log: how many nodes of the cluster, and of each
-virtual cluster, keep the mean or a percentile of waits under a limit, and what sleeping nodes cost in waiting
-and save in energy and money.
+virtual cluster, keep the mean or a percentile of waits under a limit, what sleeping nodes cost in waiting and
+save in energy and money, and what servers on loan from inference save.
 
 The page (the button *Plan* of the task; all of them: `/lucid/plans/`) has the answers, both sides of each
 bound, a front of nodes, energy and waits with intervals, and for each row the `lucid simulate` that repeats
@@ -52,6 +52,28 @@ with DAG(
             title="Nodes that sleep",
             description='Values to try beside all awake, e.g. {"buffer_nodes": [5, 20], "boot_s": 300}.',
         ),
+        "loans": Param(
+            True,
+            type="boolean",
+            title="Ask what loans save",
+            description="Where an inference load is known: the lake's of the cluster, or the file below.",
+        ),
+        "headroom": Param(
+            None,
+            type=["number", "null"],
+            minimum=0,
+            maximum=1,
+            title="Headroom",
+            description="Share of the inference servers that is never lent. Empty: the policy's, else 0.02.",
+        ),
+        "inference_servers": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            title="Inference servers",
+            description="Where their load does not say how many there are.",
+        ),
+        "inference_uri": form_fields.place("Their load", "CSV time,usage. Empty: the lake's of the cluster."),
         "by_virtual_cluster": Param(True, type="boolean", title="Ask of each virtual cluster, too"),
         "points": Param(
             12,
@@ -114,6 +136,8 @@ with DAG(
             "start": dag.param("start"),
             "end": dag.param("end"),
             "rules": dag.param("rules"),
+            "inference": dag.param("inference_uri"),
+            "inference_servers": dag.param("inference_servers"),
         },
         asked={
             "policy": dag.param("policy"),
@@ -121,6 +145,8 @@ with DAG(
             "metric": dag.param("metric"),
             "limit_s": dag.param("limit_s"),
             "node_sleep": dag.param("node_sleep"),
+            "loans": dag.param("loans"),
+            "headroom": dag.param("headroom"),
             "by_virtual_cluster": dag.param("by_virtual_cluster"),
             "points": dag.param("points"),
             "block_days": dag.param("block_days"),

@@ -17,7 +17,7 @@ from simulator.node_sleep.energy import EnergySettings
 _ENERGY = tuple(field.name for field in fields(EnergySettings))
 _FIELDS = (
     *("policy", "settings", "metric", "limit_s", "node_sleep", "points", "by_virtual_cluster"),
-    *("block_days", "node_day_price", "seed"),
+    *("block_days", "node_day_price", "seed", "loans", "headroom"),
     *_ENERGY,
 )
 
@@ -30,7 +30,8 @@ def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> Lo
         if name not in known:
             raise UnknownNameError("field of a log to plan for", name, known)
     if "jobs" not in given:
-        given = {name: value for name, value in given.items() if name in ("start", "end", "rules")}
+        of_cluster = ("start", "end", "rules", "inference", "inference_servers")
+        given = {name: value for name, value in given.items() if name in of_cluster}
         return LogRequest(cluster=cluster, lake_uri=lake_uri, **given)
     return LogRequest(**given)
 
@@ -46,7 +47,8 @@ def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: s
             raise UnknownNameError("field of a plan", name, _FIELDS)
     seed = int(given.get("seed", 0))
     run = PlannedRun(str(given["policy"])) if "policy" in given else policy_of_release(tracking_uri, cluster)
-    run = replace(run, settings={**run.settings, **given.get("settings", {})}, seed=seed)
+    kept_back = {"headroom": float(given["headroom"])} if "headroom" in given else {}
+    run = replace(run, settings={**run.settings, **kept_back, **given.get("settings", {})}, seed=seed)
     energy = EnergySettings(**{name: float(given[name]) for name in _ENERGY if name in given})
     return PlanSettings(
         run,
@@ -56,6 +58,7 @@ def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: s
         sleeps=combinations(given.get("node_sleep", {})),
         points=int(given.get("points", 12)),
         by_virtual_cluster=bool(given.get("by_virtual_cluster", True)),
+        loans=None if given.get("loans", True) else False,
     )
 
 
