@@ -70,7 +70,7 @@ def test_a_log_without_workers_is_refused(load: str, tmp_path: Path) -> None:
         "job_id,virtual_cluster,gpus,submit_time,duration_s,estimated_duration_s\n1,a,1,0,60,60\n"
     )
     rigid = replace(asked(load), log=LogFile(str(path), "reference-csv"))
-    with pytest.raises(BadInputError, match="in which workers job '1' runs"):
+    with pytest.raises(BadInputError, match="lends servers to jobs in workers, and the log has none"):
         simulate_log(rigid, ["lyra"], tmp_path / "out")
     with pytest.raises(UnknownNameError, match="rule of reclaiming"):
         simulate_log(asked(load), ["lyra"], tmp_path / "out", settings={"lyra": {"reclaim": "best"}})
