@@ -66,6 +66,14 @@ with DAG(
             title="Headroom",
             description="Share of the inference servers that is never lent. Empty: the policy's, else 0.02.",
         ),
+        "most_short_pct": Param(
+            2.0,
+            type="number",
+            minimum=0,
+            maximum=100,
+            title="Inference bins short of servers (%)",
+            description="At most so many, of the inference servers that are asked for.",
+        ),
         "inference_servers": Param(
             None,
             type=["integer", "null"],
@@ -147,6 +155,7 @@ with DAG(
             "node_sleep": dag.param("node_sleep"),
             "loans": dag.param("loans"),
             "headroom": dag.param("headroom"),
+            "most_short_pct": dag.param("most_short_pct"),
             "by_virtual_cluster": dag.param("by_virtual_cluster"),
             "points": dag.param("points"),
             "block_days": dag.param("block_days"),

@@ -91,6 +91,10 @@ def plan(
             help="Nodes that sleep, beside all awake: buffer_nodes=1,5 boot_s=300; all combinations.",
         ),
     ] = None,
+    most_short_pct: Annotated[
+        float,
+        typer.Option(min=0, max=100, metavar="PCT", help="Of the bins of --inference that may lack servers."),
+    ] = 2.0,
     points: Annotated[int, typer.Option(min=2, help="Sizes of the table, beside those of answers.")] = 12,
     by_virtual_cluster: Annotated[
         bool,
@@ -169,6 +173,7 @@ def plan(
         points=points,
         by_virtual_cluster=by_virtual_cluster,
         loans=None if loaning is None else loaning == "on",
+        most_short_pct=most_short_pct,
     )
     folder = out or default_folder(request)
     with progress_reporter() as progress:

@@ -9,9 +9,10 @@ from typing import Any
 class PlanAnswer:
     """One question, its answer in a sentence, and the numbers of it.
 
-    `kind` is "nodes" (how many keep the limit), "sleep" (what it costs and saves) or "loans" (what they
-    save); `pool` is "cluster" or a virtual cluster. `command` repeats the replay that the answer stands on,
-    `fewer` is the replay on the other side of the bound.
+    `kind` is "nodes" (how many keep the limit), "sleep" (what it costs and saves), "loans" (what they save)
+    or "inference" (how many servers its load needs); `pool` is "cluster", a virtual cluster or "inference".
+    `command` repeats the replay that the answer stands on, `fewer` is the replay on the other side of the
+    bound.
     """
 
     kind: str

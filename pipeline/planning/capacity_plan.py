@@ -9,6 +9,7 @@ import numpy as np
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.planning.answers import PlanAnswer
+from pipeline.planning.inference_servers import servers_of_inference
 from pipeline.planning.plan_rows import PlanTable, Prices, mark_front
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_run import PlannedRun
@@ -16,7 +17,8 @@ from pipeline.planning.questions import Questions
 from pipeline.planning.replays import PlanReplays
 from pipeline.planning.size_search import SizeSearch
 from pipeline.planning.wait_target import Resampling, WaitTarget
-from simulator.loaning.policy_beside_inference import policy_for
+from simulator.loaning.policy_beside_inference import LOANING, borrows_itself, policy_for
+from simulator.loaning.settings import LoanSettings
 
 BUSIEST_PCT = 80.0  # of a cluster that is this full on average queues grow without end
 
@@ -37,10 +39,13 @@ class PlanSettings:
     points: int = 12
     by_virtual_cluster: bool = True
     loans: bool | None = None  # whether each variant is replayed with servers on loan, too; None: if it can
+    most_short_pct: float = 2.0  # of the bins of inference load that may lack servers
 
     def __post_init__(self) -> None:
         if not 2 <= self.points <= 1_000:
             raise BadInputError(f"{self.points} sizes cannot be tried.", remedy="Use 2 to 1,000.")
+        if not 0 <= self.most_short_pct <= 100:
+            raise BadInputError(f"most_short_pct is {self.most_short_pct!r}.", remedy="Use 0 to 100.")
 
     def for_log(self, log: PlannedLog) -> "tuple[PlanSettings, tuple[str, ...]]":
         """Return what can be asked of a log: whether of loans, too, and remarks where not.
@@ -53,7 +58,7 @@ class PlanSettings:
                 remedy="Give a file of nodes; one virtual cluster named all takes every job.",
             )
         if self.loans is False or (self.loans is None and log.scenario.inference is None):
-            return replace(self, loans=False), ()
+            return self._without_loans(log), ()
         if log.scenario.inference is None:
             raise BadInputError(
                 "Nothing can be lent: there is no inference load of a known number of servers.",
@@ -64,8 +69,15 @@ class PlanSettings:
         except BadInputError as error:
             if self.loans:
                 raise
-            return replace(self, loans=False), (f"Nothing is lent. {error}",)
+            return self._without_loans(log), (f"Nothing is lent. {error}",)
         return replace(self, loans=True), ()
+
+    def _without_loans(self, log: PlannedLog) -> "PlanSettings":
+        """Return the same without loans, also of a policy that would lend by itself."""
+        run, scenario = self.run, log.scenario
+        if scenario.inference is not None and borrows_itself(run.policy, scenario.rules):
+            run = replace(run, settings={**run.settings, LOANING: False})
+        return replace(self, run=run, loans=False)
 
     @property
     def variants(self) -> tuple[PlannedRun, ...]:
@@ -127,6 +139,13 @@ def make_plan(
     if settings.by_virtual_cluster:
         progress(0, None, "virtual clusters")
         answers += questions.nodes_of_virtual_clusters(awake)
+    if log.scenario.inference is not None:
+        answers += servers_of_inference(
+            log.scenario.inference,
+            headroom=float(settings.run.settings.get("headroom", LoanSettings().headroom)),
+            most_short_pct=settings.most_short_pct,
+            lending=bool(settings.loans),
+        )
     rows = [row for run in settings.variants for row in table.rows(search.in_proportion(run))]
     mark_front(rows, settings.target.column)
     return CapacityPlan(tuple(answers), tuple(rows), tuple(_remarks(table, rows, search)))

@@ -17,7 +17,7 @@ from simulator.node_sleep.energy import EnergySettings
 _ENERGY = tuple(field.name for field in fields(EnergySettings))
 _FIELDS = (
     *("policy", "settings", "metric", "limit_s", "node_sleep", "points", "by_virtual_cluster"),
-    *("block_days", "node_day_price", "seed", "loans", "headroom"),
+    *("block_days", "node_day_price", "seed", "loans", "headroom", "most_short_pct"),
     *_ENERGY,
 )
 
@@ -59,6 +59,7 @@ def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: s
         points=int(given.get("points", 12)),
         by_virtual_cluster=bool(given.get("by_virtual_cluster", True)),
         loans=None if given.get("loans", True) else False,
+        most_short_pct=float(given.get("most_short_pct", 2.0)),
     )
 
 

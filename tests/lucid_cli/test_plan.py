@@ -105,7 +105,7 @@ def test_what_loans_save(lucid: Lucid, tmp_path: Path) -> None:
     lending = ("--inference", "load.csv", "--inference-servers", "6", "--points", "2", "--out", "plan")
     said = lucid("plan", *asked, *lending, "--json")
     assert said.code == 0, said.err
-    alone, lent, *savings = said.json["questions"]
+    alone, lent, *savings = of_jobs(said.json)
     assert (alone["variant"], lent["variant"]) == ("awake", "loans")
     assert lent["nodes"] < alone["nodes"]
     assert {each["saved_nodes"] for each in savings} == {alone["nodes"] - lent["nodes"]}
@@ -116,6 +116,11 @@ def test_what_loans_save(lucid: Lucid, tmp_path: Path) -> None:
     nothing = lucid("plan", *asked, "--out", "plan")
     assert nothing.code == 1
     assert "is replayed beside inference servers" in nothing.err
+
+
+def of_jobs(said: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers that stand on replays of jobs."""
+    return [each for each in said["questions"] if each["kind"] != "inference"]
 
 
 def write_load(folder: Path) -> tuple[str, ...]:
@@ -131,7 +136,7 @@ def test_what_loans_save_under_a_policy_that_knows_nothing_of_them(lucid: Lucid,
     more = ("--policy", "sjf", "--setting", "headroom=0.2", "--points", "2", "--out", "plan")
     said = lucid("plan", *asked, *more, "--json")
     assert said.code == 0, said.err
-    alone, lent, *savings = said.json["questions"]
+    alone, lent, *savings = of_jobs(said.json)
     assert (alone["variant"], lent["variant"]) == ("awake", "loans")
     assert lent["nodes"] <= alone["nodes"]
     assert savings[-1]["used_gpu_h"] > 0
@@ -140,6 +145,11 @@ def test_what_loans_save_under_a_policy_that_knows_nothing_of_them(lucid: Lucid,
         summary = repeated(lucid, answer)
         assert summary["p95_queuing_delay_s"] == answer["p95_wait_s"]
     assert 0 < summary["servers_on_loan_mean"] <= 3  # of 6, 2 in use and 2 kept back
+    kept_alone, kept_lent = (each for each in said.json["questions"] if each["kind"] == "inference")
+    # 0.9 of 6 servers in 2 bins of 12: all are needed, and what is lent is short at the first bin of a rush.
+    assert (kept_alone["nodes"], kept_alone["present_short_pct"]) == (6, 0.0)
+    assert kept_lent["present_short_pct"] == pytest.approx(100 * 16 / 199, abs=0.6)
+    assert "servers (" in kept_alone["answer"]
 
 
 def test_loans_of_a_cluster_of_the_lake_that_knows_its_inference_load(lucid: Lucid, tmp_path: Path) -> None:
@@ -155,10 +165,14 @@ def test_loans_of_a_cluster_of_the_lake_that_knows_its_inference_load(lucid: Luc
     asked = ("plan", "--cluster", "tiny", "--lake", "lake", "--points", "2", "--out", "plan", "--json")
     said = lucid(*asked)
     assert said.code == 0, said.err
-    alone, lent, *savings = said.json["questions"]
+    alone, lent, *savings = of_jobs(said.json)
     assert (alone["variant"], lent["variant"]) == ("awake", "loans")
     assert savings[0]["servers_on_loan_mean"] > 0
     assert repeated(lucid, lent)["p95_queuing_delay_s"] == lent["p95_wait_s"]
+    # A policy for jobs in workers alone lends nothing to these, says so, and plans all the same.
+    alike = lucid(*asked, "--policy", "lyra")
+    assert alike.code == 0, alike.err
+    assert "Nothing is lent" in " ".join(alike.json["remarks"])
     without = lucid(*asked, "--loaning", "off").json
     assert {each["variant"] for each in without["questions"]} == {"awake"}
     assert without["questions"][0]["nodes"] == alone["nodes"]
