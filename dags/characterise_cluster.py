@@ -20,6 +20,8 @@ from lucid_airflow.operators.rest import RequestRestOperator
 
 with DAG(
     dag_id="characterise_cluster",
+    dag_display_name="Characterise a cluster",
+    description="What a cluster's log says of it: figures, tables and implications, on a page.",
     doc_md=__doc__,
     schedule=[JOB_TABLE],
     max_active_runs=1,

@@ -23,6 +23,8 @@ OPTIONAL_TEXT = ["string", "null"]
 
 with DAG(
     dag_id="evaluate_policies",
+    dag_display_name="Evaluate policies",
+    description="What if: policies, settings and seeds on a log, simulated side by side.",
     doc_md=__doc__,
     schedule=None,
     max_active_runs=1,

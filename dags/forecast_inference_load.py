@@ -24,6 +24,8 @@ from lucid_airflow.settings import forecast_schedule
 
 with DAG(
     dag_id="forecast_inference_load",
+    dag_display_name="Forecast the inference load",
+    description="How many servers inference could lend to training in the next hours.",
     doc_md=__doc__,
     schedule=forecast_schedule(INFERENCE_LOAD_TABLE),
     max_active_runs=1,

@@ -42,6 +42,8 @@ OPTIONAL_TEXT = ["string", "null"]
 
 with DAG(
     dag_id="ingest_logs",
+    dag_display_name="Ingest a cluster's log",
+    description="A log, its throughput and profiles into the lake; no row is lost without a named reason.",
     doc_md=__doc__,
     schedule=ingest_schedule(),
     catchup=False,

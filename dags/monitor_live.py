@@ -23,6 +23,8 @@ from lucid_airflow.settings import monitor_schedule
 
 with DAG(
     dag_id="monitor_live",
+    dag_display_name="Monitor the live release",
+    description="Does the live release still fit the cluster? Drift, live errors, missing data.",
     doc_md=__doc__,
     schedule=monitor_schedule(),
     max_active_runs=1,

@@ -19,6 +19,8 @@ from lucid_airflow.operators.plan import PlanCapacityOperator
 
 with DAG(
     dag_id="plan_capacity",
+    dag_display_name="Plan capacity",
+    description="How many nodes keep waits under a limit, and what sleep and loans change.",
     doc_md=__doc__,
     schedule=None,
     max_active_runs=1,

@@ -38,6 +38,8 @@ LONGEST_WAIT = timedelta(days=3)
 
 with DAG(
     dag_id="profile_workloads",
+    dag_display_name="Profile workloads",
+    description="A cluster's own GPUs, measured alone and in pairs.",
     doc_md=__doc__,
     schedule=None,
     max_active_runs=1,

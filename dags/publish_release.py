@@ -20,6 +20,8 @@ from lucid_airflow.operators.rest import RequestRestOperator
 
 with DAG(
     dag_id="publish_release",
+    dag_display_name="Publish a release",
+    description="An approved release becomes the champion, if need be after a person says so.",
     doc_md=__doc__,
     schedule=[RELEASE_VERDICT],
     max_active_runs=1,

@@ -41,6 +41,8 @@ MODELS = ["packing", "throughput", "duration", "node_demand", "inference_load"]
 
 with DAG(
     dag_id="retrain_models",
+    dag_display_name="Retrain the models",
+    description="Models from the lake, pinned together as a release: the challenger.",
     doc_md=__doc__,
     schedule=retrain_schedule(
         (JOB_TABLE & THROUGHPUT_TABLE & PROFILE_TABLE) | RETRAINING_REQUEST | PROFILE_MEASUREMENTS

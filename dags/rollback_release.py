@@ -16,6 +16,8 @@ from lucid_airflow.operators.release import ReadChampionOperator, RollbackReleas
 
 with DAG(
     dag_id="rollback_release",
+    dag_display_name="Roll a release back",
+    description="The previous release becomes the champion again.",
     doc_md=__doc__,
     schedule=None,
     max_active_runs=1,

@@ -43,6 +43,8 @@ STAGES += [("confirm", 0, "near_front"), ("hold_out", 0, "fresh_samples")]
 
 with DAG(
     dag_id="search_pareto_front",
+    dag_display_name="Search a Pareto front",
+    description="Completion times that can be predicted: search, look, pick.",
     doc_md=__doc__,
     schedule=None,
     max_active_runs=1,

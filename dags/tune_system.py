@@ -31,6 +31,8 @@ MOST_ROUNDS = 6  # the graph is fixed when it is parsed; rounds beyond the form'
 
 with DAG(
     dag_id="tune_system",
+    dag_display_name="Tune the settings",
+    description="Better settings for a cluster, searched by simulation; a challenger if they are.",
     doc_md=__doc__,
     schedule=None,
     max_active_runs=1,

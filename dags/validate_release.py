@@ -24,6 +24,8 @@ from lucid_airflow.operators.train import ResolveInputsOperator
 
 with DAG(
     dag_id="validate_release",
+    dag_display_name="Validate a release",
+    description="The gate: the held-out days replayed under the challenger and its rivals.",
     doc_md=__doc__,
     schedule=[RELEASE_CHALLENGER],
     max_active_runs=1,

@@ -52,6 +52,16 @@ def test_all_files_are_dags_that_load(dag_bag: Any) -> None:
     assert set(dag_bag.dags) == set(ids)
 
 
+@pytest.mark.slow
+def test_a_list_of_dags_says_what_each_is_for(dag_bag: Any) -> None:
+    names = [dag.dag_display_name for dag in dag_bag.dags.values()]
+    assert len(set(names)) == len(names)
+    for dag in dag_bag.dags.values():
+        assert dag.dag_display_name != dag.dag_id
+        assert dag.description is not None
+        assert dag.description.endswith((".", "?"))
+
+
 @pytest.mark.parametrize("file", FILES, ids=ids)
 def test_a_dag_file_is_wiring_only(file: Path) -> None:
     tree = ast.parse(file.read_text(encoding="utf-8"))
