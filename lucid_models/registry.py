@@ -20,6 +20,8 @@ from lucid_models.mlflow_server import SQLITE, MlflowServer
 from lucid_models.tracking_run import MAX_TAG, OpenRun
 
 PROCESS_TAG = "lucid.process"  # which process writes a run
+# MLflow's UI opens an experiment of this kind as runs with metrics, not as traces of generative models.
+EXPERIMENT_KIND, MODELS = "mlflow.experimentKind", "custom_model_development"
 _RUNNING_RUNS = 100  # at most, that are looked through
 _LONGEST_RUN_S = 30 * 86_400.0  # of a process that cannot be seen from here
 
@@ -121,7 +123,11 @@ class Registry(MlflowServer):
         if stored is not None:
             return str(stored.experiment_id)
         try:
-            return str(self.client.create_experiment(name, artifact_location=self._artifact_root()))
+            return str(
+                self.client.create_experiment(
+                    name, artifact_location=self._artifact_root(), tags={EXPERIMENT_KIND: MODELS}
+                )
+            )
         except Exception:
             # Another process may have created it in between.
             stored = self.client.get_experiment_by_name(name)

@@ -161,6 +161,8 @@ def test_verdict_brings_its_tables(shop: Any, tmp_path: Path) -> None:
     registry = Registry(shop.uri)
     run_id = registry.version(SMALL, version).tags["verdict_run_id"]
     assert registry.read_run_file(run_id, "policies.csv") == b"policy,mean_jct_s\nfifo,10\n"
+    experiment = registry.client.get_experiment(registry.client.get_run(run_id).info.experiment_id)
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
     with pytest.raises(BadInputError, match="approved"):
         record_verdict(tracking_uri=shop.uri, cluster="small", version=version, verdict={"approved": "yes"})
 
