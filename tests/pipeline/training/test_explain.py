@@ -81,7 +81,7 @@ def test_a_packing_score_is_a_way_through_the_tree(ask) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--model", "weather"), "duration, node_demand, packing, throughput"),
+        (("--model", "weather"), "duration, inference_load, node_demand, packing, throughput"),
         (("--model", "duration"), "No cluster has a release"),
         (("--model", "duration", "--version", 9), "9"),
         (("--model", "duration", "--version", 1, "--job", "j1"), "--cluster"),
