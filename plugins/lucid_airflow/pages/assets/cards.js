@@ -22,8 +22,9 @@ export const Go = ({ to, children }) => h(Link, { asChild: true, colorPalette: "
 export const Out = ({ href, children }) =>
   h(Link, { href, target: "_blank", rel: "noopener", colorPalette: "blue" }, children);
 
+// Airflow has no address of a DAG's form: its button is at the top right of the DAG's page.
 export const Form = ({ dagId, may, children }) =>
-  may === false ? null : h(Go, { to: `/dags/${dagId}?mode=trigger` }, children);
+  may === false ? null : h(Text, { as: "span" }, h(Go, { to: `/dags/${dagId}` }, children), " (button Trigger)");
 
 export const Problem = ({ children }) =>
   h(Alert.Root, { status: "error", role: "alert" }, h(Alert.Indicator), h(Alert.Content, null, children));

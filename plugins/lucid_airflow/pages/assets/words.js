@@ -7,7 +7,7 @@ const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 export function ago(iso) {
   const seconds = (new Date(iso).getTime() - Date.now()) / 1000;
   for (const [unit, length] of UNITS) {
-    if (Math.abs(seconds) >= length) return relative.format(Math.round(seconds / length), unit);
+    if (Math.abs(seconds) >= length) return relative.format(Math.trunc(seconds / length), unit);
   }
   return "just now";
 }
