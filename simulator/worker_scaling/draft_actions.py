@@ -32,7 +32,9 @@ def actions_of(draft: Draft) -> list[Start | Resize]:
     while waiting:
         held_up = [change for change in waiting if not _took(change, free, done)]
         if len(held_up) == len(waiting):
-            held_up[0] = _in_two(held_up[0], free, done)
+            # One that has given up its own already waits for another's.
+            first = next(i for i, change in enumerate(held_up) if change.gives)
+            held_up[first] = _in_two(held_up[first], free, done)
         waiting = held_up
     return done
 
