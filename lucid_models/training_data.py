@@ -3,7 +3,7 @@ digests.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
@@ -121,37 +121,41 @@ def read_training_throughput(lake_uri: str, cluster: str, train_until: datetime 
 
 def read_training_nodes(lake_uri: str, cluster: str, train_until: datetime | None) -> TrainingTable:
     """Counts of nodes before `train_until` (default: up to the last); errors as in `read_training_jobs`."""
-    lake = Lake(lake_uri)
-    until = None if train_until is None else _utc(train_until)
-    table = lake.read_node_states(cluster, None, until)
-    if table.empty:
-        raise BadInputError(
-            f"Cluster {cluster!r} has no counts of nodes before {until}.",
-            remedy="Ingest more of them, or train until a later time.",
-        )
-    first, last = (_instant(table["time"].iloc[position]) for position in (0, -1))
-    end = until or last + timedelta(microseconds=1)
-    source = f"{lake_uri}/node_states/cluster={cluster}"
-    dataset = _dataset(table, f"{cluster}-node-states", source, first, end)
-    return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
+    return _read_series(
+        lake_uri, cluster, train_until, Lake.read_node_states, "node_states", "counts of nodes"
+    )
 
 
 def read_training_load(lake_uri: str, cluster: str, train_until: datetime | None) -> TrainingTable:
     """The load of inference servers in bins that began before `train_until` (default: up to the last);
     errors as in `read_training_jobs`.
     """
+    return _read_series(
+        lake_uri, cluster, train_until, Lake.read_inference_load, "inference_load", "inference load"
+    )
+
+
+def _read_series(
+    lake_uri: str,
+    cluster: str,
+    train_until: datetime | None,
+    read: Callable[[Lake, str, datetime | None, datetime | None], pd.DataFrame],
+    name: str,
+    what: str,
+) -> TrainingTable:
+    """The rows of the lake's table `name` with times before `train_until`; `what` it holds, in words."""
     lake = Lake(lake_uri)
     until = None if train_until is None else _utc(train_until)
-    table = lake.read_inference_load(cluster, None, until)
+    table = read(lake, cluster, None, until)
     if table.empty:
         raise BadInputError(
-            f"Cluster {cluster!r} has no inference load before {until}.",
-            remedy="Ingest more of it, or train until a later time.",
+            f"Cluster {cluster!r} has no {what} before {until}.",
+            remedy=f"Ingest more {what}, or train until a later time.",
         )
     first, last = (_instant(table["time"].iloc[position]) for position in (0, -1))
     end = until or last + timedelta(microseconds=1)
-    source = f"{lake_uri}/inference_load/cluster={cluster}"
-    dataset = _dataset(table, f"{cluster}-inference-load", source, first, end)
+    source = f"{lake_uri}/{name}/cluster={cluster}"
+    dataset = _dataset(table, f"{cluster}-{name.replace('_', '-')}", source, first, end)
     return TrainingTable(table, first, end, _tail_start(first, end), _any_synthetic(lake, cluster), dataset)
 
 
