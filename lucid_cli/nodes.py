@@ -8,7 +8,16 @@ import typer
 
 from foundation.errors import BadInputError, UnknownNameError
 from lucid_cli import node_states
-from lucid_cli.options import TimeZoneOption, existing_file, parse_time, setting_value
+from lucid_cli.options import (
+    Co2PerKwhOption,
+    CoolingFactorOption,
+    IdleWOption,
+    PricePerKwhOption,
+    TimeZoneOption,
+    existing_file,
+    parse_time,
+    setting_value,
+)
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, progress_reporter, show
 from lucid_cli.variadic import variadic
 
@@ -95,16 +104,10 @@ def replay(
     most_short: Annotated[
         float, typer.Option(min=0, metavar="N", help="Node-minutes a day that jobs may be short of.")
     ] = 30.0,
-    idle_w: Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")] = 800.0,
-    cooling_factor: Annotated[
-        float, typer.Option(min=0, metavar="X", help="Node and its cooling, in multiples of the node.")
-    ] = 3.0,
-    price_per_kwh: Annotated[
-        float, typer.Option(min=0, metavar="P", help="Price of a kWh; an assumption.")
-    ] = 0.10,
-    co2_kg_per_kwh: Annotated[
-        float, typer.Option(min=0, metavar="KG", help="CO2 of a kWh; an assumption.")
-    ] = 0.4,
+    idle_w: IdleWOption = 800.0,
+    cooling_factor: CoolingFactorOption = 3.0,
+    price_per_kwh: PricePerKwhOption = 0.10,
+    co2_kg_per_kwh: Co2PerKwhOption = 0.4,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay a node series under a control of sleeping nodes, beside plain buffers and an oracle."""

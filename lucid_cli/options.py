@@ -76,6 +76,13 @@ ReleaseClusterOption = Annotated[
     str | None,
     typer.Option("--cluster", metavar="NAME", help="Whose release; default: the only cluster that has one."),
 ]
+# What sleeping nodes save (simulator.node_sleep.energy).
+IdleWOption = Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")]
+CoolingFactorOption = Annotated[
+    float, typer.Option(min=0, metavar="X", help="Node and its cooling, in multiples of the node.")
+]
+PricePerKwhOption = Annotated[float, typer.Option(min=0, metavar="P", help="Price of a kWh; an assumption.")]
+Co2PerKwhOption = Annotated[float, typer.Option(min=0, metavar="KG", help="CO2 of a kWh; an assumption.")]
 ReleaseVersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="Default: the challenger.")
 ]

@@ -16,9 +16,13 @@ from lucid_cli.loan_options import (
     TrainingServersOption,
 )
 from lucid_cli.options import (
+    Co2PerKwhOption,
+    CoolingFactorOption,
     EndOption,
     GpusPerNodeOption,
+    IdleWOption,
     LakeOption,
+    PricePerKwhOption,
     StartOption,
     TimeZoneOption,
     TrackingOption,
@@ -103,16 +107,10 @@ def plan(
     block_days: Annotated[
         float, typer.Option(help="Days of a block of the bootstrap: 1, or 7 for weeks.")
     ] = 1.0,
-    idle_w: Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")] = 800.0,
-    cooling_factor: Annotated[
-        float, typer.Option(min=0, metavar="X", help="Node and its cooling, in multiples of the node.")
-    ] = 3.0,
-    price_per_kwh: Annotated[
-        float, typer.Option(min=0, metavar="P", help="Price of a kWh; an assumption.")
-    ] = 0.10,
-    co2_kg_per_kwh: Annotated[
-        float, typer.Option(min=0, metavar="KG", help="CO2 of a kWh; an assumption.")
-    ] = 0.4,
+    idle_w: IdleWOption = 800.0,
+    cooling_factor: CoolingFactorOption = 3.0,
+    price_per_kwh: PricePerKwhOption = 0.10,
+    co2_kg_per_kwh: Co2PerKwhOption = 0.4,
     price_per_node_day: Annotated[
         float, typer.Option(min=0, metavar="P", help="Price of a node for a day, without its energy.")
     ] = 0.0,
