@@ -13,15 +13,18 @@ async function read(path) {
   return body;
 }
 
-// { value, problem }: the newest answer, and why there is no newer one. Asked again while the page is seen.
-export function useReading(path) {
+export const useReading = (path) => useAnswer(() => read(path), path);
+
+// { value, problem }: what `ask` answered last, and why there is no newer answer. Asked again while the page is
+// seen, and anew for another `key`.
+export function useAnswer(ask, key) {
   const [state, setState] = useState({ value: null, problem: null });
   useEffect(() => {
     let gone = false;
     const look = async () => {
       if (document.hidden) return;
       try {
-        const value = await read(path);
+        const value = await ask();
         if (!gone) setState({ value, problem: null });
       } catch (error) {
         if (!gone) setState((before) => ({ ...before, problem: error.message }));
@@ -35,6 +38,6 @@ export function useReading(path) {
       clearInterval(timer);
       document.removeEventListener("visibilitychange", look);
     };
-  }, [path]);
+  }, [key]);
   return state;
 }

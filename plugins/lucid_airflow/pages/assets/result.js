@@ -3,11 +3,10 @@
 import { Bars } from "./charts.js";
 import { Card, Form, Problem, Waiting, h, keptPage } from "./cards.js";
 import { Summary } from "./release.js";
+import { useAnswer } from "./reading.js";
 
-const React = globalThis.React;
 const { Box, Text, VStack } = globalThis.ChakraUI;
 const KEY = "run_result";
-const AGAIN_MS = 10_000;
 
 async function ask(path) {
   const response = await fetch(new URL(`api/v2/${path}`, document.baseURI).href);
@@ -53,24 +52,10 @@ const Told = ({ result, dagId, picture }) =>
   );
 
 globalThis.Result = function Result({ dagId, runId, taskId }) {
-  const [{ results, problem }, setState] = React.useState({ results: null, problem: null });
-  React.useEffect(() => {
-    let gone = false;
-    const look = async () => {
-      try {
-        const told = await readResults(dagId, runId, taskId);
-        if (!gone) setState({ results: told, problem: null });
-      } catch (error) {
-        if (!gone) setState((before) => ({ ...before, problem: error.message }));
-      }
-    };
-    look();
-    const timer = setInterval(look, AGAIN_MS);
-    return () => {
-      gone = true;
-      clearInterval(timer);
-    };
-  }, [dagId, runId, taskId]);
+  const { value: results, problem } = useAnswer(
+    () => readResults(dagId, runId, taskId),
+    `${dagId} ${runId} ${taskId}`,
+  );
   // One picture a run: that of the last that has one.
   const last = results?.findLastIndex((result) => result.release || result.page);
   return h(
