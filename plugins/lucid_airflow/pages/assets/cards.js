@@ -16,7 +16,8 @@ export const Word = ({ children }) => h(Badge, { colorPalette: PALETTE[children]
 export const Time = ({ iso }) => h("time", { dateTime: iso, title: moment(iso) }, ago(iso));
 
 // A move inside of Airflow's pages, without loading them anew.
-export const Go = ({ to, children }) => h(Link, { asChild: true, colorPalette: "blue" }, h(RouterLink, { to }, children));
+export const Go = ({ to, here, children }) =>
+  h(Link, { asChild: true, colorPalette: "blue", "aria-current": here ? "page" : undefined, fontWeight: here ? "bold" : undefined }, h(RouterLink, { to }, children));
 
 // One of our kept pages or another server's, in a tab of its own.
 export const Out = ({ href, children }) =>

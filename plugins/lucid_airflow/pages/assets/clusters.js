@@ -1,9 +1,10 @@
-// One cluster at a glance: what is live, what wants to be, how it does, and how old its data are.
+// All clusters at a glance: what is live, what wants to be, how it does, and how old its data are.
 
-import { Card, Form, Go, History, Line, Out, Time, Word, h, keptPage } from "./cards.js";
+import { Card, Form, Go, History, Line, Out, Problem, Time, Waiting, Word, h, keptPage } from "./cards.js";
 import { count } from "./words.js";
+import { useReading } from "./reading.js";
 
-const { HStack, Text, VStack } = globalThis.ChakraUI;
+const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;
 
 const muted = (text) => h(Text, { color: "fg.muted" }, text);
 
@@ -82,7 +83,7 @@ function Data({ data }) {
   );
 }
 
-export const Cluster = ({ cluster, seen }) =>
+const Cluster = ({ cluster, seen }) =>
   h(
     Card,
     {
@@ -120,3 +121,19 @@ export const Cluster = ({ cluster, seen }) =>
         ),
       ),
   );
+
+export function Clusters() {
+  const { value, problem } = useReading("overview");
+  return h(
+    VStack,
+    { align: "stretch", gap: 4, "aria-live": "polite" },
+    h(Heading, { as: "h1", size: "xl" }, "Lucid: models of your clusters' schedulers"),
+    problem && h(Problem, null, problem),
+    value?.problem && h(Problem, null, value.problem),
+    !value && !problem && h(Waiting),
+    value &&
+      !value.clusters.length &&
+      h(Text, null, "There is no cluster yet. ", h(Form, { dagId: "ingest_logs" }, "Bring its log: open ingest_logs")),
+    value?.clusters.map((cluster) => h(Cluster, { key: cluster.name, cluster, seen: value })),
+  );
+}

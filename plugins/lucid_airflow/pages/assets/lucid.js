@@ -1,40 +1,31 @@
-// The page Lucid: all clusters at a glance, and below it the page of each release.
+// The page Lucid: its places, each a component of a file of its own, and the way between them.
 
-import { Cluster } from "./clusters.js";
-import { Form, Go, Problem, Waiting, h } from "./cards.js";
+import { Clusters } from "./clusters.js";
+import { Go, h } from "./cards.js";
 import { ReleasePage } from "./release.js";
-import { useReading } from "./reading.js";
 
-const { Box, Heading, Text, VStack } = globalThis.ChakraUI;
+const { Box, HStack } = globalThis.ChakraUI;
 const { useLocation } = globalThis.ReactRouterDOM;
 
-function Clusters() {
-  const { value, problem } = useReading("overview");
-  return h(
-    VStack,
-    { align: "stretch", gap: 4, "aria-live": "polite" },
-    h(Heading, { as: "h1", size: "xl" }, "Lucid: models of your clusters' schedulers"),
-    problem && h(Problem, null, problem),
-    value?.problem && h(Problem, null, value.problem),
-    !value && !problem && h(Waiting),
-    value &&
-      !value.clusters.length &&
-      h(Text, null, "There is no cluster yet. ", h(Form, { dagId: "ingest_logs" }, "Bring its log: open ingest_logs")),
-    value?.clusters.map((cluster) => h(Cluster, { key: cluster.name, cluster, seen: value })),
-  );
-}
+// By the first part of the address behind /plugin/lucid; a component gets the parts that follow.
+const PLACES = {
+  "": Clusters,
+  releases: ReleasePage,
+};
+
+const WAYS = [["", "Clusters"]];
 
 globalThis.Lucid = function Lucid() {
-  const parts = useLocation().pathname.split("/plugin/lucid")[1]?.split("/").filter(Boolean).map(decodeURIComponent) ?? [];
-  const [place, cluster, version] = parts;
+  const behind = useLocation().pathname.split("/plugin/lucid")[1] ?? "";
+  const [place = "", ...parts] = behind.split("/").filter(Boolean).map(decodeURIComponent);
   return h(
     Box,
     { p: 4, maxW: "76rem", overflowY: "auto", h: "100%" },
-    place === "releases" && cluster && version
-      ? [
-          h(Box, { key: "back", mb: 3 }, h(Go, { to: "/plugin/lucid" }, "All clusters")),
-          h(ReleasePage, { key: "page", cluster, version }),
-        ]
-      : h(Clusters),
+    h(
+      HStack,
+      { as: "nav", "aria-label": "Lucid", gap: 4, mb: 3 },
+      WAYS.map(([to, name]) => h(Go, { key: to, to: `/plugin/lucid${to && `/${to}`}`, here: to === place }, name)),
+    ),
+    h(PLACES[place] ?? Clusters, { key: behind, parts }),
   );
 };

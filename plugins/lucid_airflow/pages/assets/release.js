@@ -107,7 +107,8 @@ export function Summary({ cluster, version }) {
   );
 }
 
-export function ReleasePage({ cluster, version }) {
+// The place releases/CLUSTER/VERSION.
+export function ReleasePage({ parts: [cluster, version] }) {
   const { value, problem } = useReading(`releases/${encodeURIComponent(cluster)}/${encodeURIComponent(version)}`);
   if (!value) return problem ? h(Problem, null, problem) : h(Waiting);
   const { release, before, differences, warnings, queuing, versions, mlflow } = value;
