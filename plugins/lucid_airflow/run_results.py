@@ -9,7 +9,9 @@ What a person wrote stays.
 import logging
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+
+from lucid_airflow import settings
+from lucid_models.releases.page_address import release_page_path
 
 NOTE_KEY = "run_note"
 RESULT_KEY = "run_result"
@@ -36,10 +38,9 @@ def tell(
     """
     href = page
     if release is not None:
-        cluster, version = release
-        href = f"plugin/lucid/releases/{quote(cluster, safe='')}/{version}"
+        href = release_page_path(*release)
     if not failed:  # a reason was logged as an error
-        _log.info("%s%s", sentence, f" See {_address(href)}" if href else "")
+        _log.info("%s%s", sentence, f" See {settings.airflow_url()}/{href}" if href else "")
     task = (context or {}).get("ti")
     if task is None:
         return
@@ -52,13 +53,6 @@ def tell(
         "bars": None if bars is None else {"title": bars[0], "rows": dict(bars[1])},
     }
     task.xcom_push(key=RESULT_KEY, value=result)
-
-
-def _address(path: str) -> str:
-    """The address of a page of this installation, as people open it."""
-    from airflow.sdk.configuration import conf
-
-    return f"{str(conf.get('api', 'base_url', fallback='')).rstrip('/')}/{path}"
 
 
 def write_note(dag_run: Any) -> None:

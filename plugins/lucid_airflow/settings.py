@@ -5,6 +5,7 @@
 | lake's root URI | LUCID_LAKE_URI | lucid_lake_uri |
 | MLflow's address for tasks | LUCID_TRACKING_URI | lucid_tracking_uri |
 | MLflow's address for browsers | LUCID_MLFLOW_UI_URL (default: the tracking URI) | |
+| Airflow's address for browsers | LUCID_AIRFLOW_URL (default: Airflow's `base_url` of `[api]`) | |
 | state folder (Data Docs, monitoring pages, Pareto fronts, clusters' pages, plans) | LUCID_STATE_DIR | |
 | clock of the clusters' people, for hours and days | LUCID_TIME_ZONE (default: UTC) | |
 | when `monitor_live` runs by itself | LUCID_MONITOR_SCHEDULE (default: @daily; `none`: by hand only) | |
@@ -68,6 +69,16 @@ def mlflow_ui_url() -> str | None:
     """Return MLflow's address for a browser, or None when it is not known or not a web address."""
     url = os.environ.get("LUCID_MLFLOW_UI_URL") or os.environ.get("LUCID_TRACKING_URI") or ""
     return url.rstrip("/") if url.startswith(("http://", "https://")) else None
+
+
+def airflow_url() -> str:
+    """Return the address at which people open Airflow, without a slash at its end; empty: not known."""
+    url = os.environ.get("LUCID_AIRFLOW_URL", "").strip()
+    if not url:
+        from airflow.sdk.configuration import conf
+
+        url = str(conf.get("api", "base_url", fallback=""))
+    return url.rstrip("/")
 
 
 def state_dir() -> Path:
