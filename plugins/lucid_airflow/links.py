@@ -1,5 +1,5 @@
-"""Buttons on a task's page: MLflow's run, model and verdict, the Data Docs, the page of a monitoring pass, of
-a Pareto front, of a cluster or of a capacity plan.
+"""Buttons on a task's page: the release that it is about, MLflow's run, model and verdict, the Data Docs, the
+page of a monitoring pass, of a Pareto front, of a cluster or of a capacity plan.
 
 MLflow cannot be framed, so we link.
 """
@@ -21,6 +21,17 @@ class MlflowLink(BaseOperatorLink):
         base = settings.mlflow_ui_url()
         path = getattr(operator, "mlflow_path", None)
         return f"{base}/#/{path}" if base and path else ""
+
+
+class ReleaseLink(BaseOperatorLink):
+    """The page of the release that the task is about (`LucidOperator.about_release`)."""
+
+    name = "Release"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address, or an empty string (no button) when the task met no release."""
+        path = getattr(operator, "release_path", None)
+        return f"{settings.airflow_url()}/{path}" if path else ""
 
 
 class _KeptPageLink(BaseOperatorLink):

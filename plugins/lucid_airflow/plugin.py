@@ -12,6 +12,7 @@ from lucid_airflow.links import (
     MlflowLink,
     MonitoringLink,
     PlanLink,
+    ReleaseLink,
 )
 from lucid_airflow.pages.app import PagesApp
 
@@ -73,4 +74,5 @@ class LucidPlugin(AirflowPlugin):
         FrontLink(),
         CharacterisationLink(),
         PlanLink(),
+        ReleaseLink(),
     ]

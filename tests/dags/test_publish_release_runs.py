@@ -90,6 +90,8 @@ def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
 
     def answer(task: Any, context: Any) -> dict[str, Any]:
         asked.append(task.subject)
+        assert task.body.startswith("**mean JCT**")
+        assert task.body.endswith("(https://mlops.example.org/plugin/lucid/releases/small/7)")
         assert registry["published"] == []
         return {
             "chosen_options": [ApprovalOperator.APPROVE],
@@ -98,6 +100,7 @@ def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
         }
 
     monkeypatch.setattr(ApprovalOperator, "execute", answer)
+    monkeypatch.setenv("LUCID_AIRFLOW_URL", "https://mlops.example.org")
     monkeypatch.delenv("LUCID_REQUIRE_APPROVAL", raising=False)
     if installation is not None:
         monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", installation)

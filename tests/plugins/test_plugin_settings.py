@@ -2,16 +2,18 @@ import pytest
 
 from foundation.errors import BadInputError
 from lucid_airflow import settings
-from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink, model_version_path
+from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink, ReleaseLink, model_version_path
 
 
 class Task:
+    release_path = "plugin/lucid/releases/small/3"
     mlflow_path = model_version_path("lucid-release-small", 3)
     data_docs_path = "philly/jobs/index.html"
     monitoring_path = "philly/2017-12-01T0000Z-r3/index.html"
 
 
 class Bare:
+    release_path = None
     mlflow_path = None
 
 
@@ -49,6 +51,16 @@ def test_links(monkeypatch) -> None:
     assert MonitoringLink().get_link(Bare(), ti_key=None) == ""
     assert MlflowLink().get_link(Bare(), ti_key=None) == ""
     assert DataDocsLink().get_link(Bare(), ti_key=None) == ""
+
+
+def test_the_release_of_a_task_is_a_page_at_airflows_address(monkeypatch) -> None:
+    monkeypatch.setenv("LUCID_AIRFLOW_URL", "https://mlops.example.org/airflow/")
+    link = ReleaseLink().get_link(Task(), ti_key=None)
+    assert link == "https://mlops.example.org/airflow/plugin/lucid/releases/small/3"
+    monkeypatch.delenv("LUCID_AIRFLOW_URL")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow:8080")
+    assert ReleaseLink().get_link(Task(), ti_key=None) == "http://airflow:8080/plugin/lucid/releases/small/3"
+    assert ReleaseLink().get_link(Bare(), ti_key=None) == ""
 
 
 def test_no_link_to_a_store_that_is_not_a_website(monkeypatch) -> None:

@@ -10,7 +10,9 @@ from foundation.progress import Progress, lines
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.handover import REQUEST_REST
+from lucid_airflow.links import model_version_path
 from lucid_airflow.operators.declared_fields import declare_fields
+from lucid_models.releases.page_address import release_page_path
 
 
 class LucidOperator(BaseOperator):
@@ -22,6 +24,7 @@ class LucidOperator(BaseOperator):
     """
 
     # Where the buttons of the task's page lead (`links.py`); run() sets them.
+    release_path: str | None = None
     mlflow_path: str | None = None
     data_docs_path: str | None = None
     monitoring_path: str | None = None
@@ -43,6 +46,13 @@ class LucidOperator(BaseOperator):
     def run(self, context: Any) -> Any:
         """Do the work; heavy imports belong in here."""
         raise NotImplementedError(f"{type(self).__name__} must say what it does in run().")
+
+    def about_release(self, cluster: str, version: int) -> None:
+        """Let the task's buttons *Release* and *MLflow* lead to this release."""
+        from lucid_models.releases.manifest import release_name
+
+        self.release_path = release_page_path(cluster, version)
+        self.mlflow_path = model_version_path(release_name(cluster), version)
 
     def push_all(self, context: Any, values: Mapping[str, Any]) -> None:
         """Make each value an XCom of its own, beside or instead of what the task returns."""

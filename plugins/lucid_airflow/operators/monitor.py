@@ -6,7 +6,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
-from lucid_airflow.links import MlflowLink, MonitoringLink
+from lucid_airflow.links import MlflowLink, MonitoringLink, ReleaseLink
 from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.run_results import tell
 
@@ -19,7 +19,7 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
     release.
     """
 
-    operator_extra_links = (MlflowLink(), MonitoringLink())
+    operator_extra_links = (ReleaseLink(), MlflowLink(), MonitoringLink())
 
     cluster: Any = None
     window_days: Any = None
@@ -70,6 +70,7 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
         for finding in report.findings:
             self.log.info("%s: %s", finding.level, finding.sentence)
         decision = f"Decision: {report.decision}. {done.retraining.sentence}"
+        self.about_release(report.cluster, report.release_version)
         self.mlflow_path, self.monitoring_path = done.mlflow_path, done.page
         tell(context, " ".join([decision, *report.reasons]), page=f"lucid/monitoring/{done.page}")
         result = {

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.handover import announce
-from lucid_airflow.links import FrontLink, MlflowLink, model_version_path
+from lucid_airflow.links import FrontLink, MlflowLink, ReleaseLink
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_results import tell
@@ -186,7 +186,7 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
 class BuildPickedReleaseOperator(LucidOperator):
     """Pin the picked configuration, with the models of the current release, in a new challenger."""
 
-    operator_extra_links = (MlflowLink(),)
+    operator_extra_links = (ReleaseLink(), MlflowLink())
 
     study_uri: Any
     front_id: Any
@@ -215,7 +215,7 @@ class BuildPickedReleaseOperator(LucidOperator):
             jct_price_pct=None if self.jct_price_pct is None else float(self.jct_price_pct),
         )
         says = describe_choice(release.choice or {})
-        self.mlflow_path = model_version_path(release.name, release.version)
+        self.about_release(release.cluster, release.version)
         announce(
             context,
             {

@@ -6,7 +6,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
-from lucid_airflow.links import MlflowLink, model_version_path
+from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.approval import decided_by
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
@@ -25,7 +25,7 @@ class BuildReleaseOperator(LucidOperator):
     `versions`: those that this run trained (None: a model that it did not train); `kept`: the others'.
     """
 
-    operator_extra_links = (MlflowLink(),)
+    operator_extra_links = (ReleaseLink(), MlflowLink())
 
     cluster: Any
     lake_uri: Any
@@ -62,7 +62,7 @@ class BuildReleaseOperator(LucidOperator):
             training_until=datetime.fromisoformat(self.training_until),
         )
         record_held_out(settings.tracking_uri(), release, int(self.hold_out_days))
-        self.mlflow_path = model_version_path(release.name, release.version)
+        self.about_release(release.cluster, release.version)
         announce(
             context,
             {
@@ -88,7 +88,7 @@ class ValidateReleaseOperator(LucidOperator):
     `rules`: the gate's, by name, for a what-if: the result is a study, which leaves the verdict as it is.
     """
 
-    operator_extra_links = (MlflowLink(),)
+    operator_extra_links = (ReleaseLink(), MlflowLink())
 
     cluster: Any
     lake_uri: Any
@@ -99,7 +99,6 @@ class ValidateReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
-        from lucid_models.releases.manifest import release_name
         from pipeline.release.release_gate import summarise_verdict
         from pipeline.release.release_settings import gate_settings
         from pipeline.training.windows import read_as_of
@@ -127,8 +126,9 @@ class ValidateReleaseOperator(LucidOperator):
             else f"{about} is {word}: {verdict.sentence.removeprefix(f'{word.capitalize()}: ')}",
             release=None if verdict.study else (str(self.cluster), int(version)),
         )
-        release_page = model_version_path(release_name(self.cluster), version)
-        self.mlflow_path = validation.mlflow_path if verdict.study else release_page
+        self.about_release(self.cluster, int(version))
+        if verdict.study:
+            self.mlflow_path = validation.mlflow_path
         # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
         return {
             "cluster": self.cluster,
@@ -169,7 +169,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
     names it.
     """
 
-    operator_extra_links = (MlflowLink(),)
+    operator_extra_links = (ReleaseLink(), MlflowLink())
 
     asset: Verbatim[Any]
     cluster: Any = None
@@ -179,7 +179,6 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
         """Look the verdict up; returns cluster, version, whether the form named it, approved, the reason."""
         from foundation.errors import ReleaseRefusedError
         from lucid_models.releases.clusters import which_cluster
-        from lucid_models.releases.manifest import release_name
         from pipeline.release.release_gate import read_verdict
 
         tracking_uri = settings.tracking_uri()
@@ -194,7 +193,8 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
             named=bool(self.version),
         )
         result["named"] = bool(self.version)
-        self.mlflow_path = model_version_path(release_name(cluster), result["version"])
+        self.about_release(cluster, int(result["version"]))
+        result["summary"] += f"\n\n[All about this release]({settings.airflow_url()}/{self.release_path})"
         if not result["approved"]:
             self.push_all(context, result)  # what ends without success returns nothing
             if settings.refused_runs_fail():
@@ -210,7 +210,7 @@ class PublishReleaseOperator(LucidOperator):
     Unless the form `named` it, a release that was rolled back while a person was asked stays so.
     """
 
-    operator_extra_links = (MlflowLink(),)
+    operator_extra_links = (ReleaseLink(), MlflowLink())
 
     cluster: Any
     version: Any
@@ -230,7 +230,7 @@ class PublishReleaseOperator(LucidOperator):
             by=by,
             because=because,
         )
-        self.mlflow_path = model_version_path(release.name, release.version)
+        self.about_release(release.cluster, release.version)
         tell(context, f"{release.moved}, by {by}", release=(release.cluster, release.version))
         result = _facts(release)
         announce(context, result)
@@ -243,6 +243,8 @@ class ReadChampionOperator(LucidOperator, multiple_outputs=True):
     `cluster`: empty: the only one that has a release.
     """
 
+    operator_extra_links = (ReleaseLink(), MlflowLink())
+
     cluster: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
@@ -252,13 +254,14 @@ class ReadChampionOperator(LucidOperator, multiple_outputs=True):
 
         tracking_uri = settings.tracking_uri()
         champion = show_release(tracking_uri=tracking_uri, cluster=which_cluster(tracking_uri, self.cluster))
+        self.about_release(champion.cluster, champion.version)
         return {"cluster": champion.cluster, "name": champion.name, "version": champion.version}
 
 
 class RollbackReleaseOperator(LucidOperator):
     """Move a cluster's `champion` from `from_version` back to `previous`, with the reason in the log."""
 
-    operator_extra_links = (MlflowLink(),)
+    operator_extra_links = (ReleaseLink(), MlflowLink())
 
     reason: Any
     cluster: Any
@@ -278,7 +281,7 @@ class RollbackReleaseOperator(LucidOperator):
         )
         self.log.warning("Rolled back: %s", self.reason)
         tell(context, f"{release.moved}: {self.reason}", release=(release.cluster, release.version))
-        self.mlflow_path = model_version_path(release.name, release.version)
+        self.about_release(release.cluster, release.version)
         result = {**_facts(release), "reason": self.reason}
         announce(context, result)
         return result

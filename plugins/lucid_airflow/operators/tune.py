@@ -4,7 +4,7 @@ from typing import Any
 
 from lucid_airflow import settings
 from lucid_airflow.handover import announce
-from lucid_airflow.links import MlflowLink, model_version_path
+from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_results import tell
@@ -103,7 +103,7 @@ class ProposeSettingsOperator(SkippingOperator, multiple_outputs=True):
 class BuildTunedReleaseOperator(LucidOperator):
     """Pin the proposed settings, with the models of the release that was tuned, in a new challenger."""
 
-    operator_extra_links = (MlflowLink(),)
+    operator_extra_links = (ReleaseLink(), MlflowLink())
 
     study_uri: Any
     lake_uri: Any
@@ -113,7 +113,7 @@ class BuildTunedReleaseOperator(LucidOperator):
         from pipeline.search.tuning.steps import build_tuned_release
 
         built = build_tuned_release(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
-        self.mlflow_path = model_version_path(built["name"], built["version"])
+        self.about_release(built["cluster"], int(built["version"]))
         announced = ("cluster", "hold_out_days", "as_of", "version")
         announce(context, {**{key: built[key] for key in announced}, "lake_uri": self.lake_uri})
         tell(
