@@ -114,7 +114,7 @@ def _print(
 
 def prediction_tables(local: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     """(title, rows) of what one prediction is made of: its account, its features or its decisions."""
-    from lucid_models.amounts import time_unit
+    from foundation.human_times import time_unit
     from lucid_models.explanation.axes import feature_axis, feature_words
 
     tables: list[tuple[str, list[dict[str, Any]]]] = []

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from foundation.human_times import human_duration, time_ago
 from lucid_cli.live_asking import asking, moment_here
 from lucid_cli.live_loans import loans_in_words
 from lucid_cli.live_run import ClusterOption, cluster_finder
 from lucid_cli.options import TrackingOption
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, show
-from lucid_models.amounts import human_duration, time_ago
 
 if TYPE_CHECKING:
     from live_scheduler.service import schema

@@ -1,16 +1,10 @@
-"""Times and numbers in words, and amounts that add up as they are printed; standard library only."""
+"""Numbers in words, and amounts that add up as they are printed; standard library only."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-_UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
-
-
-def human_duration(seconds: float) -> str:
-    """A run time for people: `45 s`, `12 min`, `3.4 h`, `2.1 days`."""
-    unit_s, unit = time_unit(seconds)
-    return f"{seconds / unit_s:.3g} {unit}"
+from foundation.human_times import time_unit
 
 
 class Scale(NamedTuple):
@@ -71,22 +65,6 @@ def logarithmic_mean(one: float, other: float) -> float:
     if abs(ratio - 1.0) < 1e-6:
         return 0.5 * (one + other)
     return (one - other) / math.log(ratio)
-
-
-def time_unit(seconds: float) -> tuple[float, str]:
-    """The unit in which people would say this time: its length in seconds and its name."""
-    for limit_s, unit_s, unit in _UNITS:
-        if abs(seconds) < limit_s:
-            return unit_s, unit
-    return unit_s, unit
-
-
-def time_ago(seconds: float) -> str:
-    """`3 h ago`, `just now`."""
-    if seconds < 1.0:
-        return "just now"
-    unit_s, unit = time_unit(seconds)
-    return f"{seconds / unit_s:.0f} {unit} ago"
 
 
 def counted(number: float, noun: str) -> str:

@@ -20,6 +20,8 @@ _QUIET = {
     "DO_NOT_TRACK": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    # Its chatter goes to standard error, which a task's log shows as errors.
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
     # The default of 7 retries with growing pauses keeps a command waiting for minutes when the server is
     # down.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",

@@ -8,9 +8,9 @@ cycles: the one that ran at the last change, and a whole one after it.
 import time
 from collections.abc import Callable
 
+from foundation.human_times import human_duration
 from live_scheduler.adapter import WriteBack
 from live_scheduler.safety.restoring import Restoration
-from lucid_models.amounts import human_duration
 
 # Two cycles are enough after the last change; changes that are undone again and again end some time.
 _MOST_ROUNDS = 3

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from foundation.human_times import human_duration
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.forecast.advice import clock_time
 from live_scheduler.forecast.completion_forecast import JobForecast
@@ -13,7 +14,7 @@ from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.answers import cluster_of, errors_message, find_job, moment
 from live_scheduler.service.schema import Expectation, PredictionErrors
-from lucid_models.amounts import counted, human_duration
+from lucid_models.amounts import counted
 
 
 class ExpectedTimes:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from foundation.errors import LucidError
+from foundation.human_times import human_duration
 from live_scheduler.cluster_state import OTHER_FACTS, LiveJob
 from live_scheduler.deciding.decision import QueuePlace
 from live_scheduler.deciding.live_policies import live_policy
@@ -21,7 +22,7 @@ from live_scheduler.service.answers import (
 from live_scheduler.service.live_messages import rank_numbers
 from live_scheduler.service.rank_accounts import gpu_time, rank_account
 from live_scheduler.service.schema import Explanation
-from lucid_models.amounts import counted, human_duration
+from lucid_models.amounts import counted
 
 _FIRST_AHEAD = 10
 

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from math import exp, inf
 
+from foundation.human_times import human_duration
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.deciding.decision import QueuePlace
 from live_scheduler.service.live_messages import rank_numbers
-from lucid_models.amounts import counted, human_duration
+from lucid_models.amounts import counted
 from simulator.policies.lucid import Lucid
 from simulator.policies.pcs import Pcs, Turn
 from simulator.policy import Policy

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.job_facts import KnownFrom
+from foundation.human_times import human_duration, time_ago
 from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.amounts import Scale, counted, human_duration, logarithmic_mean, moves, time_ago
+from lucid_models.amounts import Scale, counted, logarithmic_mean, moves
 from lucid_models.duration.features import DurationFeatureState, KnownOfJobs
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, text_or_none

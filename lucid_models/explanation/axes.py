@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lucid_models.amounts import human_duration
+from foundation.human_times import human_duration
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.levels import LEVELS
 from lucid_models.throughput.features import LEVEL

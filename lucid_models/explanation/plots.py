@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from foundation.errors import BadInputError
-from lucid_models.amounts import human_duration, time_unit
+from foundation.human_times import human_duration, time_unit
 from lucid_models.explanation.axes import FeatureAxis, feature_axis, feature_words
 from lucid_models.explanation.figures import new_figure, save_figure
 from lucid_models.explanation.tree_plots import draw_tree

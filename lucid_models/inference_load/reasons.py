@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lucid_models.amounts import human_duration, listed_moves
+from foundation.human_times import human_duration
+from lucid_models.amounts import listed_moves
 
 _BINS, _MEAN, _LEVEL, _HOUR, _ALWAYS = (
     "the last bins",

@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lucid_models.amounts import human_duration, listed_moves
+from foundation.human_times import human_duration
+from lucid_models.amounts import listed_moves
 
 _HOURS, _DAYS, _CALENDAR, _ALWAYS = (
     "the last hours",

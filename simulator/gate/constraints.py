@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from foundation.errors import BadInputError
+from foundation.human_times import human_duration
 from simulator.gate.bootstrap import PairedChange
 from simulator.gate.metrics import (
     EstimateCheck,
@@ -46,9 +47,9 @@ def _at_most(
         old,
         limit,
         passed,
-        f"{what}: {number(new)} {unit} against the reference's {number(old)} {unit}; "
-        f"{'within' if passed else 'above'} the limit of {number(limit)} {unit} "
-        f"(+{margin_pct:g} % or +{number(floor)} {unit}, whichever is more).",
+        f"{what}: {quantity(new, unit)} against the reference's {quantity(old, unit)}; "
+        f"{'within' if passed else 'above'} the limit of {quantity(limit, unit)} "
+        f"(+{margin_pct:g} % or +{quantity(floor, unit)}, whichever is more).",
     )
 
 
@@ -62,14 +63,15 @@ def proving_window(others: Mapping[str, PolicyFigures], rules: GateRules) -> Con
     longest = max(queuing_s, key=lambda name: (queuing_s[name], name))
     mean_jct_s = float(others[ANCHOR].jct_s.mean())
     limit_s = rules.unproven_queuing_pct / 100.0 * mean_jct_s
-    limit = f"{number(limit_s)} s ({rules.unproven_queuing_pct:g} % of FIFO's mean JCT)"
+    limit = f"{human_duration(limit_s)} ({rules.unproven_queuing_pct:g} % of FIFO's mean JCT)"
     facts = (
-        f"{number(queuing_s[longest])} s a job at most under any of {', '.join(sorted(others))}, not above "
-        f"{limit}, so the window proves nothing about the order of a queue"
+        f"{human_duration(queuing_s[longest])} a job at most under any of {', '.join(sorted(others))}, not "
+        f"above {limit}, so the window proves nothing about the order of a queue"
     )
     if queuing_s[longest] > limit_s:
         passed = True
-        sentence = f"Jobs queue: {number(queuing_s[longest])} s on average under {longest}, above {limit}."
+        mean = human_duration(queuing_s[longest])
+        sentence = f"Jobs queue: {mean} on average under {longest}, above {limit}."
     elif rules.unproven == "publish_harmless":
         passed = None
         sentence = (
@@ -129,9 +131,9 @@ def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
         change.reference,
         limit,
         passed,
-        f"{name} of {number(change.challenger)} s against FIFO's {number(change.reference)} s; "
+        f"{name} of {human_duration(change.challenger)} against FIFO's {human_duration(change.reference)}; "
         f"the change's upper bound is {upper}, {'within' if passed else 'beyond'} the margin of "
-        f"+{margin_pct:g} % or +{floor_s:g} s.",
+        f"+{margin_pct:g} % or +{human_duration(floor_s)}.",
     )
 
 
@@ -240,8 +242,8 @@ def utilisation(
         old,
         limit,
         passed,
-        f"{what}: {number(new)} {unit} against the reference's {number(old)} {unit}; "
-        f"{'not below' if passed else 'below'} the limit of {number(limit)} {unit} "
+        f"{what}: {quantity(new, unit)} against the reference's {quantity(old, unit)}; "
+        f"{'not below' if passed else 'below'} the limit of {quantity(limit, unit)} "
         f"(-{rules.utilisation_margin_pct:g} %).",
     )
 
@@ -264,6 +266,11 @@ def decision_latency(measured_ms: float | None, rules: GateRules) -> Constraint:
         f"Ranking {jobs:,} queued jobs, features and inference included, took {number(measured_ms)} ms; "
         f"{'within' if passed else 'above'} the limit of {number(limit)} ms.",
     )
+
+
+def quantity(value: object, unit: str) -> str:
+    """A figure with its unit for people: times as `3.4 h`, all else as `number` says it."""
+    return human_duration(float(value)) if unit == "s" else f"{number(value)} {unit}"  # type: ignore[arg-type]
 
 
 def number(value: object) -> str:

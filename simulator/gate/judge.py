@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
+from foundation.human_times import human_duration
 from simulator.gate.bootstrap import RELIABLE_BLOCKS, PairedChange, block_numbers
 from simulator.gate.constraints import (
     PROVING_WINDOW,
@@ -32,8 +33,8 @@ from simulator.gate.constraints import (
     every_job_ends,
     fairness,
     not_worse_than_fifo,
-    number,
     proving_window,
+    quantity,
     tail_waiting,
     usable_estimates,
     utilisation,
@@ -279,9 +280,8 @@ def _price_paid(verdict: Verdict) -> list[str]:
     if price is None or not price.challenger or not price.reference:
         return []
     change_pct = 100.0 * (price.challenger / price.reference - 1)
-    return [
-        f"mean JCT goes from {number(price.reference)} to {number(price.challenger)} s ({change_pct:+.1f} %);"
-    ]
+    before, now = human_duration(price.reference), human_duration(price.challenger)
+    return [f"mean JCT goes from {before} to {now} ({change_pct:+.1f} %);"]
 
 
 def _opening(verdict: Verdict) -> str:
@@ -308,14 +308,14 @@ def _with_sentence(verdict: Verdict) -> Verdict:
                 f", {objective['confidence_pct']:g} % interval {objective['change_low_pct']:+.1f} "
                 f"to {objective['change_high_pct']:+.1f} %"
             )
-        unit = objective["unit"]
+        unit = str(objective["unit"])
         amount = objective["change_s"] if unit == "s" else objective["change_points"]
         size = f"{change:+.1f} %" if change is not None else f"{amount:+.1f} {unit}"
         doubt = "" if objective["interval_reliable"] else ", unreliable"
         parts.append(
-            f"{_spoken(str(objective['name']))} is {number(objective['challenger'])} {unit} against "
+            f"{_spoken(str(objective['name']))} is {quantity(objective['challenger'], unit)} against "
             f"{_spoken(verdict.reference)}'s "
-            f"{number(objective['reference'])} {unit} ({size}{bounds}{doubt}), and {objective['reason']};"
+            f"{quantity(objective['reference'], unit)} ({size}{bounds}{doubt}), and {objective['reason']};"
         )
         parts += _price_paid(verdict)
     else:

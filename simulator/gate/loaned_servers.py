@@ -8,7 +8,8 @@ usage, queuing and preemptions). A window without inference load refuses the par
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simulator.gate.constraints import number
+from foundation.human_times import human_duration
+from simulator.gate.constraints import quantity
 from simulator.gate.forecast_coverage import forecast_coverage
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
@@ -111,7 +112,7 @@ def _preemptions(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
 def _at_most(name: str, unit: str, value: float, limit: float, what: str) -> Constraint:
     passed = value <= limit
     word = "within" if passed else "above"
-    sentence = f"{what}: {number(value)} {unit}, {word} the limit of {number(limit)} {unit}."
+    sentence = f"{what}: {quantity(value, unit)}, {word} the limit of {quantity(limit, unit)}."
     return Constraint(name, unit, value, None, limit, passed, sentence)
 
 
@@ -125,9 +126,10 @@ def _group_queuing(seen: LoanEvidence, rules: GateRules) -> Constraint:
     passed = worst.with_loans_s <= limit_s
     sentence = (
         f"Mean queuing delay of the virtual cluster that loses most by loans ({worst.name!r}): "
-        f"{number(worst.with_loans_s)} s against {number(worst.without_s)} s without loans; "
-        f"{'within' if passed else 'above'} the limit of {number(limit_s)} s "
-        f"(+{rules.loan_group_margin_pct:g} % or +{number(rules.loan_group_floor_s)} s, whichever is more)."
+        f"{human_duration(worst.with_loans_s)} against {human_duration(worst.without_s)} without loans; "
+        f"{'within' if passed else 'above'} the limit of {human_duration(limit_s)} "
+        f"(+{rules.loan_group_margin_pct:g} % or +{human_duration(rules.loan_group_floor_s)}, whichever is "
+        "more)."
     )
     return Constraint(name, "s", worst.with_loans_s, worst.without_s, limit_s, passed, sentence)
 
@@ -141,14 +143,15 @@ def _mean_jct(seen: LoanEvidence, rules: GateRules) -> Constraint:
     limit_s = _limit(old, rules.margin_pct, rules.margin_floor_s)
     passed = new <= limit_s
     beside = (
-        f", and {number(seen.champion_jct_s)} s under the champion with its loans"
+        f", and {human_duration(seen.champion_jct_s)} under the champion with its loans"
         if seen.champion_jct_s is not None
         else ""
     )
     sentence = (
-        f"Mean JCT with servers on loan: {number(new)} s against {number(old)} s without{beside}; "
-        f"{'within' if passed else 'above'} the limit of {number(limit_s)} s "
-        f"(+{rules.margin_pct:g} % or +{number(rules.margin_floor_s)} s, whichever is more)."
+        f"Mean JCT with servers on loan: {human_duration(new)} against {human_duration(old)} without"
+        f"{beside}; "
+        f"{'within' if passed else 'above'} the limit of {human_duration(limit_s)} "
+        f"(+{rules.margin_pct:g} % or +{human_duration(rules.margin_floor_s)}, whichever is more)."
     )
     return Constraint(name, "s", new, old, limit_s, passed, sentence)
 

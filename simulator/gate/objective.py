@@ -11,8 +11,9 @@ of the change decides. Predictability has two rules of its own (`GateRules.jct_p
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.human_times import human_duration
 from simulator.gate.bootstrap import PairedChange, paired_mean_change, paired_quantile_change
-from simulator.gate.constraints import number, within
+from simulator.gate.constraints import within
 from simulator.gate.metrics import PolicyFigures
 from simulator.gate.rules import FIGURES, GateRules
 from simulator.gate.verdict import Constraint, Row
@@ -109,6 +110,7 @@ def price_in_mean_jct(gain: PairedChange, cost: PairedChange, reference: str, ru
         cost.reference,
         max(cost.reference * (1 + limit_pct / 100), cost.reference + floor_s),
         passed,
-        f"Mean JCT of {number(cost.challenger)} s against {number(cost.reference)} s; the change's upper "
-        f"bound is {bound}, {'within' if passed else 'beyond'} the +{limit_pct:g} % or +{floor_s:g} s {why}.",
+        f"Mean JCT of {human_duration(cost.challenger)} against {human_duration(cost.reference)}; the "
+        f"change's upper bound is {bound}, {'within' if passed else 'beyond'} the +{limit_pct:g} % or "
+        f"+{human_duration(floor_s)} {why}.",
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from foundation.csv_files import write_rows
-from simulator.gate.constraints import number
+from simulator.gate.constraints import number, quantity
 from simulator.gate.metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
 from simulator.gate.verdict import Constraint, Verdict
 
@@ -206,12 +206,12 @@ def _mark(constraint: Constraint) -> str:
 
 
 def _figure(value: float | None, unit: str) -> str:
-    return "" if value is None else f"{number(value)} {unit}"
+    return "" if value is None else f"{quantity(value, unit)}"
 
 
 def _change(row: Mapping[str, Any], unit: str) -> str:
     if row["change_pct"] is None:
-        return f"{number(row['challenger'])} {unit} against {number(row['other'])} {unit}"
+        return f"{quantity(row['challenger'], unit)} against {quantity(row['other'], unit)}"
     if row["change_low_pct"] is None:
         return f"{row['change_pct']:+.1f} %"
     return f"{row['change_pct']:+.1f} % ({row['change_low_pct']:+.1f} to {row['change_high_pct']:+.1f} %)"

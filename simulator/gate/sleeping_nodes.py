@@ -8,7 +8,7 @@ effect on users).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simulator.gate.constraints import number
+from simulator.gate.constraints import quantity
 from simulator.gate.forecast_coverage import forecast_coverage
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
@@ -65,5 +65,5 @@ def _at_most(name: str, value: float | None, limit: float, what: str, seen: Slee
         return Constraint(name, unit, None, None, limit, None, f"Not measured: {seen.unmeasured}")
     passed = value <= limit
     word = "within" if passed else "above"
-    sentence = f"{what}: {number(value)} {unit}, {word} the limit of {number(limit)} {unit}."
+    sentence = f"{what}: {quantity(value, unit)}, {word} the limit of {quantity(limit, unit)}."
     return Constraint(name, unit, value, None, limit, passed, sentence)

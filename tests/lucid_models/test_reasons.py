@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.human_times import human_duration
 from lucid_models.additive_scorer import AdditiveScorer, Term
-from lucid_models.amounts import human_duration
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.levels import LEVELS

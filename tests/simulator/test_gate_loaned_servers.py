@@ -41,7 +41,7 @@ def test_a_release_that_lends_with_care_passes_with_each_figure_and_its_limit() 
     ratio = constraints["loan_preemption_ratio"]
     assert ratio.challenger == pytest.approx(0.537, abs=1e-3)
     assert "within the limit of 5 % of submissions" in ratio.sentence
-    assert "9,000 s under the champion with its loans" in constraints["loan_mean_jct"].sentence
+    assert "2.5 h under the champion with its loans" in constraints["loan_mean_jct"].sentence
 
 
 @pytest.mark.parametrize(
