@@ -81,6 +81,18 @@ def sweep(
     node_scale: Annotated[
         list[str] | None, typer.Option(metavar="X,X", help="Factors on every virtual cluster's nodes.")
     ] = None,
+    added_nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VC=N", help="Nodes more (or -N fewer), beside the present: vc1=-2, or *=4 in proportion."
+        ),
+    ] = None,
+    live_release: Annotated[
+        bool, typer.Option("--live-release", help="With --cluster: by its live release's models.")
+    ] = False,
+    keep_jobs: Annotated[
+        bool, typer.Option("--keep-jobs", help="Keep each job's wait with its causes, and usage over time.")
+    ] = False,
     estimate_noise: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,6 +155,9 @@ def sweep(
         "settings": {**asked.settings, **read_settings(setting)} if setting else None,
         "seeds": numbers(seed, "--seed") if seed else None,
         "node_scales": numbers(node_scale, "--node-scale") if node_scale else None,
+        "added_nodes": read_added_nodes(added_nodes) if added_nodes else None,
+        "live_release": live_release or None,
+        "keep_jobs": keep_jobs or None,
         "estimate_noises": numbers(estimate_noise, "--estimate-noise") if estimate_noise else None,
         "job_types": job_types,
         "singles": str(existing_file(singles, "--singles")) if singles else None,
@@ -153,10 +168,11 @@ def sweep(
         "node_sleep": {**asked.node_sleep, **read_values(node_sleep)} if node_sleep else None,
     }
     asked = asked.changed({key: value for key, value in options.items() if value is not None})
+    asked = asked.with_live_settings()
     runs = asked.runs()  # an unknown name is an error before long work
     with progress_reporter() as progress:
         inputs = asked.read_inputs(progress)
-    plan = plan_sweep(inputs, runs, out)
+    plan = plan_sweep(inputs, runs, out, keep_jobs=asked.keep_jobs)
     for line in plan.remarks:
         say(line)
     with sweep_reporter() as watch:
@@ -237,6 +253,23 @@ def read_values(options: list[str]) -> dict[str, list[Any]]:
     return settings
 
 
+def read_added_nodes(options: list[str]) -> dict[str, int]:
+    """Read VC=N options, nodes more or fewer; `*` is all virtual clusters in proportion."""
+    added = {}
+    for option in options:
+        name, sign, text = option.rpartition("=")
+        try:
+            added[name] = int(text)
+        except ValueError:
+            sign = ""
+        if not (sign and name):
+            raise BadInputError(
+                f"--added-nodes {option!r} is not VIRTUAL_CLUSTER=NODES.",
+                remedy="Write for example vc1=-2, or *=4 in proportion.",
+            )
+    return added
+
+
 def numbers(options: list[str], name: str) -> list[int | float]:
     """Read lists of numbers, `0,1,2` or `0:10` (0 to 9)."""
     values: list[int | float] = []
@@ -309,5 +342,6 @@ def sweep_reporter() -> Iterator["Watch"]:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    lists = ("--policy", "--setting", "--seed", "--node-scale", "--estimate-noise", "--node-sleep")
+    cluster = ("--node-scale", "--node-sleep", "--added-nodes")
+    lists = ("--policy", "--setting", "--seed", "--estimate-noise", *cluster)
     app.command(cls=variadic(*lists))(sweep)

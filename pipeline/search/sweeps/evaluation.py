@@ -55,11 +55,12 @@ def plan_evaluation(
     check_cluster_name(cluster)
     given = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
     place = {} if "jobs" in given else {"lake": lake_uri, "cluster": cluster}
-    spec = SweepSpec().changed({**given, **place}, place="The form")
+    spec = SweepSpec().changed({**given, **place}, place="The form").with_live_settings()
     runs = spec.runs()
     inputs = spec.read_inputs(progress)
     uri = f"{lake_uri.rstrip('/')}/sweeps/cluster={cluster}/{plan_digest(inputs, runs)}"
-    plan = plan_sweep(inputs, runs, uri)
+    uri += "-jobs" if spec.keep_jobs else ""  # records of runs that kept nothing are elsewhere
+    plan = plan_sweep(inputs, runs, uri, keep_jobs=spec.keep_jobs)
     left = list(pending(plan))
     size = max(1, runs_per_task, -(-len(left) // MOST_CHUNKS))
     return {
@@ -80,7 +81,7 @@ def simulate_chunk(*, sweep_uri: str, run_ids: Sequence[str], progress: Progress
     records = plan.evaluate(
         run_ids,
         plan.runs,
-        lambda _, run: execute_run(plan.inputs_uri, run),
+        lambda _, run: execute_run(plan.inputs_uri, run, kept_uri=plan.kept_uri),
         label=lambda run: run.label,
         progress=progress,
     )

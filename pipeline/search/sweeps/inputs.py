@@ -8,7 +8,7 @@ or the lake in between.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -70,6 +70,8 @@ class SweepInputs:
       or (with "log") never shares its GPUs.
     - `solo` with a column sharing_score: scores are these labels, and pairs are used in the published order
       (`Rules.labelled_scores`); without it the packing model learns from both tables.
+    - `packing_model`: what scores jobs, as `PackingAnalyzeModel.to_data` says it; None: one that learns from
+      both tables.
     - `cpu_cores_per_node`, `failure_mtbf_hours`, `failure_repair_hours`: as in `lucid simulate`; failures are
       drawn with the run's seed.
     - `remarks`: what the log did not say, for people.
@@ -84,6 +86,7 @@ class SweepInputs:
     cpu_cores_per_node: int = 0
     failure_mtbf_hours: float | None = None
     failure_repair_hours: float = DEFAULT_REPAIR_HOURS
+    packing_model: Mapping[str, Any] | None = None
     remarks: tuple[str, ...] = ()
     sha256: str = field(default="", compare=False)
 
@@ -119,12 +122,14 @@ class SweepInputs:
 
     def choices(self) -> dict[str, Any]:
         """Return what is not a table and changes results, by name."""
+        packing = {} if self.packing_model is None else {"packing_model": dict(self.packing_model)}
         return {
             "rules": self.rules,
             "job_types": self.job_types,
             "cpu_cores_per_node": self.cpu_cores_per_node,
             "failure_mtbf_hours": self.failure_mtbf_hours,
             "failure_repair_hours": self.failure_repair_hours,
+            **packing,
         }
 
     def _digest(self) -> str:

@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
+from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK
+from pipeline.search.sweeps.added_nodes import with_added_nodes
 from pipeline.search.sweeps.inputs import SweepInputs, load_inputs
+from pipeline.search.sweeps.kept_jobs import JobKeeper
 from pipeline.search.sweeps.runs import SweepRun, run_id
 from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
@@ -47,8 +50,12 @@ class RunReplayer:
         self._model: Any = None
         self._colocation = colocation_of(inputs)
 
-    def record(self, run: SweepRun, progress: Progress = silent) -> dict[str, Any]:
+    def record(
+        self, run: SweepRun, progress: Progress = silent, kept_uri: str | None = None
+    ) -> dict[str, Any]:
         """Simulate and return the record to store; an error becomes a record that says so.
+
+        Below `kept_uri` goes what `JobKeeper` keeps of the run.
 
         A service that does not answer is no result: ServiceUnavailableError is raised.
         """
@@ -62,7 +69,7 @@ class RunReplayer:
             "figures": None,
         }
         try:
-            record["figures"] = to_jsonable(self._summary(run, progress))
+            record["figures"] = to_jsonable(self._summary(run, progress, kept_uri))
         except ServiceUnavailableError:
             raise
         except LucidError as error:
@@ -75,16 +82,26 @@ class RunReplayer:
         record["cpu_s"] = process_time() - began
         return record
 
-    def _summary(self, run: SweepRun, progress: Progress) -> Mapping[str, Any]:
+    def _summary(self, run: SweepRun, progress: Progress, kept_uri: str | None) -> Mapping[str, Any]:
         scenario = self.scenario(run)
-        result = simulate(scenario, run.policy, settings=run.settings, progress=progress)
+        keeper = None if kept_uri is None else JobKeeper()
+        result = simulate(
+            scenario,
+            run.policy,
+            settings=run.settings,
+            recorder=None if keeper is None else keeper.recorder,
+            progress=progress,
+        )
+        if keeper is not None and kept_uri is not None:
+            keeper.write(result, scenario.workload, f"{kept_uri}/{run_id(run, self.inputs.sha256)}")
         return {"total_gpus": scenario.cluster.total_gpus, **result.summary}
 
     def scenario(self, run: SweepRun) -> Scenario:
         """Return what a run replays. Raises BadInputError when no job of the log fits its cluster."""
         inputs, workload = self.inputs, self.workload(run)
         origin = workload.origin if workload.origin is not None else inputs.jobs["submit_time"].min()
-        sizes = scaled_sizes(inputs.sizes, run.node_scale, one_pool=inputs.one_pool)
+        sizes = with_added_nodes(inputs.sizes, run.added_nodes, one_pool=inputs.one_pool)
+        sizes = scaled_sizes(sizes, run.node_scale, one_pool=inputs.one_pool)
         cluster, changes = inputs.events.cluster(sizes, workload, origin, ZoneInfo("UTC"), run.seed)
         workload = workload.that_fit(cluster, changes)
         if not len(workload):
@@ -96,7 +113,13 @@ class RunReplayer:
         rules = load_rules(inputs.rules)
         sleep = sleep_of_replay(run.node_sleep, run.seed) if run.node_sleep else None
         return Scenario(
-            workload, cluster, rules=rules, colocation=self._colocation, changes=changes, node_sleep=sleep
+            workload,
+            cluster,
+            rules=rules,
+            colocation=self._colocation,
+            changes=changes,
+            node_sleep=sleep,
+            believed_pairs=None if inputs.packing_model is None else believed_pairs(self._packing_model()),
         )
 
     def workload(self, run: SweepRun) -> Workload:
@@ -135,7 +158,7 @@ class RunReplayer:
                 None if profile is None else replace(profile, sharing_score=labels.get(profile.job_type))
                 for profile in profiles
             )
-        scores = self._packing_model(solo, pairs).predict(
+        scores = self._packing_model().predict(
             [profile.gpu_util_pct for profile in distinct],
             [profile.gpu_mem_util_pct for profile in distinct],
             [profile.gpu_mem_mib for profile in distinct],
@@ -147,12 +170,17 @@ class RunReplayer:
         }
         return tuple(None if profile is None else scored[profile] for profile in profiles)
 
-    def _packing_model(self, solo: pd.DataFrame, pairs: pd.DataFrame) -> Any:
-        """Learned from the sweep's profiles, once: seeds draw jobs, not models."""
+    def _packing_model(self) -> Any:
+        """The stated one, else one learned from the sweep's profiles, once: seeds draw jobs, not models."""
         if self._model is None:
             from lucid_models.packing.model import PackingAnalyzeModel
 
-            self._model = PackingAnalyzeModel().fit(solo, pairs)
+            stated, solo, pairs = self.inputs.packing_model, self.inputs.solo, self.inputs.pairs
+            if stated is not None:
+                self._model = PackingAnalyzeModel.from_data(stated)
+            else:
+                assert solo is not None and pairs is not None  # noqa: S101, PT018 - the caller looked
+                self._model = PackingAnalyzeModel().fit(solo, pairs)
         return self._model
 
 
@@ -196,9 +224,11 @@ def replayer_of(inputs_uri: str) -> RunReplayer:
     return RunReplayer(load_inputs(inputs_uri))
 
 
-def execute_run(inputs_uri: str, run: SweepRun, progress: Progress = silent) -> dict[str, Any]:
+def execute_run(
+    inputs_uri: str, run: SweepRun, progress: Progress = silent, kept_uri: str | None = None
+) -> dict[str, Any]:
     """Simulate one run on stored inputs and return its record (status, error, figures, cpu_s).
 
-    `progress` is told how many of its jobs are done.
+    `progress` is told how many of its jobs are done; below `kept_uri` goes what is kept of each job.
     """
-    return replayer_of(inputs_uri).record(run, progress)
+    return replayer_of(inputs_uri).record(run, progress, kept_uri)

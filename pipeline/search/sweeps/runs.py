@@ -17,6 +17,7 @@ import pandas as pd
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.search.experiment_store.experiment import OK
+from pipeline.search.sweeps.added_nodes import say_added_nodes
 from simulator.policies.registry import policy_class
 from simulator.rules import DEFAULT, Rules
 
@@ -24,6 +25,7 @@ from simulator.rules import DEFAULT, Rules
 # engine, of a policy or of a metric): stored results are then computed again.
 RESULTS_VERSION = 1
 
+ADDED_NODES = "added_nodes"  # the column of runs with more or fewer nodes
 NODE_SLEEP = "node_sleep"  # begins the columns of settings of nodes that sleep
 MISSING = "missing"  # a run without a record
 
@@ -38,7 +40,7 @@ class SweepRun:
     `node_scale` multiplies every virtual cluster's nodes. With `estimate_noise` sigma, a policy's estimates
     are the true run times times exp(sigma x N(0, 1)), drawn with `seed`; without, they are the log's own or
     its users' history. `node_sleep` are settings of nodes that sleep (`sleep_of_replay`); without any,
-    all are always awake.
+    all are always awake. `added_nodes` are nodes more or fewer by virtual cluster (`with_added_nodes`).
     """
 
     policy: str
@@ -47,10 +49,12 @@ class SweepRun:
     node_scale: float = 1.0
     estimate_noise: float | None = None
     node_sleep: Mapping[str, Any] = field(default_factory=dict)
+    added_nodes: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the run as plain values. Runs whose nodes never sleep are as before there were such."""
+        """Return the run as plain values, without what it does not change: identities stay as they were."""
         sleep = {"node_sleep": dict(sorted(self.node_sleep.items()))} if self.node_sleep else {}
+        added = {"added_nodes": dict(sorted(self.added_nodes.items()))} if self.added_nodes else {}
         return {
             "policy": self.policy,
             "settings": dict(sorted(self.settings.items())),
@@ -58,6 +62,7 @@ class SweepRun:
             "node_scale": self.node_scale,
             "estimate_noise": self.estimate_noise,
             **sleep,
+            **added,
         }
 
     @classmethod
@@ -71,6 +76,8 @@ class SweepRun:
         parts = [self.policy, *(f"{name}={shown(value)}" for name, value in sorted(self.settings.items()))]
         if self.node_scale != 1:
             parts.append(f"nodes x {self.node_scale:g}")
+        if self.added_nodes:
+            parts.append(f"nodes {say_added_nodes(self.added_nodes)}")
         if self.estimate_noise is not None:
             parts.append(f"noise {self.estimate_noise:g}")
         parts += [f"{NODE_SLEEP}.{name}={shown(value)}" for name, value in sorted(self.node_sleep.items())]
@@ -110,12 +117,14 @@ def expand(  # noqa: C901
     node_scales: Sequence[float] = (1.0,),
     estimate_noises: Sequence[float | None] = (None,),
     node_sleep: Mapping[str, Sequence[Any]] | None = None,
+    added_nodes: Mapping[str, int] | None = None,
     rules: Rules = DEFAULT,
 ) -> tuple[SweepRun, ...]:
     """Return every combination, each once, in the order in which they are given.
 
     `settings` holds, by policy and setting, the values to try; all combinations of a policy's values are run.
-    So does `node_sleep` for nodes that sleep; each run is then also made with nodes that never do.
+    So does `node_sleep` for nodes that sleep; each run is then also made with nodes that never do. With
+    `added_nodes` each run is made with the present nodes, and with so many more or fewer.
     Raises UnknownNameError for a policy or a setting that does not exist, and BadInputError for an empty list
     or a number that cannot be used. A value that a policy refuses is found when it runs.
     """
@@ -147,6 +156,7 @@ def expand(  # noqa: C901
                 remedy=f"It runs: {', '.join(policies)}.",
             )
     sleeps = _sleeps(node_sleep or {})
+    sizes: list[Mapping[str, int]] = [{}, dict(added_nodes)] if added_nodes else [{}]
     runs: dict[str, SweepRun] = {}
     for policy in policies:
         known = _setting_names(policy, rules)
@@ -156,8 +166,10 @@ def expand(  # noqa: C901
                 raise UnknownNameError(f"setting of policy {policy!r}:", key, known)
         for values in product(*axes.values()):
             chosen = dict(zip(axes, values, strict=True))
-            for scale, noise, seed, sleep in product(node_scales, estimate_noises, seeds, sleeps):
-                run = SweepRun(policy, chosen, int(seed), float(scale), noise, sleep)
+            for scale, noise, seed, sleep, added in product(
+                node_scales, estimate_noises, seeds, sleeps, sizes
+            ):
+                run = SweepRun(policy, chosen, int(seed), float(scale), noise, sleep, added)
                 runs.setdefault(run_id(run, ""), run)
     return tuple(runs.values())
 
@@ -235,6 +247,9 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
     for name in sorted({name for run in runs.values() for name in run.node_sleep}):
         columns[f"{NODE_SLEEP}.{name}"] = _column([run.node_sleep.get(name) for run in runs.values()])
     columns["node_scale"] = [run.node_scale for run in runs.values()]
+    if any(run.added_nodes for run in runs.values()):
+        said = [say_added_nodes(run.added_nodes) or None for run in runs.values()]
+        columns[ADDED_NODES] = pd.array(said, dtype="str")
     columns["estimate_noise"] = pd.array([run.estimate_noise for run in runs.values()], dtype="Float64")
     columns["seed"] = [run.seed for run in runs.values()]
     absent = {"status": MISSING, "error": "This run has no result yet."}
@@ -263,9 +278,10 @@ def _added_queuing_s(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping
 def axes_of(table: pd.DataFrame) -> list[str]:
     """Return the columns that a sweep may vary, seeds aside.
 
-    POLICY.SETTING, node_sleep.SETTING, node_scale, estimate_noise.
+    POLICY.SETTING, node_sleep.SETTING, node_scale, added_nodes, estimate_noise.
     """
-    return [name for name in table.columns if "." in name or name in ("node_scale", "estimate_noise")]
+    cluster = ("node_scale", ADDED_NODES, "estimate_noise")
+    return [name for name in table.columns if "." in name or name in cluster]
 
 
 def variants(table: pd.DataFrame, figures: Sequence[str]) -> list[dict[str, Any]]:

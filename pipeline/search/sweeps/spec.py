@@ -32,7 +32,9 @@ from pipeline import settings as places
 from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import reference_measurements
+from pipeline.search.sweeps.added_nodes import MOST_NODES
 from pipeline.search.sweeps.inputs import SweepInputs, read_lake, read_log
+from pipeline.search.sweeps.release_models import believed_by_live, live_version, settings_of_live
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
 from pipeline.validation.replay_inputs import JobTypes
@@ -47,8 +49,12 @@ class SweepSpec:
     """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file.
 
     `settings` are combined with each other, policy by policy; each of `variants` (policy, settings) stands
-    alone. `node_sleep` are values of settings of nodes that sleep, combined with all runs. With
+    alone. `node_sleep` are values of settings of nodes that sleep, combined with all runs. `added_nodes` are
+    nodes more or fewer by virtual cluster, beside the present ones; `*` is all of them in proportion. With
     `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
+
+    `live_release`: by the models of the release that is live, of the registry `tracking`. `keep_jobs`: each
+    job's wait with its causes is kept of every run.
     """
 
     jobs: str = ""
@@ -67,10 +73,14 @@ class SweepSpec:
     variants: tuple[tuple[str, Mapping[str, tuple[Any, ...]]], ...] = ()
     seeds: tuple[int, ...] = (0,)
     node_scales: tuple[float, ...] = (1.0,)
+    added_nodes: Mapping[str, int] = field(default_factory=dict)
     estimate_noises: tuple[float, ...] = ()
     job_types: JobTypes | None = None
     singles: str | None = None
     pairs: str | None = None
+    live_release: bool = False
+    tracking: str | None = None
+    keep_jobs: bool = False
     cpu_cores_per_node: int = 0
     failure_mtbf_hours: float | None = None
     failure_repair_hours: float = DEFAULT_REPAIR_HOURS
@@ -119,9 +129,33 @@ class SweepSpec:
                 node_scales=self.node_scales,
                 estimate_noises=self.estimate_noises or (None,),
                 node_sleep=self.node_sleep,
+                added_nodes=self.added_nodes,
                 rules=load_rules(self.rules),
             )
         )
+
+    def with_live_settings(self) -> "SweepSpec":
+        """Return the same with the settings of the live release for its policy, where it is to be used.
+
+        Stated settings stand above them. Raises NotFoundError when no release is live.
+        """
+        if not self.live_release:
+            return self
+        if self.cluster is None or self.jobs:
+            raise BadInputError(
+                "A log file has no live release.", remedy="Give a cluster of the lake, or leave it out."
+            )
+        live_version(self._tracking_uri, self.cluster)
+        settings = {
+            policy: {**of_release, **self.settings.get(policy, {})}
+            for policy, of_release in settings_of_live(self._tracking_uri, self.cluster).items()
+            if policy in self.policies
+        }
+        return replace(self, settings={**self.settings, **settings})
+
+    @property
+    def _tracking_uri(self) -> str:
+        return self.tracking or places.tracking_uri()
 
     def read_inputs(self, progress: Progress = silent) -> SweepInputs:
         """Read the log and what goes with it. Raises BadInputError when the sweep does not say enough."""
@@ -166,14 +200,20 @@ class SweepSpec:
                     remedy=f"Leave out {key}, or give the log as --jobs.",
                 )
         assert self.cluster is not None  # noqa: S101 - the caller looked
-        return read_lake(
-            lake_uri=self.lake or places.lake_uri(),
+        lake_uri = self.lake or places.lake_uri()
+        inputs = read_lake(
+            lake_uri=lake_uri,
             cluster=self.cluster,
             start=read_time(self.start),
             end=read_time(self.end),
             events=self._events(),
             rules=self.rules,
             job_types=self.job_types or "drawn",
+        )
+        if not self.live_release:
+            return inputs
+        return believed_by_live(
+            inputs, lake_uri=lake_uri, cluster=self.cluster, tracking_uri=self._tracking_uri
         )
 
     def _events(self) -> ClusterEvents:
@@ -207,6 +247,20 @@ def _number(least: int, *, whole: bool = False, optional: bool = False) -> Calla
         return value
 
     return read
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _added(value: Any) -> dict[str, int]:
+    read = _number(-MOST_NODES, whole=True)
+    added = {str(name): int(read(more)) for name, more in _mapping(value).items()}
+    if any(more > MOST_NODES for more in added.values()):
+        raise ValueError
+    return {name: more for name, more in added.items() if more}
 
 
 def _list_of(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
@@ -262,6 +316,13 @@ _KEYS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "policies": (_list_of(str), "List the policies' names."),
     "settings": (_settings, "Write settings.POLICY.NAME = [values]."),
     "variants": (_variants, "Write [[variants]] with policy = NAME and settings = { NAME = VALUE }."),
+    "added_nodes": (
+        _added,
+        f'Write added_nodes = {{ "*" = 4 }} or {{ vc1 = -2 }}: whole numbers, {MOST_NODES:,} at most.',
+    ),
+    "live_release": (_flag, "Write true or false."),
+    "tracking": (_text, "Give MLflow's address."),
+    "keep_jobs": (_flag, "Write true or false."),
     "seeds": (_list_of(int), "List whole numbers."),
     "node_scales": (_list_of(int | float), "List numbers above 0."),
     "estimate_noises": (_list_of(int | float), "List numbers of 0 or more."),

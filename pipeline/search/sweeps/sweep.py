@@ -3,6 +3,7 @@
     OUT/sweep.json               the plan: inputs and runs
     OUT/inputs/DIGEST/           what all runs replay (pipeline/search/sweeps/inputs.py)
     OUT/runs/ID.json             one record a run
+    OUT/kept/ID-waits.parquet    where asked for: every job of a run; ID-usage.parquet: the cluster over time
     OUT/results.parquet, .csv    the tidy table; beside it the pictures and run_manifest.json
 
 Stored as pipeline/search/experiment_store/ says; a folder may hold the runs of several plans.
@@ -26,7 +27,9 @@ from foundation.run_manifest import run_manifest
 from foundation.storage import list_files, locate, write_atomically, write_bytes
 from pipeline.search.experiment_store.documents import store_files, write_json
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK, Experiment, Record
+from pipeline.search.sweeps.added_nodes import with_added_nodes
 from pipeline.search.sweeps.inputs import SweepInputs, store_inputs
+from pipeline.search.sweeps.kept_jobs import WAITS, kept_table
 from pipeline.search.sweeps.run import execute_run
 from pipeline.search.sweeps.runs import SweepRun, run_id, tidy_table
 from simulator.policies.registry import policy_class
@@ -53,6 +56,19 @@ class SweepPlan(Experiment):
     inputs_uri: str
     runs: Mapping[str, SweepRun]
     remarks: tuple[str, ...] = ()
+    keeps_jobs: bool = False
+
+    @property
+    def kept_uri(self) -> str | None:
+        """Below which what is known of each job of each run is kept; None: it is not."""
+        return f"{self.uri}/kept" if self.keeps_jobs else None
+
+    def is_done(self, identity: str) -> bool:
+        """Whether there is a good record, and what is to be kept of its jobs."""
+        if self.kept_uri is None:
+            return super().is_done(identity)
+        fs, path = locate(kept_table(f"{self.kept_uri}/{identity}", WAITS))
+        return fs.get_file_info(path).is_file and super().is_done(identity)
 
 
 @dataclass(frozen=True)
@@ -81,8 +97,16 @@ class SweepReport:
             )
 
 
-def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> SweepPlan:
-    """Store inputs and plan below `out_uri`. Records that lie there already stay, and count."""
+def plan_sweep(
+    inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str, *, keep_jobs: bool = False
+) -> SweepPlan:
+    """Store inputs and plan below `out_uri`. Records that lie there already stay, and count.
+
+    `keep_jobs`: every job's wait with its causes, and the cluster over time, are kept of each run. Raises
+    BadInputError for nodes that cannot be taken away.
+    """
+    for run in runs:
+        with_added_nodes(inputs.sizes, run.added_nodes, one_pool=inputs.one_pool)
     uri = out_uri.rstrip("/")
     inputs_uri = store_inputs(inputs, uri)
     identified = {run_id(run, inputs.sha256): run for run in runs}
@@ -96,10 +120,11 @@ def plan_sweep(inputs: SweepInputs, runs: Sequence[SweepRun], out_uri: str) -> S
         "inputs": inputs_uri.removeprefix(f"{uri}/"),
         "inputs_sha256": inputs.sha256,
         "remarks": remarks,
+        **({"keeps_jobs": True} if keep_jobs else {}),
         "runs": [{"run_id": identity, **run.to_dict()} for identity, run in identified.items()],
     }
     SweepPlan.write_plan(uri, document)
-    return SweepPlan(uri, inputs_uri, identified, tuple(remarks))
+    return SweepPlan(uri, inputs_uri, identified, tuple(remarks), keep_jobs)
 
 
 def _anything_random(inputs: SweepInputs, runs: Sequence[SweepRun]) -> bool:
@@ -122,12 +147,13 @@ def load_plan(uri: str) -> SweepPlan:
         row["run_id"]: SweepRun.from_dict({key: value for key, value in row.items() if key != "run_id"})
         for row in document["runs"]
     }
-    return SweepPlan(uri, f"{uri}/{document['inputs']}", runs, tuple(document["remarks"]))
+    keeps_jobs = bool(document.get("keeps_jobs", False))
+    return SweepPlan(uri, f"{uri}/{document['inputs']}", runs, tuple(document["remarks"]), keeps_jobs)
 
 
 def run_and_store(plan: SweepPlan, run: SweepRun, progress: Progress = silent) -> Record:
     """Execute one run and store its record; return the record. What a worker does, wherever it is."""
-    record = execute_run(plan.inputs_uri, run, progress)
+    record = execute_run(plan.inputs_uri, run, progress, plan.kept_uri)
     write_json(plan.record_uri(record["run_id"]), record)
     return record
 
@@ -159,7 +185,9 @@ def pending(plan: SweepPlan) -> dict[str, SweepRun]:
     return {
         identity: run
         for identity, run in plan.runs.items()
-        if identity not in records or records[identity]["status"] != OK
+        if identity not in records
+        or records[identity]["status"] != OK
+        or (plan.keeps_jobs and not plan.is_done(identity))
     }
 
 
