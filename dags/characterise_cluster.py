@@ -32,29 +32,23 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one that was ingested; by hand every one of the lake, in a run of its own."
         ),
-        "start": Param(
-            None,
-            type=form_fields.OPTIONAL_TEXT,
-            title="From",
-            description="Jobs submitted from this day or time on. Empty: from the first.",
-        ),
-        "end": Param(
-            None,
-            type=form_fields.OPTIONAL_TEXT,
-            title="Until",
-            description="Jobs submitted before this day or time. Empty: to the last.",
-        ),
-        "time_zone": Param(
-            None,
-            type=form_fields.OPTIONAL_TEXT,
-            title="Time zone",
-            description="Whose hours count, e.g. Asia/Shanghai. Empty: LUCID_TIME_ZONE, else UTC.",
-        ),
-        "utilisation": Param(
-            "half-open",
-            enum=["half-open", "inclusive"],
-            title="A job holds its GPUs",
-            description="half-open: at start <= m < end; inclusive: at both, as Helios published.",
+        **form_fields.days_of_log(),
+        **form_fields.folded(
+            "How it is counted",
+            {
+                "time_zone": form_fields.time_zone("Whose hours count. Empty: LUCID_TIME_ZONE, else UTC."),
+                "utilisation": Param(
+                    "half-open",
+                    type="string",
+                    enum=["half-open", "inclusive"],
+                    values_display={
+                        "half-open": "from its start until before its end",
+                        "inclusive": "from its start to its end, both included, as Helios published",
+                    },
+                    title="A job holds its GPUs",
+                    description="Minutes that count as used.",
+                ),
+            },
         ),
     },
 ) as dag:

@@ -19,8 +19,6 @@ from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.sweep import CollectSweepOperator, PlanSweepOperator, SimulateRunsOperator
 
-OPTIONAL_TEXT = ["string", "null"]
-
 with DAG(
     dag_id="evaluate_policies",
     dag_display_name="Evaluate policies",
@@ -33,94 +31,103 @@ with DAG(
     tags=[TAG, "simulator"],
     params={
         "cluster": form_fields.another_cluster(
-            "Cluster",
-            "Its name in the lake; for a file, the results' name. Empty: the lake's only one.",
+            "Cluster", "Its name in the lake; for a file, the results' name. Empty: the lake's only one."
         ),
-        "policies": Param(
-            ["fifo", "sjf", "qssf", "srtf", "tiresias", "lucid"],
-            type="array",
-            items={"type": "string"},
-            minItems=1,
-            title="Policies",
-            description="One a line.",
+        "policies": form_fields.policies(
+            "Each replays the jobs. sjf and srtf know the true run times: bounds, not schedulers.",
+            default=["fifo", "sjf", "qssf", "srtf", "tiresias", "lucid"],
         ),
-        "settings": Param(
-            {},
-            type="object",
-            title="Settings",
-            description='Values to try, e.g. {"lucid": {"profiling_limit_s": [60, 100]}}.',
+        **form_fields.days_of_log(),
+        **form_fields.folded(
+            "What else is tried",
+            {
+                "settings": form_fields.values(
+                    "Settings",
+                    "Of policies, all combinations of the values.",
+                    '{"lucid": {"profiling_limit_s": [60, 100]}}',
+                ),
+                "variants": Param(
+                    [],
+                    type="array",
+                    items={"type": "object"},
+                    title="More variants",
+                    description="A JSON list of single ones beside those, e.g. "
+                    '[{"policy": "lucid", "settings": {"sharing": "none"}}].',
+                ),
+                "node_scales": Param(
+                    [1],
+                    type="array",
+                    items={"type": "number", "exclusiveMinimum": 0},
+                    minItems=1,
+                    title="Cluster sizes (factors)",
+                    description="A JSON list of factors above 0 on every virtual cluster's nodes, e.g. "
+                    "[0.9, 1, 1.2].",
+                ),
+                "estimate_noises": Param(
+                    [],
+                    type="array",
+                    items={"type": "number", "minimum": 0},
+                    title="Estimate noise",
+                    description="A JSON list of numbers from 0 on. Estimates are true run times x exp(noise "
+                    "x N(0, 1)). Empty: the log's or its users' estimates.",
+                ),
+                "seeds": Param(
+                    [0],
+                    type="array",
+                    items={"type": "integer"},
+                    minItems=1,
+                    title="Seeds",
+                    description="A JSON list of whole numbers, a replay each: of drawn job types and of "
+                    "estimate noise.",
+                ),
+                "failure_mtbf_hours": Param(
+                    None,
+                    type=["number", "null"],
+                    exclusiveMinimum=0,
+                    title="Hours between failures of a node",
+                    description="Nodes fail at random, each once in so many hours on average; above 0. "
+                    "Empty: never.",
+                ),
+                "node_sleep": form_fields.values(
+                    "Nodes that sleep",
+                    "Values to try beside all awake.",
+                    '{"buffer_nodes": [1, 5], "boot_s": 300}',
+                ),
+            },
         ),
-        "variants": Param(
-            [],
-            type="array",
-            items={"type": "object"},
-            title="More variants",
-            description='Beside those: [{"policy": "lucid", "settings": {"sharing": "none"}}].',
+        **form_fields.folded(
+            "A log file in place of the lake's jobs",
+            {
+                **form_fields.log_file(),
+                "singles_uri": form_fields.place("Its solo profiles", "CSV, for policies that share GPUs."),
+                "pairs_uri": form_fields.place("Its pair profiles", "CSV, for policies that share GPUs."),
+            },
         ),
-        "seeds": Param(
-            [0],
-            type="array",
-            items={"type": "integer"},
-            minItems=1,
-            title="Seeds",
-            description="Of drawn job types and of estimate noise.",
-        ),
-        "node_scales": Param(
-            [1],
-            type="array",
-            items={"type": "number", "exclusiveMinimum": 0},
-            minItems=1,
-            title="Cluster sizes",
-            description="Factors on every virtual cluster's nodes.",
-        ),
-        "estimate_noises": Param(
-            [],
-            type="array",
-            items={"type": "number", "minimum": 0},
-            title="Estimate noise",
-            description="Estimates: true run times x exp(noise x N(0, 1)). Empty: the log's or its users'.",
-        ),
-        "start": Param(
-            None, type=OPTIONAL_TEXT, title="From", description="Jobs submitted from this day or time on."
-        ),
-        "end": Param(
-            None, type=OPTIONAL_TEXT, title="Until", description="Jobs submitted before this day or time."
-        ),
-        "failure_mtbf_hours": Param(
-            None,
-            type=["number", "null"],
-            exclusiveMinimum=0,
-            title="Hours between failures",
-            description="Nodes fail at random, each once in so many hours on average. Empty: never.",
-        ),
-        "node_sleep": Param(
-            {},
-            type="object",
-            title="Nodes that sleep",
-            description='Values to try beside all awake, e.g. {"buffer_nodes": [1, 5], "boot_s": 300}.',
-        ),
-        "job_types": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            pattern="^(drawn|log)$",
-            title="Job types",
-            description="drawn: what the log lacks is drawn from measured profiles; log: it never shares its "
-            "GPUs. Empty: drawn for the lake, log for a file.",
-        ),
-        "rules": Param("default", type="string", title="Rules", description="The simulator's rule set."),
-        "input_uri": form_fields.place("Log file", "Path or URI. Empty: the lake's jobs."),
-        "source_format": Param(
-            None, type=OPTIONAL_TEXT, title="Its format", description="As in ingest_logs; for a file only."
-        ),
-        "nodes_uri": form_fields.place("Its nodes", "CSV virtual_cluster,nodes; for a file."),
-        "singles_uri": form_fields.place("Its solo profiles", "For packing; for a file."),
-        "pairs_uri": form_fields.place("Its pair profiles", "For packing; for a file."),
-        "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
-        "time_zone": Param(
-            None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times in the file."
-        ),
-        "runs_per_task": Param(
-            4, type="integer", minimum=1, maximum=1000, title="Runs a task", description="One after another."
+        **form_fields.folded(
+            "Rarely needed",
+            {
+                "job_types": Param(
+                    None,
+                    type=form_fields.OPTIONAL_TEXT,
+                    enum=["drawn", "log", None],
+                    values_display={
+                        "drawn": "drawn: what the log lacks is drawn from measured profiles",
+                        "log": "log: a job whose type the log lacks never shares its GPUs",
+                        "null": "drawn for the lake, log for a file",
+                    },
+                    title="Job types",
+                    description="Which jobs may share GPUs.",
+                ),
+                "rules": form_fields.rule_set(),
+                "runs_per_task": Param(
+                    4,
+                    type="integer",
+                    minimum=1,
+                    maximum=1000,
+                    title="Runs a task",
+                    description="Simulated one after another; 1 to 1,000.",
+                ),
+            },
         ),
     },
 ) as dag:

@@ -42,20 +42,28 @@ with DAG(
             minimum=0.5,
             maximum=24,
             title="Hours ahead",
-            description="That are forecast.",
+            description="That are forecast; 0.5 to 24.",
         ),
-        "train_anew": Param(
-            False,
-            type="boolean",
-            title="Train anew",
-            description="Off: only if the newest forecast learned until a day or more before it could have.",
+        **form_fields.folded(
+            "Rarely needed",
+            {
+                "train_anew": Param(
+                    False,
+                    type="boolean",
+                    title="Train anew",
+                    description="Off: only if the newest forecast learned until a day or more before it "
+                    "could have.",
+                ),
+                "hold_out_days": form_fields.hold_out_days(
+                    "The last days of the jobs' log, which training does not see: the gate judges by them. "
+                    "Empty: as the cluster's release has.",
+                    default=None,
+                ),
+                "as_of": form_fields.as_of(
+                    "As if the load ended here (UTC). Empty: as announced, else its end."
+                ),
+            },
         ),
-        "hold_out_days": form_fields.hold_out_days(
-            "The last days of the jobs' log, which training does not see: the gate judges by them. "
-            "Empty: as the cluster's release has.",
-            default=None,
-        ),
-        "as_of": form_fields.as_of("As if the load ended here (UTC). Empty: as announced, else its end."),
     },
 ) as dag:
     resolve_inputs = ResolveLoadOperator(

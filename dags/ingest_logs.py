@@ -38,8 +38,6 @@ from lucid_airflow.operators.node_states import IngestNodeStatesOperator
 from lucid_airflow.operators.validate import ValidateTableOperator
 from lucid_airflow.slurm_settings import ingest_schedule, slurm_cluster
 
-OPTIONAL_TEXT = ["string", "null"]
-
 with DAG(
     dag_id="ingest_logs",
     dag_display_name="Ingest a cluster's log",
@@ -53,73 +51,100 @@ with DAG(
     tags=[TAG, "logs"],
     params={
         "source_format": form_fields.log_source("slurm" if slurm_cluster() else "synthetic:helios-venus"),
-        "cluster": form_fields.cluster("Its name in the lake.", slurm_cluster() or "synthetic-venus"),
+        "cluster": form_fields.cluster(
+            "Its name in the lake from now on.", slurm_cluster() or "synthetic-venus"
+        ),
         "input_uri": form_fields.place(
-            "Log", "Path or URI; may end in .gz. Empty for a live Slurm and a made log."
+            "Log", "A path or URI; may end in .gz. Empty for a live Slurm and a made log."
         ),
         "nodes_uri": form_fields.place(
             "Nodes",
             "CSV virtual_cluster,nodes[,gpus_per_node]: the cluster's size. Empty if the lake has it, "
             "or a live Slurm, a made log or SWF's header says it; else the task tells what to write.",
         ),
-        "gpus_per_node": Param(8, type="integer", minimum=1, maximum=64, title="GPUs of one node"),
-        "time_zone": Param(
-            None, type=OPTIONAL_TEXT, title="Time zone", description="Of naive times, e.g. Asia/Shanghai."
+        "gpus_per_node": form_fields.gpus_per_node("Where neither the log nor the file of nodes says it."),
+        "time_zone": form_fields.time_zone("Of times that name none. Empty: what the format says, else UTC."),
+        **form_fields.folded(
+            "Which days",
+            {
+                **form_fields.days_of_log(),
+                "hold_out_days": form_fields.hold_out_days(
+                    "The log's last days, which training does not see and the gate replays.", default=14
+                ),
+                "as_of": form_fields.as_of(
+                    "As if the log ended here (UTC). Empty: its last job, or the interval's end."
+                ),
+            },
         ),
-        "start": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="From",
-            description="Jobs submitted from this day or time on, on the log's clock. Empty: from the first.",
+        **form_fields.folded(
+            "Profiles and metrics of GPUs",
+            {
+                "singles_uri": form_fields.place("Solo profiles", "CSV of jobs measured alone."),
+                "pairs_uri": form_fields.place("Pair profiles", "CSV of jobs measured sharing a GPU."),
+                "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
+                "metrics_uri": form_fields.place(
+                    "GPU metrics",
+                    "Samples besides the deployment's Prometheus: a file, or the samplers' folder.",
+                ),
+                "allocations_uri": form_fields.place(
+                    "Who held which GPU",
+                    "CSV job_id,gpu_uuid,start_time,end_time. Empty: the samples' own job labels.",
+                ),
+            },
         ),
-        "end": Param(
-            None,
-            type=OPTIONAL_TEXT,
-            title="Until",
-            description="Jobs submitted before this day or time. Empty: to the last, or the data interval.",
+        **form_fields.folded(
+            "Throughput, nodes in use, load of inference",
+            {
+                "throughput_uri": form_fields.place(
+                    "Throughput", "Published 10-minute bins (Helios layout)."
+                ),
+                "throughput_cluster": form_fields.another_cluster(
+                    "Cluster of the throughput file", "When it is another one; its table is kept beside."
+                ),
+                "node_states_uri": form_fields.place(
+                    "Nodes in use",
+                    "CSV time,busy,total. Empty: Prometheus or Slurm says it, or the jobs let derive it.",
+                ),
+                "inference_load_uri": form_fields.place(
+                    "Load of inference",
+                    "CSV time,usage or time,requests_per_s, with gap, servers. Empty: Prometheus, if it is "
+                    "told how.",
+                ),
+                "inference_servers": Param(
+                    None,
+                    type=["integer", "null"],
+                    minimum=1,
+                    title="Inference servers",
+                    description="Where their load does not say how many there are; 1 or more.",
+                ),
+            },
         ),
-        "throughput_uri": form_fields.place("Throughput", "Published 10-minute bins (Helios layout)."),
-        "throughput_cluster": form_fields.another_cluster(
-            "Cluster of the throughput file", "When it is another one; its table is kept beside."
+        **form_fields.folded(
+            "A made log",
+            {
+                "days": Param(
+                    30,
+                    type="integer",
+                    minimum=2,
+                    maximum=400,
+                    title="Days of a made log",
+                    description="Of the sources synthetic:...; 2 to 400.",
+                ),
+                "seed": form_fields.seed("Of a made log and of simulated profiles."),
+            },
         ),
-        "singles_uri": form_fields.place("Solo profiles", "CSV of jobs measured alone."),
-        "pairs_uri": form_fields.place("Pair profiles", "CSV of jobs measured sharing a GPU."),
-        "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
-        "metrics_uri": form_fields.place(
-            "GPU metrics", "Samples besides the deployment's Prometheus: a file, or the samplers' folder."
-        ),
-        "allocations_uri": form_fields.place(
-            "Who held which GPU",
-            "CSV job_id,gpu_uuid,start_time,end_time. Empty: the samples' own job labels.",
-        ),
-        "node_states_uri": form_fields.place(
-            "Nodes in use",
-            "CSV time,busy,total. Empty: Prometheus or Slurm says it, or the jobs let derive it.",
-        ),
-        "inference_load_uri": form_fields.place(
-            "Load of inference",
-            "CSV time,usage or time,requests_per_s, with gap, servers. Empty: Prometheus, if it is told how.",
-        ),
-        "inference_servers": Param(
-            None, type=["integer", "null"], minimum=1, title="Inference servers", description="If unsaid."
-        ),
-        "hold_out_days": form_fields.hold_out_days(
-            "The log's last days, which training does not see and the gate replays.", default=14
-        ),
-        "as_of": form_fields.as_of(
-            "As if the log ended here (UTC). Empty: its last job, or the interval's end."
-        ),
-        "days": Param(30, type="integer", minimum=2, maximum=400, title="Days of a made log"),
-        "max_bad_share": Param(
-            0.5,
-            type="number",
-            minimum=0,
-            maximum=1,
-            title="Most bad rows",
-            description="Share of the rows that may be bad; with more nothing is written. 1: any number.",
-        ),
-        "seed": Param(
-            0, type="integer", title="Seed", description="Of a made log and of simulated profiles."
+        **form_fields.folded(
+            "Rarely needed",
+            {
+                "max_bad_share": Param(
+                    0.5,
+                    type="number",
+                    minimum=0,
+                    maximum=1,
+                    title="Most bad rows (share)",
+                    description="Of all rows, 0 to 1; with more bad ones nothing is written. 1: any number.",
+                ),
+            },
         ),
     },
 ) as dag:

@@ -41,27 +41,28 @@ with DAG(
             minimum=0.5,
             maximum=366,
             title="Days to judge",
-            description="The newest; never before the champion learned. Empty: a week.",
-        ),
-        "as_of": Param(
-            None,
-            type=["string", "null"],
-            title="As of",
-            description="As if the log ended here (UTC); 'now' finds out that it stopped. Empty: its end.",
-        ),
-        "settings": Param(
-            {},
-            type="object",
-            title="Thresholds",
-            description='In place of the defaults, e.g. {"psi_major": 0.3}; see docs/monitoring.md.',
-        ),
-        "live": form_fields.place(
-            "Live scheduler",
-            "Its state folder or address. Empty: the deployment's, if there is one.",
-            reads_from="live_roots",
+            description="The newest, 0.5 to 366; never before the champion learned. Empty: a week.",
         ),
         "may_retrain": Param(
             True, type="boolean", title="May start a retraining", description="Off: it only reports."
+        ),
+        **form_fields.folded(
+            "Rarely needed",
+            {
+                "as_of": form_fields.text(
+                    "As of",
+                    "As if the log ended there; now finds out that it stopped. Empty: its end.",
+                    form_fields.DAY_TIME_OR_NOW,
+                ),
+                "settings": form_fields.values(
+                    "Thresholds", "In place of the defaults (docs/monitoring.md).", '{"psi_major": 0.3}'
+                ),
+                "live": form_fields.place(
+                    "Live scheduler",
+                    "Its state folder or address. Empty: the deployment's, if there is one.",
+                    reads_from="live_roots",
+                ),
+            },
         ),
     },
 ) as dag:

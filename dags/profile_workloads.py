@@ -54,84 +54,121 @@ with DAG(
             gpu_devices(),
             type="array",
             minItems=1,
-            items={
-                "type": "string",
-                "pattern": "^([0-9]+|(GPU|MIG)-[0-9a-fA-F/-]+|simulated(:[0-9]+)?|cpu)$",
-            },
+            items={"type": "string", **form_fields.DEVICE.schema},
             title="Devices",
-            description="GPUs by number or UUID, simulated:SEED, or cpu; all of one kind.",
+            description=f"All of one kind, one a line. {form_fields.DEVICE.sentence}",
         ),
-        "where": Param(
-            SLURM if slurm_partition() else HERE,
-            type="string",
-            enum=[HERE, SLURM],
-            title="Where",
-            description="On this installation's workers, or as jobs of the cluster's Slurm, a GPU each.",
-        ),
-        "workloads": Param(
-            "table1",
-            type="string",
-            title="Workloads",
-            description="Models or configurations, comma-separated, * allowed: ResNet*,BERT; table1; all.",
-        ),
-        "pairs": Param(True, type="boolean", title="Pairs", description="Off: configurations alone."),
-        "most_pairs": Param(
-            None,
-            type=["integer", "null"],
-            minimum=1,
-            title="Pairs at most",
-            description="In all, with those of earlier runs. Empty: as the budget goes.",
-        ),
-        "order": Param(
-            "space-filling",
-            enum=["space-filling", "uncertainty", "uncertainty-diverse"],
-            title="Order of pairs",
-            description="What comes first: unlike all before, or where the model knows least.",
+        "workloads": form_fields.text(
+            "Workloads",
+            "Models or configurations, comma-separated, * allowed, as ResNet*,BERT; table1: those of the "
+            "paper's table; all: every one.",
+            default="table1",
+            examples=["table1", "all", "ResNet*", "BERT"],
         ),
         "budget_minutes": Param(
             480,
             type=["number", "null"],
             exclusiveMinimum=0,
             title="Minutes a device",
-            description="What each device may measure in this run. Empty: until nothing is left.",
+            description="What each device may measure in this run; above 0. Empty: until nothing is left.",
         ),
-        "batch_minutes": Param(
-            10,
-            type="number",
-            exclusiveMinimum=0,
-            maximum=120,
-            title="Minutes a task",
-            description="One measurement at least.",
+        "pairs": Param(
+            True,
+            type="boolean",
+            title="Pairs",
+            description="On: also what two workloads do to each other on one GPU. Off: each alone.",
         ),
-        "window_s": Param(
-            30, type="number", minimum=0.1, maximum=300, title="Window", description="Seconds; 30 to 60."
+        **form_fields.folded(
+            "Which pairs",
+            {
+                "most_pairs": Param(
+                    None,
+                    type=["integer", "null"],
+                    minimum=1,
+                    title="Pairs at most",
+                    description="In all, with those of earlier runs; 1 or more. Empty: as the budget goes.",
+                ),
+                "order": Param(
+                    "space-filling",
+                    type="string",
+                    enum=["space-filling", "uncertainty", "uncertainty-diverse"],
+                    values_display={
+                        "space-filling": "space-filling: what is unlike all before comes first",
+                        "uncertainty": "uncertainty: where the model knows least comes first",
+                        "uncertainty-diverse": "uncertainty-diverse: both",
+                    },
+                    title="Order of pairs",
+                    description="What comes first while the budget lasts.",
+                ),
+            },
         ),
-        "repeats": Param(
-            3,
-            type="integer",
-            minimum=1,
-            maximum=20,
-            title="Repeats",
-            description="3 at least, to be trusted.",
+        **form_fields.folded(
+            "How it is measured",
+            {
+                "where": Param(
+                    SLURM if slurm_partition() else HERE,
+                    type="string",
+                    enum=[HERE, SLURM],
+                    values_display={
+                        HERE: "on this installation's workers",
+                        SLURM: "as jobs of the cluster's Slurm, a GPU each",
+                    },
+                    title="Where",
+                    description="Slurm must be configured (LUCID_SLURM_PARTITION).",
+                ),
+                "window_s": Param(
+                    30,
+                    type="number",
+                    minimum=0.1,
+                    maximum=300,
+                    title="Window (s)",
+                    description="How long each measurement lasts, 0.1 to 300; 30 to 60 are usual.",
+                ),
+                "repeats": Param(
+                    3,
+                    type="integer",
+                    minimum=1,
+                    maximum=20,
+                    title="Repeats",
+                    description="Of each measurement, 1 to 20; 3 at least, to be trusted.",
+                ),
+                "warmup_s": Param(
+                    10,
+                    type="number",
+                    minimum=0,
+                    maximum=300,
+                    title="Warm-up (s)",
+                    description="Before each measurement, 0 to 300; 10 steps at least.",
+                ),
+                "batch_minutes": Param(
+                    10,
+                    type="number",
+                    exclusiveMinimum=0,
+                    maximum=120,
+                    title="Minutes a task",
+                    description="Above 0, at most 120; one measurement at least.",
+                ),
+                "again": Param(
+                    "nothing",
+                    type="string",
+                    enum=["nothing", "rejected", "everything"],
+                    title="Measure again",
+                    description="What was rejected, or everything: then another kind of GPU's measurements "
+                    "give way.",
+                ),
+            },
         ),
-        "warmup_s": Param(
-            10,
-            type="number",
-            minimum=0,
-            maximum=300,
-            title="Warm-up",
-            description="Seconds; 10 steps at least.",
+        **form_fields.folded(
+            "The retraining after it",
+            {
+                "hold_out_days": form_fields.hold_out_days(
+                    "Days that it does not see. Empty: what the kept models have not seen, at most two "
+                    "weeks.",
+                    default=None,
+                ),
+                "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its last job."),
+            },
         ),
-        "again": Param(
-            "nothing",
-            enum=["nothing", "rejected", "everything"],
-            title="Measure again",
-            description="What was rejected, or everything: then another kind of GPU's measurements give way.",
-        ),
-        "hold_out_days": form_fields.hold_out_days(
-            "Of the retraining. Empty: what the kept models have not seen, at most two weeks.", default=None
-        ),
-        "as_of": form_fields.as_of("Of the retraining: as if the log ended here (UTC). Empty: its last job."),
     },
 ) as dag:
     asked = {

@@ -9,7 +9,7 @@ schedulers pull it at their next poll.
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
@@ -32,13 +32,7 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one whose release was judged, or the only one."
         ),
-        "version": Param(
-            None,
-            type=["integer", "null"],
-            minimum=1,
-            title="Release",
-            description="Empty: the one that was judged.",
-        ),
+        "version": form_fields.release("Empty: the one that was judged."),
         "approval_required": form_fields.approval_required(),
     },
 ) as dag:

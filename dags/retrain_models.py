@@ -55,48 +55,59 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one that was announced, else the lake's only one."
         ),
+        "models": form_fields.choices(
+            "Models",
+            "The release keeps the newest of the others. Empty: as announced, else all.",
+            MODELS,
+            default=None,
+        ),
         "hold_out_days": form_fields.hold_out_days(
-            "Empty: as announced, else as the cluster's release has.", default=None
+            "The log's last days, which training does not see and the gate replays. Empty: as announced, "
+            "else as the cluster's release has.",
+            default=None,
         ),
-        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
-        "models": Param(
-            None,
-            type=["array", "null"],
-            items={"type": "string", "enum": MODELS},
-            examples=MODELS,
-            title="Models",
-            description="The release keeps the newest of the others. Empty: as announced, else all.",
-        ),
-        "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
-        "packing_kind": Param(
-            "tree",
-            enum=["tree", "pairwise"],
-            title="Packing model",
-            description="Pairwise: beside the tree a model of the speeds of pairs.",
-        ),
-        "lead_bins": Param(
-            5,
-            type="integer",
-            minimum=1,
-            maximum=1_008,
-            title="Lead of forecasts",
-            description="How many bins of throughput lie between the newest known one and the forecast one.",
-        ),
-        "near_bins": Param(
-            30,
-            type="integer",
-            minimum=1,
-            maximum=1_008,
-            title="Bins ahead of nodes",
-            description="How many bins of ten minutes the forecast of busy nodes looks ahead.",
-        ),
-        "utc_offset_hours": Param(
-            0,
-            type="number",
-            minimum=-12,
-            maximum=14,
-            title="Local time minus UTC",
-            description="Hours. Daily and weekly patterns follow the users' clocks.",
+        **form_fields.folded(
+            "Rarely needed",
+            {
+                "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
+                "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
+                "packing_kind": Param(
+                    "tree",
+                    type="string",
+                    enum=["tree", "pairwise"],
+                    values_display={
+                        "tree": "tree: a tree over sharing scores",
+                        "pairwise": "pairwise: beside the tree a model of the speeds of pairs",
+                    },
+                    title="Packing model",
+                    description="What says which jobs may share a GPU.",
+                ),
+                "lead_bins": Param(
+                    5,
+                    type="integer",
+                    minimum=1,
+                    maximum=1_008,
+                    title="Lead of throughput forecasts (bins)",
+                    description="How many bins of ten minutes lie between the newest known one and the "
+                    "forecast one; 1 to 1,008.",
+                ),
+                "near_bins": Param(
+                    30,
+                    type="integer",
+                    minimum=1,
+                    maximum=1_008,
+                    title="Forecast of busy nodes (bins)",
+                    description="How many bins of ten minutes it looks ahead; 1 to 1,008.",
+                ),
+                "utc_offset_hours": Param(
+                    0,
+                    type="number",
+                    minimum=-12,
+                    maximum=14,
+                    title="Local time minus UTC (hours)",
+                    description="From -12 to 14. Daily and weekly patterns follow the users' clocks.",
+                ),
+            },
         ),
     },
 ) as dag:

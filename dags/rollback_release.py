@@ -29,7 +29,11 @@ with DAG(
             "Cluster", "Whose champion is left. Empty: the only one that has a release."
         ),
         "reason": Param(
-            type="string", minLength=3, title="Reason", description="Why; kept with the event and in the log."
+            type="string",
+            minLength=3,
+            maxLength=1_000,
+            title="Reason",
+            description="Why, in 3 to 1,000 characters; kept with the release and in the log.",
         ),
     },
 ) as dag:

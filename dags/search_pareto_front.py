@@ -56,77 +56,107 @@ with DAG(
             "Cluster",
             "To build a release of a point, it must have one already. Empty: the lake's only one.",
         ),
-        "preference": Param(
-            ["JCT:avg", "Pred_err:avg"],
-            type="array",
-            items={"type": "string", "pattern": "^(JCT|unfairness|Pred_err):(avg|p[0-9.]+)$"},
-            minItems=2,
-            title="Preference",
-            description="What is to be small, one a line: JCT, Pred_err or unfairness with avg, p99, ...",
+        "preference": form_fields.choices(
+            "Preference",
+            "What is to be small, two at least: completion times (JCT), errors of their predictions "
+            "(Pred_err), unfairness.",
+            [f"{what}:{of}" for what in ("JCT", "Pred_err", "unfairness") for of in ("avg", "p95", "p99")],
+            form_fields.OBJECTIVE,
+            default=["JCT:avg", "Pred_err:avg"],
+            at_least=2,
         ),
-        "pick": Param(
-            None,
-            type=["string", "null"],
-            title="Pick",
-            description="A point's id (c3): its release is built at once. Empty: a person is asked.",
+        "pick": form_fields.text(
+            "Pick",
+            "Its release is built at once. Empty: a person is asked, with the front to look at.",
+            form_fields.FRONT_POINT,
         ),
         "jct_price_pct": Param(
             None,
             type=["number", "null"],
             minimum=0,
             maximum=10_000,
-            title="Price",
-            description="Per cent of mean JCT that predictability may cost at the gate. Empty: what the "
-            "point costs beside the shortest of the front, and 10.",
+            title="Price (% of mean JCT)",
+            description="What predictability may cost at the gate, 0 to 10,000. Empty: what the point "
+            "costs beside the shortest of the front, and 10.",
         ),
-        "rounds": Param(10, type="integer", minimum=1, maximum=MOST_ROUNDS, title="Rounds"),
-        "round_size": Param(37, type="integer", minimum=1, maximum=500, title="Configurations a round"),
-        "evaluations_per_task": Param(
-            8,
-            type="integer",
-            minimum=1,
-            maximum=500,
-            title="Simulations a task",
-            description="One after another.",
+        **form_fields.folded(
+            "How much is searched",
+            {
+                "rounds": Param(
+                    10,
+                    type="integer",
+                    minimum=1,
+                    maximum=MOST_ROUNDS,
+                    title="Rounds",
+                    description=f"Each learns from those before it; 1 to {MOST_ROUNDS}.",
+                ),
+                "round_size": Param(
+                    37,
+                    type="integer",
+                    minimum=1,
+                    maximum=500,
+                    title="Configurations a round",
+                    description="1 to 500.",
+                ),
+                "jobs_per_sample": Param(
+                    2_000,
+                    type="integer",
+                    minimum=10,
+                    maximum=100_000,
+                    title="Jobs a sample",
+                    description="Arrivals in a row; 10 to 100,000.",
+                ),
+                "samples": Param(
+                    6,
+                    type="integer",
+                    minimum=1,
+                    maximum=50,
+                    title="Samples",
+                    description="That configurations near the front are tried on; 1 to 50.",
+                ),
+                "held_out_samples": Param(
+                    6,
+                    type="integer",
+                    minimum=1,
+                    maximum=100,
+                    title="Fresh samples",
+                    description="That the front is shown on and that choose nothing; 1 to 100.",
+                ),
+                "evaluations_per_task": Param(
+                    8,
+                    type="integer",
+                    minimum=1,
+                    maximum=500,
+                    title="Simulations a task",
+                    description="One after another; 1 to 500.",
+                ),
+                "seed": form_fields.seed("Of samples and optimiser."),
+            },
         ),
-        "jobs_per_sample": Param(
-            2_000, type="integer", minimum=10, maximum=100_000, title="Jobs a sample", description="Arrivals."
+        **form_fields.folded(
+            "Which jobs, and how they scale",
+            {
+                "virtual_cluster": form_fields.text(
+                    "Virtual cluster", "Its jobs and GPUs alone. Empty: all as one pool."
+                ),
+                "scaling": Param(
+                    "rigid",
+                    type="string",
+                    enum=["rigid", "linear"],
+                    values_display={
+                        "rigid": "rigid: all of their GPUs or none, as the gate replays them",
+                        "linear": "linear: any number of GPUs, twice as many twice as fast",
+                    },
+                    title="Jobs without a speed-up curve",
+                    description="How fast they are on fewer GPUs.",
+                ),
+                "hold_out_days": form_fields.hold_out_days(
+                    "The last days, which the gate judges on: not read. Empty: as the release was built.",
+                    default=None,
+                ),
+                "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its end."),
+            },
         ),
-        "samples": Param(
-            6,
-            type="integer",
-            minimum=1,
-            maximum=50,
-            title="Samples",
-            description="That configurations near the front are tried on.",
-        ),
-        "held_out_samples": Param(
-            6,
-            type="integer",
-            minimum=1,
-            maximum=100,
-            title="Fresh samples",
-            description="That the front is shown on; they choose nothing.",
-        ),
-        "scaling": Param(
-            "rigid",
-            enum=["rigid", "linear"],
-            title="Jobs without a speed-up curve",
-            description="Rigid: all of their GPUs or none, as the gate replays them. Linear: any number of "
-            "GPUs, twice as many twice as fast.",
-        ),
-        "virtual_cluster": Param(
-            None,
-            type=["string", "null"],
-            title="Virtual cluster",
-            description="Its jobs and GPUs alone. Empty: all as one pool.",
-        ),
-        "hold_out_days": form_fields.hold_out_days(
-            "The last days, which the gate judges on: not read. Empty: as the release was built.",
-            default=None,
-        ),
-        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its end."),
-        "seed": Param(0, type="integer", minimum=0, title="Seed", description="Of samples and optimiser."),
     },
 ) as dag:
     plan_search = PlanSearchOperator(

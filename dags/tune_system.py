@@ -43,54 +43,96 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "It must have a release to tune. Empty: the lake's only one."
         ),
+        "objective": Param(
+            "mean_jct_s",
+            type="string",
+            enum=["mean_jct_s", "mean_queuing_delay_s", "p99_queuing_delay_s", "p999_queuing_delay_s"],
+            values_display={
+                "mean_jct_s": "mean completion time (JCT)",
+                "mean_queuing_delay_s": "mean queuing",
+                "p99_queuing_delay_s": "99th percentile of queuing",
+                "p999_queuing_delay_s": "99.9th percentile of queuing",
+            },
+            title="Objective",
+            description="What is to be lower; as in the gate.",
+        ),
         "rounds": Param(
             5,
             type="integer",
             minimum=0,
             maximum=MOST_ROUNDS,
             title="Rounds",
-            description="Of the optimiser, after the current settings and one change at a time.",
+            description="Of the optimiser, after the current settings and one change at a time; "
+            f"0 to {MOST_ROUNDS}.",
         ),
-        "round_size": Param(8, type="integer", minimum=1, maximum=200, title="Trials a round"),
-        "trials_per_task": Param(
-            2, type="integer", minimum=1, maximum=100, title="Trials a task", description="One after another."
+        "round_size": Param(
+            8, type="integer", minimum=1, maximum=200, title="Trials a round", description="1 to 200."
         ),
-        "objective": Param(
-            "mean_jct_s",
-            enum=["mean_jct_s", "mean_queuing_delay_s", "p99_queuing_delay_s", "p999_queuing_delay_s"],
-            title="Objective",
-            description="What is to be lower; as in the gate.",
+        **form_fields.folded(
+            "Which days",
+            {
+                "search_days": Param(
+                    9,
+                    type="number",
+                    minimum=1,
+                    maximum=365,
+                    title="Search days",
+                    description="Before the validation days, 1 to 365; trials are replayed on them.",
+                ),
+                "blocks": Param(
+                    3,
+                    type="integer",
+                    minimum=1,
+                    maximum=50,
+                    title="Blocks of the search days",
+                    description="What a trial is compared by; 1 to 50.",
+                ),
+                "validation_days": Param(
+                    7,
+                    type="number",
+                    minimum=1,
+                    maximum=365,
+                    title="Validation days",
+                    description="Before the held-out days, 1 to 365; only the best trial is replayed on "
+                    "them.",
+                ),
+                "hold_out_days": form_fields.hold_out_days(
+                    "The last days, which the gate judges on: not read. Empty: as the release was built.",
+                    default=None,
+                ),
+                "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its end."),
+            },
         ),
-        "hold_out_days": form_fields.hold_out_days(
-            "The last days, which the gate judges on: not read. Empty: as the release was built.",
-            default=None,
+        **form_fields.folded(
+            "Rarely needed",
+            {
+                "search": form_fields.values(
+                    "Values",
+                    "To try instead; one value fixes a setting.",
+                    '{"profiling_limit_s": [60, 200]}',
+                ),
+                "job_types": Param(
+                    "drawn",
+                    type="string",
+                    enum=["drawn", "log"],
+                    values_display={
+                        "drawn": "drawn: what the log lacks is drawn from measured profiles, as in the gate",
+                        "log": "log: a job whose type the log lacks never shares its GPUs",
+                    },
+                    title="Job types",
+                    description="Which jobs may share GPUs.",
+                ),
+                "trials_per_task": Param(
+                    2,
+                    type="integer",
+                    minimum=1,
+                    maximum=100,
+                    title="Trials a task",
+                    description="One after another; 1 to 100.",
+                ),
+                "seed": form_fields.seed("Of the optimiser."),
+            },
         ),
-        "search_days": Param(
-            9, type="number", minimum=1, maximum=365, title="Search days", description="Before validation."
-        ),
-        "blocks": Param(3, type="integer", minimum=1, maximum=50, title="Blocks of the search days"),
-        "validation_days": Param(
-            7,
-            type="number",
-            minimum=1,
-            maximum=365,
-            title="Validation days",
-            description="Before the held-out days; only the best trial is replayed on them.",
-        ),
-        "search": Param(
-            {},
-            type="object",
-            title="Values",
-            description='To try instead, e.g. {"profiling_limit_s": [60, 200]}; one value fixes a setting.',
-        ),
-        "job_types": Param(
-            "drawn",
-            enum=["drawn", "log"],
-            title="Job types",
-            description="Drawn: what the log lacks is drawn from measured profiles; as in the gate.",
-        ),
-        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: its end."),
-        "seed": Param(0, type="integer", minimum=0, title="Seed", description="Of the optimiser."),
     },
 ) as dag:
     plan_tuning = PlanTuningOperator(

@@ -13,7 +13,7 @@ kept in MLflow beside the verdict, and nothing is published on it.
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
@@ -36,12 +36,19 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one whose release was built, else the only one."
         ),
-        "version": Param(
-            None, type=["integer", "null"], minimum=1, title="Release", description="Empty: the challenger."
+        "version": form_fields.release("Empty: the challenger."),
+        **form_fields.folded(
+            "Other days or rules than its own",
+            {
+                "hold_out_days": form_fields.hold_out_days(
+                    "The log's last days, which are replayed. Empty: as it was built.", default=None
+                ),
+                "as_of": form_fields.as_of(
+                    "As if the log ended here (UTC). Empty: as announced, else as built."
+                ),
+                "rules": form_fields.what_if_rules(),
+            },
         ),
-        "hold_out_days": form_fields.hold_out_days("Empty: as built.", default=None),
-        "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced, else as built."),
-        "rules": form_fields.what_if_rules(),
     },
 ) as dag:
     resolve_inputs = ResolveInputsOperator(

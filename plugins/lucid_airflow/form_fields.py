@@ -1,41 +1,222 @@
-"""Fields that the forms of several DAGs have; each form says in its own words what a field means there."""
+"""Fields that the forms of several DAGs have; each form says in its own words what a field means there.
+
+Airflow shows the fields without a section first and unfolded, and each section folded below them: a section
+is what most runs leave alone (`folded`). A text with a rule states it in words (`text`): below the field, and
+again where Airflow refuses a value, since what JSON Schema says was expected is then the sentence itself.
+"""
 
 import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from airflow.sdk import Param
 
-from cluster_logs.cluster_names import CLUSTER_NAME
-from cluster_logs.log_sources import log_sources
+from cluster_logs.cluster_names import CLUSTER_NAME, CLUSTER_NAME_RULE, clusters_in_folder
+from cluster_logs.log_sources import SLURM, SYNTHETIC, log_sources
+from cluster_logs.readers.registry import CLUSTER_LOGS
 from lucid_airflow import settings
 from simulator.gate.installed_rules import installed_rules
+from simulator.policies.registry import policy_names
 
 OPTIONAL_TEXT = ["string", "null"]
-CLUSTER_PATTERN = f"^{CLUSTER_NAME}$"
+TIME_ZONES = ["UTC", "Asia/Shanghai", "Europe/Berlin", "America/Los_Angeles", "America/New_York"]
 
 
-def cluster(description: str, default: str = "synthetic-venus") -> Param:
-    """A cluster's name in the lake."""
+@dataclass(frozen=True)
+class TextRule:
+    """What a text must be: a regular expression of all of it, and the same in words, a noun phrase."""
+
+    pattern: str
+    words: str
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """As JSON Schema: a text that does not match is told the words, not the expression."""
+        return {"if": {"pattern": f"^(?:{self.pattern})$"}, "else": {"const": self.words}}
+
+    @property
+    def sentence(self) -> str:
+        """The words as a sentence."""
+        return f"{self.words[0].upper()}{self.words[1:]}."
+
+
+CLUSTER = TextRule(CLUSTER_NAME, CLUSTER_NAME_RULE)
+DAY_OR_TIME = TextRule(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?",
+    "a day or a time, as 2017-12-01 or 2017-12-01T08:00",
+)
+DAY_TIME_OR_NOW = TextRule(
+    rf"now|{DAY_OR_TIME.pattern}", "a day or a time (UTC), as 2017-12-01 or 2017-12-01T08:00, or the word now"
+)
+TIME_ZONE = TextRule(r"[A-Za-z][\w+-]*(/[\w+-]+)*", "a zone by its IANA name, as Asia/Shanghai")
+DEVICE = TextRule(
+    r"\d+|(GPU|MIG)-[0-9a-fA-F/-]+|simulated(:\d+)?|cpu",
+    "a GPU by its number or UUID, as 0 or GPU-8f6a; or simulated:SEED, as simulated:0; or cpu",
+)
+OBJECTIVE = TextRule(
+    r"(JCT|unfairness|Pred_err):(avg|p[0-9.]+)",
+    "JCT, Pred_err or unfairness, a colon, and avg or a percentile, as JCT:avg or Pred_err:p99",
+)
+FRONT_POINT = TextRule(r"c\d+", "the id of a point of the front: c and a number, as c3")
+
+
+def folded(section: str, fields: dict[str, Param]) -> dict[str, Param]:
+    """Put fields into a section of the form that opens when it is wanted."""
+    for field in fields.values():
+        field.schema["section"] = section
+    return fields
+
+
+def text(
+    title: str,
+    description: str,
+    rule: TextRule | None = None,
+    *,
+    default: str | None = None,
+    examples: Sequence[str] = (),
+) -> Param:
+    """A line of text, by a rule that the form states; may be left empty unless it has a default."""
     return Param(
         default,
-        type="string",
-        pattern=CLUSTER_PATTERN,
-        title="Cluster",
-        description=description,
+        type=OPTIONAL_TEXT if default is None else "string",
+        title=title,
+        description=f"{description} {rule.sentence}" if rule else description,
+        **(rule.schema if rule else {}),
+        **({"examples": list(examples)} if examples else {}),
     )
 
 
+def choices(
+    title: str,
+    description: str,
+    options: Sequence[str],
+    rule: TextRule | None = None,
+    *,
+    default: Sequence[str] | None,
+    at_least: int = 1,
+) -> Param:
+    """Some of the options, which the form offers to pick; without a default it may be left empty.
+
+    With a rule, other values by it may be written into the form's JSON (Advanced Options).
+    """
+    return Param(
+        None if default is None else list(default),
+        type=["array", "null"] if default is None else "array",
+        items={"type": "string", **(rule.schema if rule else {"enum": list(options)})},
+        minItems=at_least,
+        examples=list(options),
+        title=title,
+        description=f"{description} {rule.sentence}" if rule else description,
+    )
+
+
+def cluster(description: str, default: str = "synthetic-venus") -> Param:
+    """A cluster's name in the lake, new or one that is there."""
+    return text("Cluster", description, CLUSTER, default=default, examples=_clusters())
+
+
 def another_cluster(title: str, description: str) -> Param:
-    """The name of a cluster; may be left empty."""
-    return Param(None, type=OPTIONAL_TEXT, pattern=CLUSTER_PATTERN, title=title, description=description)
+    """The name of a cluster that is there; may be left empty."""
+    return text(title, description, CLUSTER, examples=_clusters())
+
+
+def _clusters() -> list[str]:
+    return clusters_in_folder(os.environ.get("LUCID_LAKE_URI"))
 
 
 def log_source(default: str) -> Param:
     """Where a cluster's log comes from."""
+    made = {name: f"{name}: made, needs no file" for name in log_sources() if name.startswith(SYNTHETIC)}
     return Param(
         default,
+        type="string",
         enum=log_sources(),
+        values_display={SLURM: f"{SLURM}: the live Slurm of this installation, needs no file", **made},
         title="Source",
-        description="The log's format, a live Slurm, or a made log.",
+        description="The format of the file below, the live Slurm, or a made log to try things on.",
+    )
+
+
+def days_of_log() -> dict[str, Param]:
+    """From when until when jobs count."""
+    return {
+        "start": text("From", "Jobs submitted from then on. Empty: from the first.", DAY_OR_TIME),
+        "end": text("Until", "Jobs submitted before that. Empty: to the last.", DAY_OR_TIME),
+    }
+
+
+def time_zone(description: str) -> Param:
+    """The clock of times that name none; may be left empty."""
+    return text("Time zone", description, TIME_ZONE, examples=TIME_ZONES)
+
+
+def gpus_per_node(description: str) -> Param:
+    """How many GPUs a node has where no file says it."""
+    return Param(
+        8,
+        type="integer",
+        minimum=1,
+        maximum=64,
+        title="GPUs of one node",
+        description=f"{description} 1 to 64.",
+    )
+
+
+def log_file() -> dict[str, Param]:
+    """A log that is replayed in place of the lake's jobs."""
+    return {
+        "input_uri": place("Log file", "A path or URI. Empty: the lake's jobs."),
+        "source_format": text(
+            "Its format", "Of the log file, as in the form of ingest_logs.", examples=list(CLUSTER_LOGS)
+        ),
+        "nodes_uri": place("Its nodes", "CSV with the columns virtual_cluster,nodes: the cluster's size."),
+        "gpus_per_node": gpus_per_node("Of the cluster of the log file."),
+        "time_zone": time_zone("Of times in the file that name none. Empty: UTC, or what the format says."),
+    }
+
+
+def policies(description: str, default: Sequence[str]) -> Param:
+    """Scheduling policies to pick from."""
+    return choices("Policies", description, policy_names(), default=default)
+
+
+def policy(when_empty: str) -> Param:
+    """One scheduling policy; may be left empty, and then means what `when_empty` says."""
+    return Param(
+        None,
+        type=OPTIONAL_TEXT,
+        enum=[*policy_names(), None],
+        values_display={"null": when_empty},
+        title="Policy",
+        description=f"What orders the queue. Empty: {when_empty}.",
+    )
+
+
+def rule_set() -> Param:
+    """The rules of the simulator, by name."""
+    return text(
+        "Rules",
+        "The simulator's rule set; another one imitates a published simulator.",
+        default="default",
+        examples=["default"],
+    )
+
+
+def values(title: str, description: str, example: str) -> Param:
+    """Settings by name, as a JSON object."""
+    return Param({}, type="object", title=title, description=f"{description} A JSON object, e.g. {example}.")
+
+
+def release(description: str) -> Param:
+    """A release by its number; may be left empty."""
+    return Param(
+        None,
+        type=["integer", "null"],
+        minimum=1,
+        title="Release",
+        description=f"Its number, as the page Lucid has it. {description}",
     )
 
 
@@ -47,13 +228,24 @@ def hold_out_days(description: str, *, default: int | None) -> Param:
         minimum=1,
         maximum=365,
         title="Held-out days",
-        description=description,
+        description=f"{description} 1 to 365.",
     )
 
 
 def as_of(description: str) -> Param:
     """The day (UTC) on which a log is taken to end; may be left empty."""
-    return Param(None, type=["string", "null"], format="date", title="As of", description=description)
+    return Param(None, type=OPTIONAL_TEXT, format="date", title="As of", description=description)
+
+
+def seed(description: str) -> Param:
+    """What is drawn is drawn by it."""
+    return Param(
+        0,
+        type="integer",
+        minimum=0,
+        title="Seed",
+        description=f"{description} The same number draws the same; 0 or more.",
+    )
 
 
 def approval_required() -> Param:
@@ -88,12 +280,11 @@ def what_if_rules() -> Param:
     """Rules of the gate for a study; says which ones the installation goes by."""
     own = installed_rules()
     stated = f"the installation's {json.dumps(own)}" if own else "the defaults"
-    return Param(
-        {},
-        type="object",
-        title="What-if rules",
-        description='Of the gate, by name, e.g. {"margin_pct": 1}: makes a study and no verdict. Empty: a '
-        f"verdict by {stated} (LUCID_GATE_RULES) and what the release was chosen for.",
+    return values(
+        "What-if rules",
+        f"Of the gate, by name: they make a study and no verdict. Empty: a verdict by {stated} "
+        "(LUCID_GATE_RULES) and what the release was chosen for.",
+        '{"margin_pct": 1}',
     )
 
 

@@ -2,7 +2,7 @@
 
 A package offers a policy through an entry point of the group `lucid.policies`; the entry point's name is the
 policy's name and its value a `Policy` subclass. A policy with settings has a nested frozen dataclass
-`Settings` and takes one as its only argument.
+`Settings` and takes one as its only argument. Light to import, so that forms may list the names.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,12 +10,13 @@ from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.elastic.elastic_policy import ElasticPolicy
-from simulator.policy import Policy
-from simulator.rules import DEFAULT, Rules
+
+if TYPE_CHECKING:
+    from simulator.policy import Policy
+    from simulator.rules import Rules
 
 ENTRY_POINT_GROUP = "lucid.policies"
 
@@ -57,6 +58,8 @@ def policy_names() -> list[str]:
 
 def elastic_policy_names() -> list[str]:
     """Return the names of the policies that resize jobs while they run."""
+    from simulator.elastic.elastic_policy import ElasticPolicy
+
     return [name for name in policy_names() if issubclass(policy_class(name), ElasticPolicy)]
 
 
@@ -66,9 +69,14 @@ def rigid_policy_names() -> list[str]:
     return [name for name in policy_names() if name not in elastic]
 
 
-def policy_class(name: str, rules: Rules = DEFAULT) -> type[Policy]:
-    """Return the class of a policy under a rule set; raises UnknownNameError with the alternatives."""
-    if name in rules.policies:
+def policy_class(name: str, rules: "Rules | None" = None) -> "type[Policy]":
+    """Return the class of a policy under a rule set (None: the default one).
+
+    Raises UnknownNameError with the alternatives, BadInputError for an entry point that is no policy.
+    """
+    from simulator.policy import Policy
+
+    if rules is not None and name in rules.policies:
         return rules.policies[name]
     if name in BUILT_IN:
         policy = getattr(import_module(f"simulator.policies.{name}"), BUILT_IN[name])
@@ -83,13 +91,16 @@ def policy_class(name: str, rules: Rules = DEFAULT) -> type[Policy]:
     return policy
 
 
-def load_policy(name: str, settings: Mapping[str, Any] | None = None, rules: Rules = DEFAULT) -> Policy:
+def load_policy(
+    name: str, settings: Mapping[str, Any] | None = None, rules: "Rules | None" = None
+) -> "Policy":
     """Make a policy from its name and settings by field name, which change those of the rule set.
 
     Raises UnknownNameError for a name or a setting that does not exist, BadInputError for a bad value.
     """
     policy: Callable[..., Policy] = policy_class(name, rules)
-    settings = {**rules.policy_settings.get(name, {}), **(settings or {})}
+    of_rules = rules.policy_settings.get(name, {}) if rules is not None else {}
+    settings = {**of_rules, **(settings or {})}
     settings_class = getattr(policy, "Settings", None)
     if settings_class is None:
         if settings:

@@ -6,20 +6,18 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from lucid_airflow import form_fields
 from lucid_airflow.operators.base import LucidOperator
 
 DAGS = sorted(file.stem for file in (Path(__file__).parents[2] / "dags").glob("*.py"))
 
-# Free text that names nothing to open: words, times, patterns of names, looked up or compared and no more.
+# Free text that names nothing to open: words and patterns of names, looked up or compared and no more.
 WORDS = {
-    "characterise_cluster": {"time_zone", "start", "end"},
-    "evaluate_policies": {"policies", "rules", "source_format", "time_zone", "start", "end"},
-    "ingest_logs": {"time_zone", "start", "end"},
-    "monitor_live": {"as_of"},
-    "plan_capacity": {"rules", "source_format", "time_zone", "start", "end"},
+    "evaluate_policies": {"rules", "source_format"},
+    "plan_capacity": {"rules", "source_format"},
     "profile_workloads": {"workloads"},
     "rollback_release": {"reason"},
-    "search_pareto_front": {"pick", "virtual_cluster"},
+    "search_pareto_front": {"virtual_cluster"},
 }
 # Values by name. What of them names a file, as a policy's configuration may, is checked when it is opened.
 OBJECTS = {
@@ -37,7 +35,7 @@ def is_free(schema: dict[str, Any], kind: str) -> bool:
         return False
     types = schema["items"]["type"] if "items" in schema else schema.get("type", "string")
     return kind in (types if isinstance(types, list) else [types]) and not {
-        *("enum", "pattern", "format", "reads_from"),
+        *("enum", "if", "pattern", "format", "reads_from"),
     } & {*schema, *schema.get("items", ())}
 
 
@@ -51,6 +49,92 @@ def test_a_field_of_free_text_is_a_place_or_known_words(dag_bag: Any, dag_id: st
         assert {name for name in schemas if is_free(schemas[name], kind)} == known.get(dag_id, set())
     places = {name for name in schemas if "reads_from" in schemas[name]}
     assert {name for name in schemas if name.endswith(("_uri", "_path", "_dir", "_file"))} <= places
+
+
+MOST_ORDINARY = 6  # fields that are open at once; the others are folded in sections
+
+
+def test_a_form_opens_with_few_fields_and_each_says_what_it_wants(dag_bag: Any) -> None:
+    """Ordinary ones first, then sections; all are titled and described, with their bounds."""
+    for dag_id, dag in dag_bag.dags.items():
+        fields = {name: dag.params.get_param(name) for name in dag.params}
+        sections = [field.schema.get("section") for field in fields.values()]
+        assert 1 <= sections.count(None) <= MOST_ORDINARY, dag_id
+        in_order = list(dict.fromkeys(sections))
+        assert in_order[0] is None, f"{dag_id} does not begin with ordinary fields"
+        assert sections == sorted(sections, key=in_order.index), f"a section of {dag_id} is cut in two"
+        for name, field in fields.items():
+            place, schema = f"{dag_id}.{name}", field.schema
+            assert schema["title"][0].isupper() or schema["title"][0].isdigit(), place
+            assert field.description, place
+            assert field.description[0].isupper() or field.description[0].isdigit(), place
+            assert field.description.endswith("."), place
+            assert "type" in schema, f"{place} could be cleared, and the run would be refused"
+            for bound in ("minimum", "maximum", "minLength", "maxLength"):
+                stated = f"{schema.get(bound, 1):,g}".removesuffix(".0")
+                assert schema.get(bound, 1) == 1 or stated in field.description, f"{place}: {bound}"
+            for text in schema.get("values_display", {}):
+                assert text in [str(each) if each is not None else "null" for each in schema["enum"]], place
+
+
+def test_defaults_and_what_a_form_offers_are_accepted(dag_bag: Any) -> None:
+    for dag in dag_bag.dags.values():
+        for name in dag.params:
+            field = dag.params.get_param(name)
+            offered = field.schema.get("enum", field.schema.get("examples", []))
+            several = "array" in field.schema["type"]
+            if field.has_value:
+                field.resolve(field.value)
+            for value in [offered] if several and offered else offered:
+                field.resolve(value)
+
+
+RULED = {
+    "../other": form_fields.CLUSTER,
+    "yesterday": form_fields.DAY_OR_TIME,
+    "next week": form_fields.DAY_TIME_OR_NOW,
+    "8 o'clock": form_fields.TIME_ZONE,
+    "gpu0": form_fields.DEVICE,
+    "speed": form_fields.OBJECTIVE,
+    "the third": form_fields.FRONT_POINT,
+}
+
+
+def test_what_a_rule_refuses_is_refused_in_the_words_that_the_form_states(dag_bag: Any) -> None:
+    """By Airflow's server, which knows the form as it was stored."""
+    from airflow.exceptions import ParamValidationError
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    tried = set()
+    for dag in dag_bag.dags.values():
+        stored = DagSerialization.from_dict(DagSerialization.to_dict(dag)).params
+        for name in dag.params:
+            field = dag.params.get_param(name)
+            several = "items" in field.schema
+            rule = field.schema.get("items", field.schema).get("else", {}).get("const")
+            assert "pattern" not in field.schema.get("items", field.schema), (
+                "a pattern is refused without words"
+            )
+            for value, expected in RULED.items():
+                if rule == expected.words:
+                    tried.add(value)
+                    assert expected.sentence in field.description
+                    given = {name: [value, value] if several else value}
+                    with pytest.raises(ParamValidationError) as refused:
+                        stored.deep_merge(given).validate()
+                    first_line = str(refused.value).splitlines()[0]
+                    assert first_line.startswith(f"Invalid input for param {name}: ")
+                    assert expected.words in first_line
+    assert tried == set(RULED)
+
+
+def test_a_form_suggests_the_clusters_of_a_lake_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_lake: Path
+) -> None:
+    assert form_fields.another_cluster("Cluster", "Which.").schema["examples"] == ["small"]
+    for elsewhere in ("s3://lucid-lake", str(tmp_path / "nothing")):
+        monkeypatch.setenv("LUCID_LAKE_URI", elsewhere)
+        assert "examples" not in form_fields.another_cluster("Cluster", "Which.").schema
 
 
 def places(dag_bag: Any) -> list[tuple[str, str]]:
