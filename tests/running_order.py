@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 TESTS = Path(__file__).parent
 
 # Servers of a session: a test asks for one by a fixture of this name.
-SERVERS = ("shop", "mlflow_server")
+SERVERS = ("shop", "mlflow_server", "visit")
 
 
 @cache

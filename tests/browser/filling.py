@@ -1,0 +1,181 @@
+"""What an installation is filled with: real runs of our DAGs, task by task, in its own environment.
+
+A cluster with a live release, the one before it, one that the gate refused and one that waits for a person;
+rows in quarantine; a run that failed; passes of monitoring. One virtual cluster, one user and one job name
+are markup.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+CLUSTER = "small"
+HOSTILE = "<img src=x onerror=alert(1)>"
+HOLD_OUT_DAYS = 5
+LIVE, REFUSED, WAITING = 2, 3, 4  # versions of the release
+
+
+def make_database() -> None:
+    """Airflow's database, with our DAGs in it."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+    from airflow.models.dag import DagModel
+    from airflow.utils.db import initdb
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    initdb()
+    manager = DagBundlesManager()
+    manager.sync_bundles_to_db()
+    for bundle in manager.get_all_dag_bundles():
+        bundle.initialize()
+        bag = BundleDagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=bundle.name)
+        sync_bag_to_db(bag, bundle.name, bundle.version)
+    with create_session() as session:
+        session.execute(update(DagModel).values(is_paused=False))
+
+
+def run_dag(dag_id: str, **form: Any) -> None:
+    """Trigger a DAG and run its tasks here, until they are over; a person answers meanwhile."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    from tests.dag_bundles import DAGS
+
+    DagBag(DAGS / f"{dag_id}.py").dags[dag_id].test(run_conf=form)
+
+
+def write_log(folder: Path) -> tuple[Path, Path]:
+    """The cluster's log as Helios has it, and its nodes; a row in forty cannot be used."""
+    from tests.small_cluster import make_jobs
+
+    jobs = make_jobs().replace({"virtual_cluster": {"vc2": HOSTILE}, "user": {"u7": HOSTILE}})
+    jobs.loc[::97, "name"] = HOSTILE
+    log = pd.DataFrame(
+        {
+            "job_id": jobs["job_id"],
+            "user": jobs["user"],
+            "vc": jobs["virtual_cluster"],
+            "jobname": jobs["name"],
+            "gpu_num": jobs["gpus"].astype(str),
+            "cpu_num": 4 * jobs["gpus"],
+            "node_num": 1,
+            "state": jobs["state"],
+            **{
+                name: jobs[name].dt.strftime("%Y-%m-%d %H:%M:%S")
+                for name in ("submit_time", "start_time", "end_time")
+            },
+            "duration": jobs["duration_s"].round(),
+            "queue": 0,
+        }
+    )
+    log.loc[::80, "state"] = "MELTED"
+    log.loc[40::80, "gpu_num"] = "many"
+    log.to_csv(folder / "jobs.csv", index=False)
+    names = sorted(set(jobs["virtual_cluster"]))
+    pd.DataFrame({"virtual_cluster": names, "nodes": 5, "gpus_per_node": 4}).to_csv(
+        folder / "nodes.csv", index=False
+    )
+    return folder / "jobs.csv", folder / "nodes.csv"
+
+
+def train(until: datetime, lake_uri: str, *models: str) -> dict[str, int]:
+    """Train models quickly on what is in a lake; returns their versions."""
+    from lucid_models.duration.model import DurationSettings
+    from lucid_models.throughput.model import ThroughputSettings
+    from lucid_models.training import train_duration, train_packing, train_throughput
+    from tests.small_cluster import FAST, simulated_profiles
+
+    profiles = simulated_profiles()
+    tracking_uri = os.environ["LUCID_TRACKING_URI"]
+    data: dict[str, Any] = {
+        "lake_uri": lake_uri,
+        "cluster": CLUSTER,
+        "tracking_uri": tracking_uri,
+        "train_until": until,
+    }
+    heads = DurationSettings(log_boosting=FAST, mean_boosting=FAST)
+    trainers: dict[str, Callable[[], Any]] = {
+        "packing": lambda: train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri),
+        "throughput": lambda: train_throughput(**data, settings=ThroughputSettings(boosting=FAST)),
+        "duration": lambda: train_duration(**data, settings=heads),
+    }
+    return {model: trainers[model]().version for model in models or trainers}
+
+
+def misled(folder: Path, lake_uri: str) -> str:
+    """A lake in which each job has another one's run time."""
+    from cluster_logs.lake import Lake
+
+    jobs = Lake(lake_uri).read_jobs(CLUSTER)
+    jobs["duration_s"] = np.random.default_rng(0).permutation(jobs["duration_s"].to_numpy())
+    jobs["end_time"] = jobs["start_time"] + pd.to_timedelta(jobs["duration_s"], unit="s")
+    Lake(str(folder / "misled-lake")).write_jobs(CLUSTER, jobs)
+    return str(folder / "misled-lake")
+
+
+def build(versions: dict[str, int], until: datetime, **settings: Any) -> int:
+    """Build a release and let the gate judge it; returns its version."""
+    from lucid_models.releases.lifecycle import build_release
+    from pipeline.validation.held_out_days import record_held_out
+
+    tracking_uri = os.environ["LUCID_TRACKING_URI"]
+    built = build_release(
+        tracking_uri=tracking_uri,
+        cluster=CLUSTER,
+        versions=versions,
+        settings={"allow_simulated_profiles": True, **settings},
+        training_until=until,
+    )
+    record_held_out(tracking_uri, built, HOLD_OUT_DAYS)
+    run_dag("validate_release", cluster=CLUSTER, version=built.version)
+    return built.version
+
+
+def fill(folder: Path) -> None:
+    """Run everything, from the log to the release that waits for a person."""
+    from lucid_models.releases.lifecycle import publish_release
+    from pipeline.training.windows import training_window_end
+
+    lake_uri, tracking_uri = os.environ["LUCID_LAKE_URI"], os.environ["LUCID_TRACKING_URI"]
+    log, nodes = write_log(folder)
+    form = {"cluster": CLUSTER, "time_zone": "UTC", "gpus_per_node": 4, "hold_out_days": HOLD_OUT_DAYS}
+    run_dag("ingest_logs", source_format="sacct", input_uri=str(log), **form)  # not its format
+    run_dag("ingest_logs", source_format="helios", input_uri=str(log), nodes_uri=str(nodes), **form)
+    until = training_window_end(lake_uri, CLUSTER, HOLD_OUT_DAYS)
+    models = train(until, lake_uri)
+    for number, (settings, by, because) in enumerate(
+        (({}, "ann", "the first that was proven"), ({"profiling_limit_s": 100}, "ben", "it measures less"))
+    ):
+        version = build(models, until, **settings)
+        assert version == number + 1
+        publish_release(tracking_uri=tracking_uri, cluster=CLUSTER, version=version, by=by, because=because)
+    for days in (3, 1, 0):
+        as_of = until + timedelta(days=HOLD_OUT_DAYS - days)
+        run_dag("monitor_live", cluster=CLUSTER, as_of=as_of.isoformat(), may_retrain=False)
+    assert build(models | train(until, misled(folder, lake_uri), "duration"), until) == REFUSED
+    run_dag("publish_release", cluster=CLUSTER)
+    assert build(models, until, profiling_limit_s=60) == WAITING
+    run_dag("publish_release", cluster=CLUSTER)  # goes on when somebody has answered
+
+
+def main() -> None:
+    """Make the database of the installation in a folder, and fill it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--empty", action="store_true")
+    asked = parser.parse_args()
+    make_database()
+    (asked.folder / "database-made").write_text(json.dumps(os.environ["AIRFLOW_HOME"]))
+    if not asked.empty:
+        fill(asked.folder)
+
+
+if __name__ == "__main__":
+    main()
