@@ -3,7 +3,7 @@
 Light to import: the form of `ingest_logs` lists the sources when its DAG is parsed.
 """
 
-from cluster_logs.readers.registry import CLUSTER_LOGS
+from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS
 from cluster_logs.synthetic.cluster_profiles import PROFILES
 
 SLURM = "slurm"
@@ -11,5 +11,7 @@ SYNTHETIC = "synthetic:"
 
 
 def log_sources() -> list[str]:
-    """The formats of cluster logs, then `slurm`, then `synthetic:LIKE` for each cluster to imitate."""
-    return [*CLUSTER_LOGS, SLURM, *(f"{SYNTHETIC}{like}" for like in PROFILES)]
+    """The formats of cluster logs, then `slurm`, then `synthetic:LIKE` for each cluster to imitate, then the
+    other formats that hold jobs.
+    """
+    return [*CLUSTER_LOGS, SLURM, *(f"{SYNTHETIC}{like}" for like in PROFILES), *OTHER_LOGS]

@@ -19,9 +19,18 @@ def likely_formats(uri: str) -> list[str]:
     Formats that fit equally well share their columns (acme-seren and acme-kalos). A nodes file is never
     guessed: any two columns could be one.
     """
+    shares = good_shares(uri)
+    best = max(shares.values(), default=0.0)
+    return [name for name, share in shares.items() if share == best]
+
+
+def good_shares(uri: str) -> dict[str, float]:
+    """Which share of the file's first rows the reader of each format keeps (0 to 1), of those that may fit:
+    the best first.
+    """
     shares = {name: _good_share(load_reader(name), uri) for name in FORMATS if name != "nodes-csv"}
-    best = max(shares.values())
-    return [name for name, share in shares.items() if share == best >= _LEAST_GOOD_SHARE]
+    by_share = sorted(shares.items(), key=lambda item: -item[1])
+    return {name: share for name, share in by_share if share >= _LEAST_GOOD_SHARE}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cluster_logs.readers.base import Reader
 
 # name -> module of this folder:reader in it
-CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish; the form of ingest_logs offers them
+CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish
     "philly-json": "philly_json:READER",
     "philly-csv": "philly_csv:READER",
     "helios": "helios:READER",
@@ -24,18 +24,20 @@ CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish; the form
     "acme-kalos": "acme:KALOS_READER",
     "alibaba-v2023": "alibaba_v2023:READER",
 }
-OTHER_FORMATS: Mapping[str, str] = {  # our own files, those that simulators are compared on, other tables
+OTHER_LOGS: Mapping[str, str] = {  # our own job tables, and those that simulators are compared on
     "lake": "lake_parquet:READER",
     "reference-csv": "reference_csv:READER",
     "pcs-csv": "pcs_csv:READER",
     "lyra-csv": "lyra_csv:READER",
+}
+OTHER_TABLES: Mapping[str, str] = {
     "helios-throughput": "helios:THROUGHPUT_READER",
     "helios-nodes": "helios:NODES_READER",
     "nodes-csv": "nodes_file:READER",
     "node-sequence": "node_sequence:READER",
     "inference-load": "inference_load:READER",
 }
-FORMATS: Mapping[str, str] = {**CLUSTER_LOGS, **OTHER_FORMATS}
+FORMATS: Mapping[str, str] = {**CLUSTER_LOGS, **OTHER_LOGS, **OTHER_TABLES}
 
 
 @cache

@@ -34,7 +34,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class TextSource:
-    """A file to read, plain or gzip-compressed; `most_bytes`: only its first block of about that size."""
+    """A file to read, plain or gzip-compressed; `most_bytes`: only its first blocks, of about that size."""
 
     uri: str
     progress: Progress = field(default=silent, compare=False)
@@ -58,10 +58,11 @@ class TextSource:
         truncated or damaged gzip and a line above MAX_LINE_BYTES.
         """
         carry: list[bytes] = []
-        carried = lines = 0
+        carried = lines = taken = 0
         if self.most_bytes is not None:
             block_bytes = min(block_bytes, self.most_bytes)
         for data in self._pieces(block_bytes):
+            taken += len(data)
             cut = data.rfind(b"\n") + 1
             if carried + (data.find(b"\n") if cut else len(data)) > MAX_LINE_BYTES:
                 raise BadInputError(
@@ -70,7 +71,7 @@ class TextSource:
                 )
             if cut:
                 yield from _divided(b"".join([*carry, data[:cut]]))
-                if self.most_bytes is not None:
+                if self.most_bytes is not None and taken >= self.most_bytes:
                     return
                 lines += data.count(b"\n")
                 carry, carried = [], 0
@@ -79,6 +80,15 @@ class TextSource:
                 carried += len(data) - cut
         if carried:
             yield b"".join(carry) + b"\n"
+
+    def longer_than(self, most_bytes: int) -> bool:
+        """Whether the text, decompressed, has more than so many bytes; no more than these are read."""
+        left = most_bytes
+        for data in self._pieces(min(BLOCK_BYTES, most_bytes)):
+            left -= len(data)
+            if left < 0:
+                return True
+        return False
 
     def _pieces(self, block_bytes: int) -> Iterator[bytes]:
         with open_input(self.uri) as raw:

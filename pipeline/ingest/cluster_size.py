@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from cluster_logs.lake import Lake
 from cluster_logs.readers.base import ReadOptions, StatedSize
 from cluster_logs.readers.registry import load_reader
+from cluster_logs.readers.sacct import EVERY_CLUSTER
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError
 
+SIZE_COLUMNS = ("virtual_cluster", "gpus", "start_time", "end_time")
 _SHOWN = 20
 
 
@@ -27,11 +30,14 @@ class NodesNeededError(BadInputError):
 
 
 @dataclass
-class _Seen:
-    """What the jobs of one virtual cluster show: their number and the most GPUs at once; named machines."""
+class ShownSize:
+    """What the jobs of one virtual cluster show: their number, the most GPUs at once and of one job, the
+    machines that they name.
+    """
 
     jobs: int = 0
     most_gpus: int = 0
+    largest_job_gpus: int = 0
     machines: dict[str, int] = field(default_factory=dict)  # name -> most GPUs of one job
 
 
@@ -46,14 +52,14 @@ def settle_nodes(
     lake = Lake(lake_uri)
     if load_reader(source_format).table != "jobs" or not lake.dates(cluster):
         return []
-    seen = _seen_in(lake, cluster)
+    seen = shown_sizes(lake.iter_jobs(cluster, columns=SIZE_COLUMNS))
     try:
         with_nodes = set(lake.read_nodes(cluster)["virtual_cluster"])
     except NotFoundError:
         stated = load_reader(source_format).stated_size(TextSource(input_uri))
         if stated is not None and len(seen) == 1:
             return [_write_stated(lake, cluster, next(iter(seen)), stated)]
-        _count_machines(seen, source_format, input_uri, cluster)
+        count_machines(seen, source_format, input_uri)
         sentence = _described(seen)
         if stated is not None:
             sentence += (
@@ -86,18 +92,17 @@ def _write_stated(lake: Lake, cluster: str, virtual_cluster: str, stated: Stated
     )
 
 
-def _seen_in(lake: Lake, cluster: str) -> dict[str, _Seen]:
-    """What the lake's jobs show of each virtual cluster, by its number of jobs, the largest first."""
-    columns = ["virtual_cluster", "gpus", "start_time", "end_time"]
-    seen: dict[str, _Seen] = defaultdict(_Seen)
+def shown_sizes(tables: Iterable[pa.Table]) -> dict[str, ShownSize]:
+    """What jobs (SIZE_COLUMNS) show of each virtual cluster, by its number of jobs, the largest first."""
+    seen: dict[str, ShownSize] = defaultdict(ShownSize)
     changes: dict[str, list[pd.DataFrame]] = defaultdict(list)
-    for table in lake.iter_jobs(cluster, columns=columns):
+    for table in tables:
         for name, jobs in table.to_pandas().groupby("virtual_cluster", observed=True):
             seen[str(name)].jobs += len(jobs)
-            seen[str(name)].most_gpus = max(seen[str(name)].most_gpus, int(jobs["gpus"].max()))
+            seen[str(name)].largest_job_gpus = max(seen[str(name)].largest_job_gpus, int(jobs["gpus"].max()))
             changes[str(name)].append(jobs.dropna(subset=["start_time", "end_time"]))
     for name, parts in changes.items():
-        seen[name].most_gpus = max(seen[name].most_gpus, _most_at_once(pd.concat(parts)))
+        seen[name].most_gpus = max(seen[name].largest_job_gpus, _most_at_once(pd.concat(parts)))
     return dict(sorted(seen.items(), key=lambda item: -item[1].jobs))
 
 
@@ -112,24 +117,27 @@ def _most_at_once(jobs: pd.DataFrame) -> int:
     return max(0, int(held.max()))
 
 
-def _count_machines(seen: Mapping[str, _Seen], source_format: str, input_uri: str, cluster: str) -> None:
+def count_machines(
+    seen: Mapping[str, ShownSize], source_format: str, input_uri: str, *, most_bytes: int | None = None
+) -> None:
+    """Add the machines that a log names, if its format does; `most_bytes`: of about so many first bytes."""
     reader = load_reader(source_format)
     if reader.machines is None:
         return
-    for chunk in reader.chunks(TextSource(input_uri), ReadOptions(cluster)):
+    for chunk in reader.chunks(TextSource(input_uri, most_bytes=most_bytes), ReadOptions(EVERY_CLUSTER)):
         for virtual_cluster, machine, gpus in reader.machines(chunk):
             if virtual_cluster in seen:
                 named = seen[virtual_cluster].machines
                 named[machine] = max(named.get(machine, 0), gpus)
 
 
-def _remedy(seen: Mapping[str, _Seen], gpus_per_node: int) -> str:
+def _remedy(seen: Mapping[str, ShownSize], gpus_per_node: int) -> str:
     rows = [",".join(map(str, (_cell(name), *_least(what, gpus_per_node)))) for name, what in seen.items()]
     says = "Give a file like this with --nodes, its counts corrected (the jobs need at least these):"
     return "\n".join([says, "virtual_cluster,nodes,gpus_per_node", *rows])
 
 
-def _least(what: _Seen, gpus_per_node: int) -> tuple[int, int]:
+def _least(what: ShownSize, gpus_per_node: int) -> tuple[int, int]:
     per_node = max([gpus_per_node, *what.machines.values()])
     return max(1, len(what.machines), -(-what.most_gpus // per_node)), per_node
 
@@ -138,7 +146,7 @@ def _cell(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if any(mark in name for mark in ',"\n\r') else name
 
 
-def _described(seen: Mapping[str, _Seen]) -> str:
+def _described(seen: Mapping[str, ShownSize]) -> str:
     parts = []
     for name, what in list(seen.items())[:_SHOWN]:
         machines = f", {len(what.machines):,} machines named" if what.machines else ""

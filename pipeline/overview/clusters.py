@@ -133,7 +133,7 @@ def _cluster(
                 obstacles = [str(each) for each in publication_obstacles(registry, release, named=False)]
         except LucidError as error:
             problem = str(error)
-    data = _data(lake, name)
+    data = data_at_a_glance(lake, name)
     missing = tuple(_missing(data, live, challenger, monitored))
     return ClusterAtAGlance(name, live, challenger, obstacles, previous, monitored, data, missing, problem)
 
@@ -178,7 +178,8 @@ def _passes(monitoring_dir: Path) -> dict[str, MonitoredAtAGlance]:
     }
 
 
-def _data(lake: Lake, cluster: str) -> DataAtAGlance | None:
+def data_at_a_glance(lake: Lake, cluster: str) -> DataAtAGlance | None:
+    """The window and the size of a cluster in the lake; None where it holds no jobs of it."""
     days = lake.dates(cluster)
     if not days:
         return None

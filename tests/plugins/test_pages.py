@@ -107,25 +107,12 @@ def test_scripts_import_only_each_other_and_name_no_other_host() -> None:
         assert "innerHTML" not in text, file.name
 
 
-class SomeOfTheDags:
-    """An auth manager that lets people trigger what is in its list."""
-
-    def __init__(self, *dag_ids: str) -> None:
-        self.dag_ids = dag_ids
-
-    def is_authorized_dag(self, *, method: str, access_entity: Any, details: Any, user: Any) -> bool:
-        assert (method, access_entity.name, user) == ("POST", "RUN", "somebody")
-        return details.id in self.dag_ids
-
-
 def test_the_overview_says_what_this_person_may_do(
-    logged_in: TestClient, docs: Path, monkeypatch: pytest.MonkeyPatch, shop: Any
+    logged_in: TestClient, docs: Path, monkeypatch: pytest.MonkeyPatch, shop: Any, may_trigger: Any
 ) -> None:
-    from airflow.api_fastapi import app
-
     monkeypatch.setenv("LUCID_LAKE_URI", str(docs.parents[2] / "lake"))
     monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
-    monkeypatch.setattr(app, "get_auth_manager", lambda: SomeOfTheDags("monitor_live"))
+    may_trigger("monitor_live")
     seen = logged_in.get("/api/overview").json()
     assert seen["clusters"] == []
     assert {action for action, may in seen["may"].items() if may} == {"monitor"}

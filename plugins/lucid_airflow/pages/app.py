@@ -32,7 +32,7 @@ def _build() -> Any:
     from fastapi.exception_handlers import http_exception_handler
     from fastapi.responses import FileResponse, RedirectResponse
 
-    from lucid_airflow.pages import kept_pages, overview_api
+    from lucid_airflow.pages import ingest_api, kept_pages, overview_api
 
     app = FastAPI(title="Lucid", openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -45,7 +45,8 @@ def _build() -> Any:
             return RedirectResponse(f"{login}?next={quote(str(request.url), safe='')}")
         return await http_exception_handler(request, error)
 
-    app.include_router(overview_api.router(), prefix="/api", dependencies=[Depends(get_user)])
+    for pages in (overview_api, ingest_api):
+        app.include_router(pages.router(), prefix="/api", dependencies=[Depends(get_user)])
 
     @app.get("/assets/{name}")
     def read_asset(name: str) -> FileResponse:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid_airflow import settings
+from lucid_airflow.pages.rights import may_start
 
 # What a person may do here is what they may do with these DAGs in Airflow itself.
 ACTIONS = {
@@ -19,8 +20,6 @@ ACTIONS = {
 
 def router() -> Any:
     """Return the routes; every answer is JSON."""
-    from airflow.api_fastapi import app
-    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
     from airflow.api_fastapi.core_api.security import GetUserDep
     from fastapi import APIRouter, HTTPException
 
@@ -38,16 +37,7 @@ def router() -> Any:
             seen = to_jsonable(read())
         except LucidError as error:
             raise HTTPException(404 if isinstance(error, NotFoundError) else 503, str(error)) from error
-        manager = app.get_auth_manager()
-        may = {
-            action: manager.is_authorized_dag(
-                method="POST",
-                access_entity=DagAccessEntity.RUN,
-                details=DagDetails(id=dag_id),
-                user=user,
-            )
-            for action, dag_id in ACTIONS.items()
-        }
+        may = {action: may_start(user, dag_id) for action, dag_id in ACTIONS.items()}
         return {**seen, "may": may, "mlflow": settings.mlflow_ui_url()}
 
     @api.get("/overview")

@@ -1,0 +1,20 @@
+"""Our errors as answers of the server, in words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from foundation.errors import BadInputError, DiskError, LucidError, NotFoundError
+
+_STATUS = {NotFoundError: 404, BadInputError: 422, DiskError: 507}
+
+
+@contextmanager
+def errors_in_words() -> Iterator[None]:
+    """Answer an error of ours by its sentence: 404, 422 for bad input, 507 for a full disk, else 503."""
+    from fastapi import HTTPException
+
+    try:
+        yield
+    except LucidError as error:
+        status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 503)
+        raise HTTPException(status, str(error)) from error

@@ -1,0 +1,34 @@
+"""What a person may do on our pages is what Airflow lets them do with its DAGs; there is no right of ours."""
+
+from typing import Any
+
+INGEST, REMOVE = "ingest_logs", "remove_cluster"
+
+
+def may_start(user: Any, dag_id: str) -> bool:
+    """Whether a person may start runs of a DAG."""
+    from airflow.api_fastapi import app
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+
+    manager = app.get_auth_manager()
+    return bool(
+        manager.is_authorized_dag(
+            method="POST", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id), user=user
+        )
+    )
+
+
+def check_may_start(user: Any, dag_id: str) -> None:
+    """Answer 403 unless a person may start runs of a DAG."""
+    from fastapi import HTTPException
+
+    if not may_start(user, dag_id):
+        raise HTTPException(403, f"This is for people who may start {dag_id}: your role may not.")
+
+
+def check_same_site(request: Any) -> None:
+    """Answer 403 to what another site's page had the browser send: it would come with the person's login."""
+    from fastapi import HTTPException
+
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise HTTPException(403, "Another site sent this: open the page in Airflow, and do it there.")
