@@ -8,14 +8,16 @@ import gzip
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from lucid_cli.main import app
 from tests.conftest import MlflowServer
 from tests.shell import Shell
 
@@ -31,9 +33,17 @@ THROUGHPUT = ROOT / "data" / "venus" / "cluster_throughput.csv.gz"
 PACKING = ROOT / "data" / "packing"
 PCS_TRACE = ROOT / "data" / "pcs" / "trace_0e4a51.csv.gz"
 SWF_LOG = ROOT / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+LYRA = ROOT / "data" / "lyra"
 # The first lines of public files, for what takes long on all of them; of ten-minute bins, five weeks.
 CUT_LOG, CUT_TRACE, CUT_TABLE = "week.swf", "trace.csv", "throughput.csv"
-CUTS = {CUT_LOG: (SWF_LOG, 1_400), CUT_TRACE: (PCS_TRACE, 80), CUT_TABLE: (THROUGHPUT, 1 + 35 * 144)}
+CUT_TRAINING, CUT_INFERENCE = "training.csv", "inference.csv"
+CUTS = {
+    CUT_LOG: (SWF_LOG, 1_400),
+    CUT_TRACE: (PCS_TRACE, 80),
+    CUT_TABLE: (THROUGHPUT, 1 + 35 * 144),
+    CUT_TRAINING: (LYRA / "jobs.csv.gz", 400),
+    CUT_INFERENCE: (LYRA / "inference_load.csv.gz", 1 + 5 * 288),
+}
 
 REPORT = "model version metrics baselines"
 SUMMARY = (
@@ -47,12 +57,14 @@ SCHEDULE = (
 FORECAST = "series lead model mae fit_s predict_ms"
 ESTIMATE = "model kendall_tau spearman mae_log10 r2_mean_head coverage_p90 fit_s"
 JUDGEMENT = "model protocol accuracy severe_errors precision_mean recall_mean precision_min recall_min"
+LOANS = "reclaims scaling_operations training_usage_pct on_loan_usage_pct all_usage_pct"
 SINGLES, PAIRS = PACKING / "single_jobs_rtx3090.csv", PACKING / "colocated_pairs_rtx3090.csv"
 MEASURED = ("--singles", SINGLES, "--pairs", PAIRS)
 DAYS = ("--start", "2017-10-01", "--end", "2017-10-06")
 DAY = ("--start", "2017-10-05", "--end", "2017-10-05T23:59:00")
 PHILLY_LOG = ("--format", "philly-csv", "--jobs", PHILLY / "philly_jobs.csv.gz")
 PHILLY_NODES = ("--nodes", PHILLY / "philly_vc_nodes.csv")
+PHILLY_COUNTS = PHILLY / "philly_node_sequence.csv.gz"
 
 
 @dataclass(frozen=True)
@@ -160,6 +172,9 @@ COMMANDS = {
     "evaluate packing": Command(
         ("evaluate", "packing", *MEASURED, "--no-rivals"), JUDGEMENT, rows="rows", check=both_protocols
     ),
+    "evaluate inference": Command(
+        ("evaluate", "inference", "--input", CUT_INFERENCE, "--no-rivals"), "model mse", rows="rows"
+    ),
     "pareto search": Command(
         ("pareto", "search", "--format", "pcs-csv", "--jobs", PCS_TRACE, "--gpus", "64", "--evaluations", "4",
          "--round-size", "4", "--jobs-per-sample", "50", "--samples", "1", "--held-out-samples", "1",
@@ -227,6 +242,56 @@ COMMANDS = {
         rows="",
         check=schedules("elastic", "srsf pcs", "predicted_end_time_s fair_time_s"),
     ),
+    "simulate lyra-csv": Command(
+        ("simulate", "--format", "lyra-csv", "--jobs", CUT_TRAINING, "--inference", CUT_INFERENCE,
+         "--training-servers", "8", "--inference-servers", "12", "--policy", "lyra", "fifo", "opportunistic",
+         "--scenario", "basic", "--loaning", "on", "--scaling", "on", "--reclaim", "exact", "--no-plot",
+         "--out", "loans"),
+        f"{SUMMARY} {LOANS}",
+        rows="",
+        check=schedules("loans", "lyra fifo opportunistic"),
+    ),
+    "characterise": Command(
+        ("characterise", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--utilisation", "inclusive", "--out",
+         "character"),
+        "figures tables implications dropped",
+        check=lambda document, folder: len(document["implications"]) == 7,
+    ),
+    "nodes replay": Command(
+        ("nodes", "replay", "--series", PHILLY_COUNTS, "--control", "buffer", "--buffer", "20",
+         "--boot-s", "300", "--gaps", "hold", "--start", "2017-12-01", "--end", "2017-12-03",
+         "--out", "asleep"),
+        "asleep_mean wake_ups_per_day nodes_per_wake_up utilisation_before_pct utilisation_after_pct "
+        "shortages node_minutes_short",
+        check=lambda document, folder: (folder / "asleep" / "bins.csv").read_text().startswith(
+            "time,running,total,forecast,active"
+        ),
+    ),
+    "plan": Command(
+        ("plan", *PHILLY_CLUSTER, *LAKE, "--limit-s", "600", "--points", "2", "--cluster-only",
+         "--workers", "1", "--out", "plan"),
+        "questions front",
+        needs=("ingest",),
+        check=lambda document, _: {"nodes", "p95_wait_s", "low", "high", "kwh"} <= set(document["front"][0]),
+    ),
+    "ingest node-sequence": Command(
+        ("ingest", "--format", "node-sequence", "--input", PHILLY_COUNTS, "--cluster", "counted", *LAKE),
+        "rows_in rows_kept rows_quarantined rows_skipped",
+    ),
+    "nodes show": Command(
+        ("nodes", "show", "--cluster", "counted", *LAKE), "cluster", needs=("ingest node-sequence",)
+    ),
+    "ingest inference-load": Command(
+        ("ingest", "--format", "inference-load", "--input", CUT_INFERENCE, "--cluster", "serving", *LAKE),
+        "rows_in rows_kept rows_quarantined rows_skipped",
+    ),
+    "inference show": Command(
+        ("inference", "show", "--cluster", "serving", *LAKE), "cluster", needs=("ingest inference-load",)
+    ),
+    "train inference": Command(
+        ("train", "inference", "--cluster", "serving", *LAKE, "--hold-out-days", "1"), REPORT,
+        needs=("ingest inference-load",),
+    ),
     "sweep": Command(
         ("sweep", *PHILLY_LOG, *PHILLY_NODES, *DAY, "--policy", "fifo", "sjf", "--seed", "0,1",
          "--workers", "1", "--out", "sweep"),
@@ -234,6 +299,29 @@ COMMANDS = {
         check=lambda document, folder: (folder / "sweep" / "results.csv").is_file(),
     ),
 }  # fmt: skip
+
+# Who runs the other commands, and why not here.
+ELSEWHERE = {
+    "evaluate all": "minutes; it writes docs/model_quality.md, and each of its parts stands above",
+    "evaluate sampling": "minutes; tests/profiler_jobs",
+    "evaluate utilisation": "needs PyTorch's graphs: tests/pipeline/profiling",
+    "explain": "tests/lucid_cli/test_release_commands.py",
+    "inference ingest": "from a Prometheus: tests/pipeline/ingest",
+    "live": "beside schedulers: tests/live_scheduler, tests/slurm",
+    "metrics ingest": "from a Prometheus: tests/pipeline/ingest",
+    "monitor": "tests/lucid_cli/test_release_commands.py",
+    "nodes ingest": "from Slurm or a Prometheus: tests/slurm, tests/pipeline/ingest",
+    "pareto compare": "tests/lucid_cli/test_pareto_cli.py",
+    "predict-profile": "tests/pipeline/profiling/test_graph_predictions.py",
+    "profile": "tests/lucid_cli/test_cli_profile.py",
+    "release": "tests/lucid_cli/test_release_commands.py",
+    "remove-cluster": "tests/cluster_logs/test_provenance.py",
+    "reproduce helios": "a minute; tests/experiments/test_reproduce_helios.py evaluates it on fewer days",
+    "reproduce lyra": "minutes; tests/experiments/test_reproduce_lyra.py evaluates a day",
+    "train nodes": "needs weeks of counts: tests/pipeline/training",
+    "train utilisation": "tests/pipeline/profiling/test_graph_predictions.py",
+    "tune": "tests/pipeline/search/test_tuning.py",
+}
 
 
 class Script:
@@ -272,3 +360,24 @@ def test_a_command_says_what_the_contract_promises(script: Script, name: str) ->
     for row in rows if command.rows is not None else [document]:
         assert set(command.fields.split()) <= set(row), name
     assert command.check(document, script.shell.folder)
+
+
+def test_no_command_is_forgotten() -> None:
+    """A command that is added is run here, or it is said who runs it."""
+
+    def leaves(command: Any, *words: str) -> Iterator[str]:
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield " ".join(words)
+        for name, each in (below or {}).items():
+            yield from leaves(each, *words, name)
+
+    run = {" ".join(map(str, command.words)) for command in COMMANDS.values()} | set(ELSEWHERE)
+    whole = set(leaves(typer.main.get_command(app)))
+    covered = {
+        name
+        for name in whole
+        for each in run
+        if f"{name} ".startswith(f"{each} ") or f"{each} ".startswith(f"{name} ")
+    }
+    assert whole == covered
