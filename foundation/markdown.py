@@ -1,5 +1,6 @@
-"""Tables in Markdown, and numbers as they are printed there."""
+"""Text and tables in Markdown, and numbers as they are printed there."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NO_VALUE = "–"
+_MARKS = re.compile(r"([\\`*_\[\]|~$])")
+_AT_THE_START = re.compile(r"^([#+-]|\d+(?=[.)]))")  # headings and lists
 
 
 def markdown_table(
@@ -26,6 +29,15 @@ def markdown_frame(frame: "pd.DataFrame") -> str:
     return markdown_table(list(map(str, frame.columns)), frame.itertuples(index=False))
 
 
+def markdown_text(value: object) -> str:
+    """Return text that Markdown shows as it is, on one line: what looks like marks, links or HTML is none."""
+    line = " ".join(str(value).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # An address is shown, but not made a link of: the reader did not choose it.
+    line = _MARKS.sub(r"\\\1", line).replace("://", ":&#47;&#47;")
+    return _AT_THE_START.sub(_escaped, line)
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """Return a number for people: `digits` decimals; two digits of a small one, none of a large one."""
     if value is None or value != value:
@@ -37,6 +49,10 @@ def number(value: float | None, digits: int = 2) -> str:
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:.{digits}f}"
+
+
+def _escaped(mark: "re.Match[str]") -> str:
+    return f"{mark[0]}\\" if mark[0].isdigit() else f"\\{mark[0]}"
 
 
 def _cell(value: object) -> str:

@@ -192,6 +192,10 @@ class Registry(MlflowServer):
             )
         return int(made.version)
 
+    def describe_version(self, name: str, version: int, description: str) -> None:
+        """Set what the page of a version says of it (Markdown)."""
+        self.call(lambda: self.client.update_model_version(name, str(version), description))
+
     def versions(self, name: str) -> list[RegisteredVersion]:
         """All versions of a registered model, the newest first; empty when there is none."""
         registered: list[Any] = []

@@ -1,5 +1,6 @@
 """A run of MLflow that is being written: parameters, metrics, data sets, files, a model."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,18 +44,25 @@ class OpenRun:
         self.server.call(lambda: self._client.log_batch(self.run_id, params=params))
 
     def log_metrics(self, values: Mapping[str, float]) -> None:
-        """Metrics; those that are not finite are left out, because not every store holds them."""
+        """Metrics, to six digits, which people read; whole numbers as they are.
+
+        Those that are not finite are left out, because not every store holds them.
+        """
         from mlflow.entities import Metric
         from mlflow.utils.time import get_current_time_millis
 
         now = get_current_time_millis()
-        kept = {key: float(value) for key, value in values.items() if abs(float(value)) < float("inf")}
+        kept = {key: six_digits(value) for key, value in values.items() if math.isfinite(value)}
         metrics = [Metric(key, value, now, 0) for key, value in kept.items()]
         self.server.call(lambda: self._client.log_batch(self.run_id, metrics=metrics))
 
     def set_tag(self, key: str, value: str) -> None:
         """A tag of the run."""
         self.server.call(lambda: self._client.set_tag(self.run_id, key, value[:MAX_TAG]))
+
+    def rename(self, name: str) -> None:
+        """Name the run by what it has made."""
+        self.server.call(lambda: self._client.update_run(self.run_id, name=name))
 
     def log_dataset(self, dataset: LoggedDataset, context: str) -> None:
         """A data set as an input of the run, with its digest and window; `context`: training or
@@ -93,9 +101,12 @@ class OpenRun:
         return f"{info.artifact_uri}/{path}"
 
     def ui_path(self) -> str:
-        """The page of this run in MLflow's UI, below its address."""
+        """The page of this run in MLflow's UI, below its address.
+
+        A browser that never chose between MLflow's two faces would open it among traces of agents.
+        """
         info = self.server.call(lambda: self._client.get_run(self.run_id)).info
-        return f"experiments/{info.experiment_id}/runs/{self.run_id}"
+        return f"experiments/{info.experiment_id}/runs/{self.run_id}?workflowType=machine_learning"
 
     def log_scorer(self, name: str, kind: str, file: Path, example: pd.DataFrame) -> tuple[str, str]:
         """Log a saved model as an MLflow model and load it once from the store; returns (uri, model id).
@@ -127,6 +138,14 @@ class OpenRun:
                     f"The logged {kind} model scored {len(scored)} of {len(example)} example rows."
                 )
         return str(info.model_uri), str(info.model_id)
+
+
+def six_digits(value: float) -> float:
+    """A number with six digits; a whole one as it is."""
+    number = float(value)
+    if number.is_integer():
+        return number
+    return round(number, max(5 - math.floor(math.log10(abs(number))), 0))
 
 
 def _schema(columns: Columns) -> Any:

@@ -11,6 +11,7 @@ from foundation.leftovers import scratch_folder
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, PINNED_KINDS, ReleaseManifest
 from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS
+from lucid_models.releases.registry_page import release_description
 
 RELEASE_EXPERIMENT = "lucid-release"
 # The utilisation model is registered beside a release, not in it (docs/decisions/0017).
@@ -127,7 +128,7 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
         if registered.tags.get("content_sha256") == content:
             return registered.version
     with (
-        registry.run(RELEASE_EXPERIMENT, f"release {manifest.cluster}", {"cluster": manifest.cluster}) as run,
+        registry.run(RELEASE_EXPERIMENT, f"{manifest.cluster} release", {"cluster": manifest.cluster}) as run,
         scratch_folder("release") as folder,
     ):
         (folder / MANIFEST_FILE).write_bytes(manifest.to_bytes())
@@ -143,7 +144,7 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
                 "policy": manifest.policy,
             }
         )
-        return registry.create_version(
+        version = registry.create_version(
             manifest.name,
             run.artifact_uri("release"),
             run.run_id,
@@ -155,19 +156,11 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
                 "simulated_profiles": str(manifest.provenance.simulated_profiles).lower(),
                 "synthetic_logs": str(manifest.provenance.synthetic_logs).lower(),
             },
-            description=_describe(manifest),
+            description="",
         )
-
-
-def _describe(manifest: ReleaseManifest) -> str:
-    pins = ", ".join(f"{pin.name} version {pin.version}" for pin in manifest.models.values())
-    notes = ""
-    if manifest.provenance.simulated_profiles:
-        notes += " **The packing model was trained on simulated profiles.**"
-    if manifest.provenance.synthetic_logs:
-        notes += " **The logs are synthetic.**"
-    until = manifest.training.until
-    return (
-        f"Release for cluster `{manifest.cluster}`, policy `{manifest.policy}`: {pins}; trained until "
-        f"{until}.{notes}"
-    )
+        registry.describe_version(
+            manifest.name, version, release_description(manifest, (manifest.cluster, version))
+        )
+        run.rename(f"{manifest.cluster} release {version}")
+        run.set_tag("release_version", str(version))
+        return version

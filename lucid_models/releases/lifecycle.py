@@ -47,6 +47,7 @@ from lucid_models.releases.manifest import (
 )
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
+from lucid_models.releases.registry_page import release_metrics, tell_on_its_page
 from lucid_models.releases.store import (
     ALLOW_SIMULATED,
     ReleaseInfo,
@@ -207,12 +208,13 @@ def store_verdict(
     word = APPROVED if approved else REFUSED
     with registry.run(
         VALIDATION_EXPERIMENT,
-        f"validation of {judged.cluster} {judged.version}",
+        f"{judged.cluster} release {judged.version} {word}",
         {"cluster": judged.cluster, "release_version": str(judged.version), "verdict": word},
     ) as run:
         log_document(run, VERDICT_FILE, document, artifacts_dir)
-        run.log_metrics(_objective_metrics(verdict))
+        run.log_metrics(release_metrics(verdict))
         page = run.ui_path()
+    tell_on_its_page(registry, release, verdict, page)
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.
     for key, value in (
         ("verdict_run_id", run.run_id),
@@ -368,17 +370,3 @@ def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> Rel
         scorers.node_demand,
         scorers.inference_load,
     )
-
-
-# Reading releases --------------------------------------------------------------------------------------
-
-
-def _objective_metrics(verdict: Mapping[str, Any]) -> dict[str, float]:
-    objective = verdict.get("objective")
-    if not isinstance(objective, Mapping):
-        return {}
-    return {
-        f"objective_{key}": float(value)
-        for key, value in objective.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
