@@ -34,6 +34,7 @@ with DAG(
         ),
         "version": form_fields.release("Empty: the one that was judged."),
         "approval_required": form_fields.approval_required(),
+        "reason": form_fields.reason(),
     },
 ) as dag:
     check_verdict = CheckVerdictOperator(
@@ -57,6 +58,7 @@ with DAG(
         version=check_verdict.output["version"],
         named=check_verdict.output["named"],
         approval=request_approval.output,
+        reason=dag.param("reason"),
         outlets=[RELEASE_CHAMPION],
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="check_verdict")

@@ -35,9 +35,18 @@ with DAG(
             title="Reason",
             description="Why, in 3 to 1,000 characters; kept with the release and in the log.",
         ),
+        "from_version": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            title="Release to leave",
+            description="Where another is live by then, nothing moves. Empty: the one that is live.",
+        ),
     },
 ) as dag:
-    read_champion = ReadChampionOperator(task_id="read_champion", cluster=dag.param("cluster"))
+    read_champion = ReadChampionOperator(
+        task_id="read_champion", cluster=dag.param("cluster"), version=dag.param("from_version")
+    )
     rollback_release = RollbackReleaseOperator(
         task_id="rollback_release",
         reason=dag.param("reason"),

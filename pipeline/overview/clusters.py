@@ -4,25 +4,24 @@ Read from the registry, the lake and the kept monitoring reports; nothing is wor
 there is said with the DAG that brings it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from cluster_logs.lake import Lake
 from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS
+from lucid_models.releases.approval import APPROVED
 from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.decisions import Decision, read_decision
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.store import read_manifest
-from pipeline.kept_reports import newest_reports
-from pipeline.monitoring.records import REPORT_FILE
+from pipeline.overview.monitored import MonitoredAtAGlance, read_passes
 
-SHOWN_PASSES = 30
+OLD_DAYS = 14  # as long as what training holds out by default: a log that ends before says little of today
 
 
 @dataclass(frozen=True)
@@ -39,24 +38,16 @@ class ReleaseAtAGlance:
 
 
 @dataclass(frozen=True)
-class MonitoredAtAGlance:
-    """The newest monitoring pass, its page, and the decisions of those before, oldest first."""
-
-    decision: str
-    as_of: str
-    version: int
-    reasons: Sequence[str]
-    page: str
-    history: Sequence[Mapping[str, str]]
-
-
-@dataclass(frozen=True)
 class DataAtAGlance:
-    """The window of a cluster's jobs in the lake (UTC), and where its rows come from."""
+    """The window of a cluster's jobs in the lake (UTC), and where its rows come from. `age_days`: since the
+    last of them; `old`: what is built on it may no longer fit the cluster.
+    """
 
     first_day: str
     last_day: str
     days: int
+    age_days: int
+    old: bool
     origin: str | None
     nodes: int | None
     gpus: int | None
@@ -109,7 +100,7 @@ def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> 
         registry, problem = None, str(error)
     lake = Lake(lake_uri)
     names = sorted({*with_release, *lake.clusters()})
-    passes = _passes(monitoring_dir)
+    passes = read_passes(monitoring_dir)
     clusters = [
         _cluster(name, registry if name in with_release else None, lake, passes.get(name)) for name in names
     ]
@@ -158,26 +149,6 @@ def _policy(registry: Registry, release: RegisteredVersion) -> str | None:
         return None
 
 
-def _passes(monitoring_dir: Path) -> dict[str, MonitoredAtAGlance]:
-    by_cluster: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for cluster, stamp, report in newest_reports(monitoring_dir, REPORT_FILE, SHOWN_PASSES):
-        by_cluster.setdefault(cluster, []).append((stamp, report))
-    return {
-        cluster: MonitoredAtAGlance(
-            decision=str(reports[0][1]["decision"]),
-            as_of=str(reports[0][1]["window"]["end"]),
-            version=int(reports[0][1]["release_version"]),
-            reasons=[str(reason) for reason in reports[0][1]["reasons"]],
-            page=f"{cluster}/{reports[0][0]}/index.html",
-            history=[
-                {"as_of": str(report["window"]["end"]), "decision": str(report["decision"])}
-                for _, report in reversed(reports)
-            ],
-        )
-        for cluster, reports in by_cluster.items()
-    }
-
-
 def data_at_a_glance(lake: Lake, cluster: str) -> DataAtAGlance | None:
     """The window and the size of a cluster in the lake; None where it holds no jobs of it."""
     days = lake.dates(cluster)
@@ -192,10 +163,13 @@ def data_at_a_glance(lake: Lake, cluster: str) -> DataAtAGlance | None:
         nodes, virtual_clusters = int(table["nodes"].sum()), int((table["nodes"] > 0).sum())
         gpus = int((table["nodes"] * table["gpus_per_node"]).sum())
     origin = lake.logs(cluster)
+    age_days = max(0, (datetime.now(UTC).date() - days[-1]).days)
     return DataAtAGlance(
         first_day=days[0].isoformat(),
         last_day=days[-1].isoformat(),
         days=len(days),
+        age_days=age_days,
+        old=age_days > OLD_DAYS,
         origin=None if origin is None else str(origin),
         nodes=nodes,
         gpus=gpus,
@@ -221,7 +195,9 @@ def _missing(
             Missing(f"Release {challenger.version} waits for the gate to judge it.", "validate_release")
         )
     elif live is None:
-        missing.append(Missing("No release is live: schedulers go by their heuristic.", "publish_release"))
+        approved = challenger is not None and challenger.verdict == APPROVED
+        dag_id = "publish_release" if approved else "retrain_models"
+        missing.append(Missing("No release is live: schedulers go by their heuristic.", dag_id))
     if live is not None and monitored is None:
         missing.append(Missing("The live release was never monitored.", "monitor_live"))
     return missing

@@ -267,6 +267,17 @@ def approval_required() -> Param:
     )
 
 
+def reason() -> Param:
+    """Why a release goes live; may be left empty."""
+    return Param(
+        "",
+        type="string",
+        maxLength=1_000,
+        title="Why",
+        description="Kept with the release, for those who ask later who let it go live.",
+    )
+
+
 def place(title: str, description: str, *, reads_from: str = "input_roots") -> Param:
     """A path or URI that a worker opens; may be left empty.
 

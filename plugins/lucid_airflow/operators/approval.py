@@ -6,7 +6,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
-from lucid_airflow import settings
+from lucid_airflow import form_fields, settings
 from lucid_airflow.errors import as_airflow_errors
 
 REASON = "reason"  # the field of the approval's form
@@ -14,15 +14,7 @@ REASON = "reason"  # the field of the approval's form
 
 def reason_field() -> dict[str, Param]:
     """The field in which a person says why, for the operator's `params`."""
-    return {
-        REASON: Param(
-            "",
-            type="string",
-            maxLength=1_000,
-            title="Why",
-            description="Kept with the release, for those who ask later who let it go live.",
-        )
-    }
+    return {REASON: form_fields.reason()}
 
 
 class RequestApprovalOperator(ApprovalOperator):

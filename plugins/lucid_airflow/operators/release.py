@@ -207,7 +207,8 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
 class PublishReleaseOperator(LucidOperator):
     """Move a cluster's `champion` to an approved release. Publishing the champion again changes nothing.
 
-    Unless the form `named` it, a release that was rolled back while a person was asked stays so.
+    Unless the form `named` it, a release that was rolled back while a person was asked stays so. `reason`: why
+    the run was started, kept where the `approval` gives none.
     """
 
     operator_extra_links = (ReleaseLink(), MlflowLink())
@@ -216,6 +217,7 @@ class PublishReleaseOperator(LucidOperator):
     version: Any
     named: Any = True
     approval: Any = None
+    reason: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Publish; returns the champion's cluster, name and version, and which one it replaced in words."""
@@ -228,7 +230,7 @@ class PublishReleaseOperator(LucidOperator):
             version=int(self.version),
             named=bool(self.named),
             by=by,
-            because=because,
+            because=because or str(self.reason or ""),
         )
         self.about_release(release.cluster, release.version)
         tell(context, f"{release.moved}, by {by}", release=(release.cluster, release.version))
@@ -240,22 +242,25 @@ class PublishReleaseOperator(LucidOperator):
 class ReadChampionOperator(LucidOperator, multiple_outputs=True):
     """Say which release is live before it is left: a rollback that is tried again then does nothing.
 
-    `cluster`: empty: the only one that has a release.
+    `cluster`: empty: the only one that has a release. `version`: the release that a person wants to leave;
+    empty: the one that is live.
     """
 
     operator_extra_links = (ReleaseLink(), MlflowLink())
 
     cluster: Any = None
+    version: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Return the champion's cluster, name and version."""
+        """Return the champion's cluster and name, and the version to leave."""
         from lucid_models.releases.clusters import which_cluster
         from lucid_models.releases.lifecycle import show_release
 
         tracking_uri = settings.tracking_uri()
         champion = show_release(tracking_uri=tracking_uri, cluster=which_cluster(tracking_uri, self.cluster))
         self.about_release(champion.cluster, champion.version)
-        return {"cluster": champion.cluster, "name": champion.name, "version": champion.version}
+        leave = int(self.version or champion.version)
+        return {"cluster": champion.cluster, "name": champion.name, "version": leave}
 
 
 class RollbackReleaseOperator(LucidOperator):

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lucid_airflow import settings
-from lucid_airflow.pages.rights import may_start
+from lucid_airflow.pages.answers import errors_in_words
+from lucid_airflow.pages.rights import may_answer, may_start
 
 # What a person may do here is what they may do with these DAGs in Airflow itself.
 ACTIONS = {
@@ -21,10 +22,9 @@ ACTIONS = {
 def router() -> Any:
     """Return the routes; every answer is JSON."""
     from airflow.api_fastapi.core_api.security import GetUserDep
-    from fastapi import APIRouter, HTTPException
+    from fastapi import APIRouter
 
     from cluster_logs.cluster_names import check_cluster_name
-    from foundation.errors import LucidError, NotFoundError
     from foundation.jsonable import to_jsonable
     from pipeline.overview.clusters import read_overview
     from pipeline.overview.release_page import read_release_page
@@ -33,11 +33,10 @@ def router() -> Any:
 
     def answered(read: Callable[[], Any], user: Any) -> dict[str, Any]:
         """What was read, what the person may do, and where MLflow is; our errors in words."""
-        try:
+        with errors_in_words():
             seen = to_jsonable(read())
-        except LucidError as error:
-            raise HTTPException(404 if isinstance(error, NotFoundError) else 503, str(error)) from error
         may = {action: may_start(user, dag_id) for action, dag_id in ACTIONS.items()}
+        may["approve"] = may_answer(user, ACTIONS["publish"])
         return {**seen, "may": may, "mlflow": settings.mlflow_ui_url()}
 
     @api.get("/overview")

@@ -7,13 +7,22 @@ INGEST, REMOVE = "ingest_logs", "remove_cluster"
 
 def may_start(user: Any, dag_id: str) -> bool:
     """Whether a person may start runs of a DAG."""
+    return _may(user, "POST", "RUN", dag_id)
+
+
+def may_answer(user: Any, dag_id: str) -> bool:
+    """Whether a person may answer what a DAG's runs ask, as approving a release."""
+    return _may(user, "PUT", "HITL_DETAIL", dag_id)
+
+
+def _may(user: Any, method: str, entity: str, dag_id: str) -> bool:
     from airflow.api_fastapi import app
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 
     manager = app.get_auth_manager()
     return bool(
         manager.is_authorized_dag(
-            method="POST", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id), user=user
+            method=method, access_entity=DagAccessEntity[entity], details=DagDetails(id=dag_id), user=user
         )
     )
 

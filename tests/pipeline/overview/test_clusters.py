@@ -41,6 +41,7 @@ def test_a_cluster_says_what_it_lacks_and_which_form_brings_it(look: Any) -> Non
     assert (cluster.live, cluster.challenger) == (None, None)
     assert cluster.data is not None
     assert cluster.data.days == 10
+    assert cluster.data.old, "the log is of 2020"
     assert [missing.dag_id for missing in cluster.missing] == ["ingest_logs", "retrain_models"]
 
 
@@ -92,10 +93,21 @@ def test_the_newest_monitoring_pass_stands_with_those_before_it(look: Any, tmp_p
             "window": {"end": f"2020-05-0{day}T00:00:00+00:00"},
             "release_version": 1,
             "reasons": ["Errors grew."] if day == 3 else [],
+            "duration": {
+                "overall": {"mae_log10": 0.1 * day, "naive_mae_log10": 1.0} if day > 1 else None,
+                "validation": {"mae_log10": 0.2},
+            },
         }
         (folder / "report.json").write_text(json.dumps(report))
     monitored = only(look()).monitored
     assert monitored is not None
     assert (monitored.decision, monitored.reasons) == ("retrain", ["Errors grew."])
     assert monitored.page == "small/2020-05-03T0000Z-r1/index.html"
-    assert [one["decision"] for one in monitored.history] == ["ok", "watch", "retrain"]
+    assert [one.decision for one in monitored.history] == ["ok", "watch", "retrain"]
+    assert [one.error_factor for one in monitored.history] == [
+        None,
+        pytest.approx(10**0.2),
+        pytest.approx(10**0.3),
+    ]
+    assert [one.naive_factor for one in monitored.history] == [None, 10.0, 10.0]
+    assert monitored.history[-1].validation_factor == pytest.approx(10**0.2)

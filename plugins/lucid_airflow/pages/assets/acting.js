@@ -1,11 +1,14 @@
 // What people do here, they do through Airflow's own REST API with the login of the page: its roles decide, and
 // a refusal is shown in the server's words.
 
-import { Problem, h } from "./cards.js";
+import { Go, Problem, Word, h } from "./cards.js";
+import { acted, useAnswer } from "./reading.js";
 
-const { useState } = globalThis.React;
+const { useEffect, useState } = globalThis.React;
 const { Button, Dialog, Field, HStack, Portal, Text, Textarea, VStack } = globalThis.ChakraUI;
 const { useNavigate } = globalThis.ReactRouterDOM;
+
+const NOT_ALLOWED = "Your role may not do this.";
 
 const said = (detail) => (typeof detail === "string" ? detail : detail?.map?.((each) => each.msg).join(" "));
 
@@ -28,14 +31,34 @@ export const trigger = (dagId, conf) =>
 export const runAddress = (run) =>
   `/dags/${encodeURIComponent(run.dag_id)}/runs/${encodeURIComponent(run.dag_run_id)}`;
 
-// A button that says what it does. `act(reason)` does it and may return the address to go to. With `confirm`, a
-// sentence, people are asked first; with `reason`, the label of a field, also why. Without the right (`may` is
-// false) it stays visible and says so.
-export function Act({ label, act, may = true, confirm, reason, danger = false, disabled = false }) {
+const OVER = ["success", "failed"];
+
+// A run that was started here: its state, and when it is over the sentence that it left.
+export function Followed({ run }) {
+  const path = `dags/${encodeURIComponent(run.dag_id)}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
+  const { value, problem } = useAnswer(() => airflow("GET", path), path, 3_000);
+  const { state, note } = value ?? run;
+  useEffect(acted, [state]);
+  return h(
+    HStack,
+    { role: "status", wrap: "wrap" },
+    h(Word, null, state),
+    h(Go, { to: runAddress(run) }, "The run that was started"),
+    OVER.includes(state) && note && h(Text, null, note),
+    problem && h(Text, { color: "fg.error" }, problem),
+  );
+}
+
+// A button that says what it does. `act(reason)` does it and may return the address to go to, or a run, which is
+// followed below the button. With `confirm`, a sentence, people are asked first; with `reason`, the label of a
+// field, also why, in at least `reasonLength` characters. Without the right (`may` is false) it stays visible and
+// says so.
+export function Act({ label, act, may = true, confirm, reason, reasonLength = 0, danger = false, disabled = false }) {
   const [asking, setAsking] = useState(false);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState(null);
   const [because, setBecause] = useState("");
+  const [started, setStarted] = useState(null);
   const navigate = useNavigate();
   const colorPalette = danger ? "red" : "blue";
 
@@ -43,9 +66,11 @@ export function Act({ label, act, may = true, confirm, reason, danger = false, d
     setBusy(true);
     setProblem(null);
     try {
-      const to = await act(because);
+      const done = await act(because.trim());
       setAsking(false);
-      if (typeof to === "string") navigate(to);
+      acted();
+      if (typeof done === "string") navigate(done);
+      if (done?.dag_run_id) setStarted(done);
     } catch (error) {
       setProblem(error.message);
     } finally {
@@ -54,12 +79,13 @@ export function Act({ label, act, may = true, confirm, reason, danger = false, d
   };
 
   if (!may)
-    return h(HStack, null, h(Button, { size: "sm", disabled: true }, label), h(Text, { color: "fg.muted" }, "Your role may not do this."));
+    return h(HStack, null, h(Button, { size: "sm", disabled: true, title: NOT_ALLOWED }, label), h(Text, { color: "fg.muted" }, NOT_ALLOWED));
   return h(
     VStack,
     { align: "start", gap: 2 },
     h(Button, { size: "sm", colorPalette, loading: busy && !asking, disabled, onClick: confirm ? () => setAsking(true) : run }, label),
     problem && !asking && h(Problem, null, problem),
+    started && h(Followed, { run: started }),
     confirm &&
       h(
         Dialog.Root,
@@ -87,7 +113,8 @@ export function Act({ label, act, may = true, confirm, reason, danger = false, d
                       Field.Root,
                       null,
                       h(Field.Label, null, reason),
-                      h(Textarea, { value: because, onChange: (event) => setBecause(event.target.value) }),
+                      h(Textarea, { value: because, maxLength: 1_000, onChange: (event) => setBecause(event.target.value) }),
+                      reasonLength > 0 && h(Field.HelperText, null, `At least ${reasonLength} characters.`),
                     ),
                   problem && h(Problem, null, problem),
                 ),
@@ -96,7 +123,7 @@ export function Act({ label, act, may = true, confirm, reason, danger = false, d
                 Dialog.Footer,
                 null,
                 h(Button, { variant: "outline", onClick: () => setAsking(false) }, "Cancel"),
-                h(Button, { colorPalette, loading: busy, onClick: run }, label),
+                h(Button, { colorPalette, loading: busy, disabled: because.trim().length < reasonLength, onClick: run }, label),
               ),
             ),
           ),

@@ -48,22 +48,4 @@ export const Line = ({ label, children }) =>
     h(Box, { flex: 1 }, children),
   );
 
-// The decisions of past passes as a small picture: a mark each, higher is worse.
-export function History({ passes }) {
-  const height = { ok: 4, watch: 11, retrain: 18 };
-  const color = { ok: "var(--chakra-colors-green-solid)", watch: "var(--chakra-colors-orange-solid)", retrain: "var(--chakra-colors-red-solid)" };
-  const words = passes.map((pass) => `${pass.as_of.slice(0, 10)} ${pass.decision}`).join(", ");
-  return h(
-    "svg",
-    { width: passes.length * 7 + 1, height: 20, role: "img", "aria-label": `Past decisions: ${words}` },
-    passes.map((pass, i) =>
-      h(
-        "rect",
-        { key: i, x: i * 7, y: 20 - height[pass.decision], width: 5, height: height[pass.decision], fill: color[pass.decision] },
-        h("title", null, `${pass.as_of.slice(0, 10)}: ${pass.decision}`),
-      ),
-    ),
-  );
-}
-
 export const keptPage = (kind, path) => address(`${kind}/${path}`);

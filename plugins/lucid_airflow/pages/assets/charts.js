@@ -122,6 +122,48 @@ export function AgainstLimit({ value, limit, passed }) {
   );
 }
 
+const DECIDED = { ok: "green", watch: "orange", retrain: "red" };
+const CURVE = { width: 460, height: 120, left: 52, right: 8, top: 8, bottom: 22 };
+
+// One figure over the passes: points { at, value, decision }, its unit at the axis, and what it was expected to be.
+export function Curve({ title, unit, points, expected }) {
+  const measured = points.filter((point) => point.value != null);
+  if (!measured.length) return null;
+  const { width, height, left, right, top, bottom } = CURVE;
+  const values = [...measured.map((point) => point.value), ...(expected == null ? [] : [expected])];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const pad = (high - low) * 0.15 || Math.abs(high) * 0.15 || 1;
+  const [least, most] = [Math.max(0, low - pad), high + pad];
+  const times = measured.map((point) => new Date(point.at).getTime());
+  const span = times.at(-1) - times[0];
+  const x = (i) => (span ? left + 6 + ((times[i] - times[0]) / span) * (width - left - right - 12) : (left + width - right) / 2);
+  const y = (value) => top + ((most - value) / (most - least)) * (height - top - bottom);
+  const label = (props, text) => h("text", { fontSize: 11, fill: ink, ...props }, text);
+  const words = measured.map((point) => `${point.at.slice(0, 10)} ${figure(point.value)} ${unit}, ${point.decision}`).join("; ");
+  return h(
+    "figure",
+    null,
+    h("figcaption", { style: { fontSize: "0.85em" } }, title),
+    h(
+      "svg",
+      { viewBox: `0 0 ${width} ${height}`, width: "100%", style: { maxWidth: width }, role: "img", "aria-label": `${title}: ${words}` },
+      [low, high].filter((value, i) => i === 0 || high - low > pad / 10).map((value) =>
+        h("g", { key: value }, [
+          h("line", { key: "l", x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: faint }),
+          label({ key: "t", x: left - 6, y: y(value) + 4, textAnchor: "end" }, `${figure(value)} ${unit}`),
+        ]),
+      ),
+      expected != null && h("line", { x1: left, x2: width - right, y1: y(expected), y2: y(expected), stroke: ink, strokeDasharray: "4 3" }, h("title", null, `At validation: ${figure(expected)} ${unit}`)),
+      h("polyline", { points: measured.map((point, i) => `${x(i)},${y(point.value)}`).join(" "), fill: "none", stroke: paint("blue"), strokeWidth: 2 }),
+      measured.map((point, i) =>
+        h("circle", { key: i, cx: x(i), cy: y(point.value), r: 4, fill: paint(DECIDED[point.decision] ?? "gray") }, h("title", null, `${point.at.slice(0, 10)}: ${figure(point.value)} ${unit}, ${point.decision}`)),
+      ),
+      label({ x: x(0), y: height - 6, textAnchor: span ? "start" : "middle" }, measured[0].at.slice(0, 10)),
+      span > 0 && label({ x: x(measured.length - 1), y: height - 6, textAnchor: "end" }, measured.at(-1).at.slice(0, 10)),
+    ),
+  );
+}
+
 // A bar a row, each with its number.
 export function Bars({ title, rows }) {
   const named = Object.entries(rows).map(([name, value]) => ({ name, value }));

@@ -1,19 +1,23 @@
-// All clusters at a glance: what is live, what wants to be, how it does, and how old its data are.
+// All clusters at a glance: what is live, what wants to be, how it does, how old its data are, and what people may do.
 
-import { Card, Form, Go, History, Line, Out, Problem, Time, Waiting, Word, h, keptPage } from "./cards.js";
-import { count } from "./words.js";
+import { Act, trigger } from "./acting.js";
+import { Approvals } from "./approvals.js";
+import { Card, Go, Line, Out, Problem, Time, Waiting, Word, h, keptPage } from "./cards.js";
+import { Curve } from "./charts.js";
+import { count, figure } from "./words.js";
 import { useReading } from "./reading.js";
 
 const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;
+const ALL_OPEN = 4; // clusters; with more of them each is a line that opens
 
 const muted = (text) => h(Text, { color: "fg.muted" }, text);
 
-function Decided({ decision }) {
+export function Decided({ decision }) {
   if (!decision) return muted("Who decided it was not recorded.");
-  const verb = decision.kind === "rollback" ? "rolled back to" : "published";
+  const verb = decision.kind === "rollback" ? "Rolled back to" : "Published";
   return h(
     Text,
-    { color: "fg.muted" },
+    null,
     `${verb} by ${decision.by || "somebody"} `,
     h(Time, { iso: decision.at }),
     decision.because ? `: ${decision.because}` : "",
@@ -21,11 +25,32 @@ function Decided({ decision }) {
   );
 }
 
+// The buttons that move a cluster's live release; schedulers follow it.
+export const PublishButton = ({ cluster, version, live, may }) =>
+  h(Act, {
+    label: `Publish release ${version}`,
+    may,
+    confirm: `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. Its schedulers follow at their next poll. Where an approval is required, a person is asked first.`,
+    reason: "Why? It is kept with the release.",
+    act: (reason) => trigger("publish_release", { cluster, version, reason }),
+  });
+
+export const RollbackButton = ({ cluster, live, previous, may }) =>
+  h(Act, {
+    label: `Roll back to release ${previous}`,
+    may,
+    danger: true,
+    confirm: `Release ${live} of ${cluster} is live. Rolling back makes release ${previous} live again; schedulers follow at their next poll.`,
+    reason: "Why? It is kept with the release.",
+    reasonLength: 3,
+    act: (reason) => trigger("rollback_release", { cluster, from_version: live, reason }),
+  });
+
 function Release({ cluster, release, mlflow, children }) {
   const page = mlflow && `${mlflow}/#/models/lucid-release-${cluster}/versions/${release.version}`;
   return h(
     VStack,
-    { align: "stretch", gap: 1 },
+    { align: "start", gap: 1 },
     h(
       HStack,
       { wrap: "wrap" },
@@ -40,21 +65,26 @@ function Release({ cluster, release, mlflow, children }) {
 }
 
 function Challenger({ cluster, seen }) {
-  const { challenger, obstacles } = cluster;
-  if (!challenger) return muted(cluster.live ? "None: the newest release is live." : "None was built.");
-  const ready = challenger.verdict && !obstacles.length;
+  const { name, live, challenger, obstacles } = cluster;
+  if (!challenger) return muted(live ? "None: the newest release is live." : "None was built.");
   return h(
     Release,
-    { cluster: cluster.name, release: challenger, mlflow: seen.mlflow },
+    { cluster: name, release: challenger, mlflow: seen.mlflow },
     obstacles
       .filter((obstacle) => obstacle !== challenger.sentence)
       .map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
-    ready && h(Form, { dagId: "publish_release", may: seen.may.publish }, "Publish it"),
-    h(Go, { to: "/required_actions" }, "Approvals that wait"),
+    challenger.verdict &&
+      !obstacles.length &&
+      h(PublishButton, { cluster: name, version: challenger.version, live: live?.version, may: seen.may.publish }),
   );
 }
 
 function Monitored({ monitored }) {
+  const last = monitored.history.at(-1);
+  const beside = [
+    last?.validation_factor && `${figure(last.validation_factor)} \u00d7 at validation, dashed`,
+    last?.naive_factor && `${figure(last.naive_factor)} \u00d7 by a naive guess on the same jobs`,
+  ].filter(Boolean);
   return h(
     VStack,
     { align: "stretch", gap: 1 },
@@ -62,78 +92,123 @@ function Monitored({ monitored }) {
       HStack,
       { wrap: "wrap" },
       h(Word, null, monitored.decision),
-      h(History, { passes: monitored.history }),
+      h(Text, { color: "fg.muted" }, `release ${monitored.version}, as of `, h(Time, { iso: monitored.as_of })),
       h(Out, { href: keptPage("monitoring", monitored.page) }, "Page of this pass"),
-      h(Text, { color: "fg.muted" }, "as of ", h(Time, { iso: monitored.as_of })),
     ),
     monitored.reasons.map((reason, i) => h(Text, { key: i }, reason)),
+    last?.error_factor
+      ? h(Curve, {
+          title: `Estimates of run times are typically off by a factor of ${figure(last.error_factor)}${beside.length ? ` (${beside.join("; ")})` : ""}`,
+          unit: "\u00d7",
+          expected: last.validation_factor,
+          points: monitored.history.map((pass) => ({ at: pass.as_of, value: pass.error_factor, decision: pass.decision })),
+        })
+      : muted("Too few jobs ended in its window to say how far estimates of run times are off."),
   );
 }
 
-function Data({ data }) {
+function Data({ cluster: { name, data } }) {
   const size = data.nodes
     ? `, ${count(data.nodes, "node")} with ${count(data.gpus, "GPU")} in ${count(data.virtual_clusters, "virtual cluster")}`
     : "";
   return h(
-    HStack,
-    { wrap: "wrap" },
-    h(Text, null, `${data.first_day} to ${data.last_day} (${count(data.days, "day")} with jobs)${size}`),
-    data.origin && data.origin !== "real" && h(Word, null, data.origin),
-    h(Text, { color: "fg.muted" }, "the newest is from ", h(Time, { iso: `${data.last_day}T23:59:59Z` })),
+    VStack,
+    { align: "start", gap: 1 },
+    h(
+      HStack,
+      { wrap: "wrap" },
+      h(Go, { to: `/plugin/lucid/clusters/${name}` }, `${data.first_day} to ${data.last_day}`),
+      h(Text, null, `(${count(data.days, "day")} with jobs)${size}`),
+      data.origin && data.origin !== "real" && h(Word, null, data.origin),
+    ),
+    data.old &&
+      h(
+        Text,
+        { color: "fg.warning" },
+        `The newest job is ${count(data.age_days, "day")} old: what is built on it may not fit the cluster as it is now. `,
+        h(Go, { to: "/plugin/lucid/ingest" }, "Bring newer jobs"),
+      ),
   );
 }
 
-const Cluster = ({ cluster, seen }) =>
+const BROUGHT_BY = {
+  retrain_models: "Train the models",
+  validate_release: "Let the gate judge it",
+  monitor_live: "Look how it does",
+};
+const ALLOWED_AS = { retrain_models: "retrain", validate_release: "validate", monitor_live: "monitor" };
+
+// What a cluster lacks, with what brings it: a page, or a run that is started here.
+const Missing = ({ cluster, may }) =>
+  cluster.missing.map(({ sentence, dag_id: dagId }) =>
+    h(
+      HStack,
+      { key: sentence, wrap: "wrap" },
+      h(Text, null, sentence),
+      dagId === "ingest_logs" && h(Go, { to: "/plugin/lucid/ingest" }, "Bring it by hand"),
+      dagId in BROUGHT_BY &&
+        h(Act, { label: BROUGHT_BY[dagId], may: may[ALLOWED_AS[dagId]], act: () => trigger(dagId, { cluster: cluster.name }) }),
+    ),
+  );
+
+// What is live, what wants to be, what was seen: the line of a cluster.
+export const Row = ({ cluster: { name, live, challenger, monitored, data } }) =>
   h(
+    HStack,
+    { wrap: "wrap", display: "inline-flex", verticalAlign: "middle" },
+    h(Text, { fontWeight: "semibold", wordBreak: "break-all" }, name),
+    live
+      ? h(Text, null, `release ${live.version} is live`, live.decision && [" since ", h(Time, { key: 0, iso: live.decision.at })])
+      : muted("nothing is live"),
+    challenger && h(HStack, null, h(Text, null, `challenger ${challenger.version}`), h(Word, null, challenger.verdict ?? "not judged")),
+    monitored && h(Word, null, monitored.decision),
+    data && h(Text, { color: data.old ? "fg.warning" : "fg.muted" }, `data until ${data.last_day}`),
+  );
+
+const Cluster = ({ cluster, seen }) => {
+  const { name, live, previous } = cluster;
+  const { may } = seen;
+  return h(
     Card,
     {
-      title: cluster.name,
-      aside:
-        cluster.previous &&
-        cluster.live &&
-        h(
-          Form,
-          { dagId: "rollback_release", may: seen.may.rollback },
-          `Roll back: release ${cluster.live.version} to ${cluster.previous}`,
-        ),
+      title: name,
+      aside: previous && live && h(RollbackButton, { cluster: name, live: live.version, previous, may: may.rollback }),
     },
     cluster.problem && h(Text, { color: "fg.error" }, cluster.problem),
     h(
       Line,
       { label: "Live" },
-      cluster.live
-        ? h(
-            Release,
-            { cluster: cluster.name, release: cluster.live, mlflow: seen.mlflow },
-            h(Decided, { decision: cluster.live.decision }),
-          )
+      live
+        ? h(Release, { cluster: name, release: live, mlflow: seen.mlflow }, h(Decided, { decision: live.decision }))
         : muted("Nothing: schedulers go by their heuristic."),
     ),
     h(Line, { label: "Challenger" }, h(Challenger, { cluster, seen })),
     cluster.monitored && h(Line, { label: "Monitoring" }, h(Monitored, { monitored: cluster.monitored })),
-    cluster.data && h(Line, { label: "Data" }, h(Data, { data: cluster.data })),
-    cluster.missing.length > 0 &&
-      h(
-        Line,
-        { label: "Missing" },
-        cluster.missing.map(({ sentence, dag_id }, i) =>
-          h(HStack, { key: i, wrap: "wrap" }, h(Text, null, sentence), h(Form, { dagId: dag_id }, `Open ${dag_id}`)),
-        ),
-      ),
+    cluster.data && h(Line, { label: "Data" }, h(Data, { cluster })),
+    cluster.missing.length > 0 && h(Line, { label: "Missing" }, h(Missing, { cluster, may })),
   );
+};
 
+// The place "": all clusters.
 export function Clusters() {
   const { value, problem } = useReading("overview");
+  const clusters = value?.clusters ?? [];
+  const open = clusters.length <= ALL_OPEN;
   return h(
     VStack,
-    { align: "stretch", gap: 4, "aria-live": "polite" },
+    { align: "stretch", gap: 4 },
     h(Heading, { as: "h1", size: "xl" }, "Lucid: models of your clusters' schedulers"),
     problem && h(Problem, null, problem),
     value?.problem && h(Problem, null, value.problem),
     !value && !problem && h(Waiting),
+    value && h(Approvals, { clusters, may: value.may.approve }),
     value &&
-      !value.clusters.length &&
-      h(Text, null, "There is no cluster yet. ", h(Form, { dagId: "ingest_logs" }, "Bring its log: open ingest_logs")),
-    value?.clusters.map((cluster) => h(Cluster, { key: cluster.name, cluster, seen: value })),
+      !clusters.length &&
+      h(Text, null, "There is no cluster yet. ", h(Go, { to: "/plugin/lucid/ingest" }, "Bring the log of one"), "."),
+    clusters.map((cluster) =>
+      open
+        ? h(Cluster, { key: cluster.name, cluster, seen: value })
+        : h("details", { key: cluster.name }, h("summary", { style: { cursor: "pointer" } }, h(Row, { cluster })), h(Cluster, { cluster, seen: value })),
+    ),
   );
 }

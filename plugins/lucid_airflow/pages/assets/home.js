@@ -1,30 +1,29 @@
-// The card on Home: a line per cluster.
+// The card on Home: approvals that wait, and a line per cluster.
 
-import { Card, Go, Problem, Time, Word, h } from "./cards.js";
+import { Card, Go, Problem, h } from "./cards.js";
+import { Row } from "./clusters.js";
+import { count } from "./words.js";
 import { useReading } from "./reading.js";
+import { useWaiting } from "./approvals.js";
 
 const { HStack, Text } = globalThis.ChakraUI;
 
-const Row = ({ cluster }) =>
-  h(
-    HStack,
-    { wrap: "wrap" },
-    h(Text, { fontWeight: "semibold" }, cluster.name),
-    cluster.live
-      ? h(Text, null, `release ${cluster.live.version} is live`, cluster.live.decision && [" since ", h(Time, { key: 0, iso: cluster.live.decision.at })])
-      : h(Text, { color: "fg.muted" }, "nothing is live"),
-    cluster.challenger && h(HStack, null, h(Text, null, `challenger ${cluster.challenger.version}`), h(Word, null, cluster.challenger.verdict ?? "not judged")),
-    cluster.monitored && h(Word, null, cluster.monitored.decision),
-    cluster.data && h(Text, { color: "fg.muted" }, `data until ${cluster.data.last_day}`),
-  );
-
 globalThis["Lucid at a glance"] = function LucidAtAGlance() {
   const { value, problem } = useReading("overview");
+  const { value: waiting } = useWaiting();
   return h(
     Card,
     { title: "Lucid", aside: h(Go, { to: "/plugin/lucid" }, "All about them") },
     problem && h(Problem, null, problem),
+    value?.problem && h(Problem, null, value.problem),
+    waiting?.length > 0 &&
+      h(
+        HStack,
+        { wrap: "wrap" },
+        h(Text, { fontWeight: "semibold" }, `${count(waiting.length, "approval")} ${waiting.length === 1 ? "waits" : "wait"}:`),
+        waiting.map((each) => h(Go, { key: each.runId, to: "/plugin/lucid" }, each.subject)),
+      ),
     value?.clusters.map((cluster) => h(Row, { key: cluster.name, cluster })),
-    value && !value.clusters.length && h(Text, null, "There is no cluster yet."),
+    value && !value.clusters.length && h(Text, null, "There is no cluster yet. ", h(Go, { to: "/plugin/lucid/ingest" }, "Bring the log of one"), "."),
   );
 };

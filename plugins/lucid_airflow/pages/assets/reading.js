@@ -2,6 +2,8 @@
 
 const { useEffect, useState } = globalThis.React;
 const AGAIN_MS = 15_000;
+const ACTED = "lucid-acted";
+const AFTER_ACTING_MS = [500, 3_000, 7_000];
 
 // The address of one of our routes, wherever Airflow is mounted: <base href> says so.
 export const address = (path) => new URL(`lucid/${path}`, document.baseURI).href;
@@ -15,9 +17,12 @@ async function read(path) {
 
 export const useReading = (path) => useAnswer(() => read(path), path);
 
+// Tells everything that is read on this page that something was done, so that it looks again soon.
+export const acted = () => document.dispatchEvent(new Event(ACTED));
+
 // { value, problem }: what `ask` answered last, and why there is no newer answer. Asked again while the page is
-// seen, and anew for another `key`.
-export function useAnswer(ask, key) {
+// seen and after something was done on it, and anew for another `key`.
+export function useAnswer(ask, key, againMs = AGAIN_MS) {
   const [state, setState] = useState({ value: null, problem: null });
   useEffect(() => {
     let gone = false;
@@ -31,12 +36,15 @@ export function useAnswer(ask, key) {
       }
     };
     look();
-    const timer = setInterval(look, AGAIN_MS);
+    const timer = setInterval(look, againMs);
+    const lookSoon = () => AFTER_ACTING_MS.forEach((ms) => setTimeout(() => gone || look(), ms));
     document.addEventListener("visibilitychange", look);
+    document.addEventListener(ACTED, lookSoon);
     return () => {
       gone = true;
       clearInterval(timer);
       document.removeEventListener("visibilitychange", look);
+      document.removeEventListener(ACTED, lookSoon);
     };
   }, [key]);
   return state;
