@@ -1,4 +1,4 @@
-"""What monitoring saw of each cluster: the newest pass, and the error of run time estimates over the passes."""
+"""What monitoring saw of each cluster: the newest pass, and how far off estimates were over the passes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,36 +9,39 @@ from typing import Any
 from foundation.csv_files import as_text
 from foundation.errors import LucidError, NotFoundError
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.aliases import CHAMPION
+from lucid_models.releases.aliases import CHAMPION, PREVIOUS
 from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.store import ReleaseInfo, describe_release
+from pipeline.overview.model_figures import PinnedModel, read_pinned_models
+from pipeline.overview.release_contents import (
+    Difference,
+    ReleasePart,
+    release_differences,
+    release_parts,
+)
 from simulator.gate.report import QUEUING_FILE
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A setting or a model that is not as in the release before; None: one of the two has none."""
-
-    what: str
-    before: Any
-    now: Any
 
 
 @dataclass(frozen=True)
 class ReleasePage:
     """A release with its verdict, what differs from `before` (the release that was live, else the newest
-    older one), what stands against publishing it, and what its numbers rest on.
+    older one), its parts and models, what stands against publishing it, and what its numbers rest on.
 
-    `queuing`: rows {virtual_cluster, jobs, POLICY: mean queuing delay (s), ...}, or None where the verdict
-    was kept without.
+    `champion`: the live version; `previous`: the one that a rollback from this release would go back to, None
+    unless it is live. `queuing`: rows {virtual_cluster, jobs, POLICY: mean queuing delay (s), ...}, or None
+    where the verdict was kept without.
     """
 
     release: ReleaseInfo
     live: bool
+    champion: int | None
+    previous: int | None
     before: int | None
     differences: Sequence[Difference]
+    parts: Sequence[ReleasePart]
+    models: Sequence[PinnedModel]
     obstacles: Sequence[str]
     warnings: Sequence[str]
     queuing: Sequence[Mapping[str, Any]] | None
@@ -55,14 +58,19 @@ def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> Relea
             remedy=f"It has {', '.join(map(str, sorted(stored))) or 'none'}.",
         )
     release = describe_release(registry, stored[version], None, whole_verdict=True)
-    champion = registry.aliases(name).get(CHAMPION)
+    aliases = registry.aliases(name)
+    champion = aliases.get(CHAMPION)
     before = _before(release, champion, stored)
     obstacles = [] if champion == version else publication_obstacles(registry, stored[version], named=True)
     return ReleasePage(
         release=release,
         live=champion == version,
+        champion=champion,
+        previous=aliases.get(PREVIOUS) if champion == version else None,
         before=before,
         differences=_differences(registry, stored, before, release),
+        parts=release_parts(release),
+        models=read_pinned_models(registry, release.models),
         obstacles=[str(obstacle) for obstacle in obstacles],
         warnings=_warnings(release, stored[version]),
         queuing=_queuing(registry, release),
@@ -89,23 +97,7 @@ def _differences(
         other = describe_release(registry, stored[before], None)
     except LucidError:
         return []
-    now, then = _contents(release), _contents(other)
-    return [
-        Difference(what, then.get(what), now.get(what))
-        for what in sorted({*now, *then})
-        if now.get(what) != then.get(what)
-    ]
-
-
-def _contents(release: ReleaseInfo) -> dict[str, Any]:
-    parts = {"node sleep": release.node_sleep, "loaning": release.loaning}
-    return {
-        "policy": release.policy,
-        "trained until": release.training["until"],
-        **{f"{kind} model": f"version {pin['version']}" for kind, pin in release.models.items()},
-        **{f"setting {name}": value for name, value in release.settings.items()},
-        **{f"{part}: {name}": value for part, of in parts.items() for name, value in (of or {}).items()},
-    }
+    return release_differences(release, other)
 
 
 def _warnings(release: ReleaseInfo, stored: RegisteredVersion) -> list[str]:

@@ -207,8 +207,8 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
 class PublishReleaseOperator(LucidOperator):
     """Move a cluster's `champion` to an approved release. Publishing the champion again changes nothing.
 
-    Unless the form `named` it, a release that was rolled back while a person was asked stays so. `reason`: why
-    the run was started, kept where the `approval` gives none.
+    Unless the form `named` it, a release that was rolled back while a person was asked stays so. `reason`:
+    why the run was started, kept where the `approval` gives none.
     """
 
     operator_extra_links = (ReleaseLink(), MlflowLink())

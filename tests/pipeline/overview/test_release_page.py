@@ -34,7 +34,7 @@ def test_what_a_person_weighs_before_a_release_goes_live(shop: Any, tmp_path: Pa
     assert judged.release.verdict is not None
     assert judged.release.verdict["sentence"] == "Faster."
     assert not judged.obstacles
-    assert {"setting gss"} <= {each.what for each in judged.differences}
+    assert {"gss"} <= {each.what for each in judged.differences}
     assert judged.queuing == [
         {"virtual_cluster": "=vc1", "jobs": 20.0, "challenger": 1.5, "fifo": 30.0},
         {"virtual_cluster": "vc2", "jobs": 10.0, "challenger": 0.0, "fifo": 2.0},

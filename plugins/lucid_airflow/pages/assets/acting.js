@@ -52,8 +52,8 @@ export function Followed({ run }) {
 // A button that says what it does. `act(reason)` does it and may return the address to go to, or a run, which is
 // followed below the button. With `confirm`, a sentence, people are asked first; with `reason`, the label of a
 // field, also why, in at least `reasonLength` characters. Without the right (`may` is false) it stays visible and
-// says so.
-export function Act({ label, act, may = true, confirm, reason, reasonLength = 0, danger = false, disabled = false }) {
+// says so (`silent`: another button beside it does).
+export function Act({ label, act, may = true, silent = false, confirm, reason, reasonLength = 0, danger = false, disabled = false }) {
   const [asking, setAsking] = useState(false);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState(null);
@@ -79,11 +79,11 @@ export function Act({ label, act, may = true, confirm, reason, reasonLength = 0,
   };
 
   if (!may)
-    return h(HStack, null, h(Button, { size: "sm", disabled: true, title: NOT_ALLOWED }, label), h(Text, { color: "fg.muted" }, NOT_ALLOWED));
+    return h(HStack, null, h(Button, { size: "sm", disabled: true, title: NOT_ALLOWED }, label), !silent && h(Text, { color: "fg.muted" }, NOT_ALLOWED));
   return h(
     VStack,
     { align: "start", gap: 2 },
-    h(Button, { size: "sm", colorPalette, loading: busy && !asking, disabled, onClick: confirm ? () => setAsking(true) : run }, label),
+    h(Button, { size: "sm", colorPalette, variant: danger ? "outline" : "solid", loading: busy && !asking, disabled, onClick: confirm ? () => setAsking(true) : run }, label),
     problem && !asking && h(Problem, null, problem),
     started && h(Followed, { run: started }),
     confirm &&

@@ -1,16 +1,18 @@
 // Approvals that wait for a person: asked of Airflow's own list of required actions, and answered through its API.
 
-import { Act, airflow } from "./acting.js";
+import { Act, Followed, airflow } from "./acting.js";
 import { Card, Go, Problem, Time, h } from "./cards.js";
 import { useAnswer } from "./reading.js";
 
+const { useState } = globalThis.React;
 const { HStack, Text, VStack } = globalThis.ChakraUI;
 const DAG_ID = "publish_release";
 const WAITS = ["awaiting_input", "deferred"];
 
 const taskAddress = ({ runId, taskId }) => `dags/${DAG_ID}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${taskId}`;
 
-// What waits, oldest first: { cluster, version, subject, askedAt, runId, taskId, mapIndex, options }.
+// What waits, oldest first: { cluster, version, reason, subject, askedAt, runId, taskId, mapIndex, options }; the
+// reason is what the gate said.
 async function readWaiting() {
   const states = WAITS.map((state) => `&state=${state}`).join("");
   const { hitl_details: asked } = await airflow("GET", `dags/${DAG_ID}/dagRuns/~/hitlDetails?response_received=false&limit=100&order_by=created_at${states}`);
@@ -18,15 +20,24 @@ async function readWaiting() {
     asked.map(async ({ subject, created_at: askedAt, options, task_instance: task }) => {
       const waiting = { subject, askedAt, options, runId: task.dag_run_id, taskId: task.task_id, mapIndex: task.map_index };
       const judged = await airflow("GET", `${taskAddress({ ...waiting, taskId: "check_verdict" })}/xcomEntries/return_value?stringify=false`);
-      return { ...waiting, cluster: judged.value.cluster, version: Number(judged.value.version) };
+      const { cluster, version, reason } = judged.value;
+      return { ...waiting, cluster, version: Number(version), reason };
     }),
   );
 }
 
 export const useWaiting = () => useAnswer(readWaiting, DAG_ID);
 
-const answer = (waiting, option, reason) =>
-  airflow("PATCH", `${taskAddress(waiting)}/${waiting.mapIndex}/hitlDetails`, { chosen_options: [option], params_input: { reason } });
+// The runs that this person has let go on from here, and how to answer another one.
+export function useAnswered() {
+  const [answered, setAnswered] = useState([]);
+  const answer = async (waiting, option, reason) => {
+    const path = `${taskAddress(waiting)}/${waiting.mapIndex}/hitlDetails`;
+    await airflow("PATCH", path, { chosen_options: [option], params_input: { reason } });
+    setAnswered((before) => [...before, { dag_id: DAG_ID, dag_run_id: waiting.runId, state: "running" }]);
+  };
+  return { answer, going: answered.map((run) => h(Followed, { key: run.dag_run_id, run })) };
+}
 
 const CONSEQUENCE = {
   Approve: ({ cluster, version }, live) =>
@@ -35,8 +46,9 @@ const CONSEQUENCE = {
     `Release ${version} of ${cluster} stays where it is, and ${live ? `release ${live} stays live` : "nothing goes live"}.`,
 };
 
-// One question with its buttons; `live`: the version that an approval replaces; `may`: whether this person may answer.
-export const Approval = ({ waiting, live, may }) =>
+// One question with its buttons; `live`: the version that an approval replaces; `may`: whether this person may
+// answer, by `answer`; `about`: what the gate said stands beside it, with the way to all about the release.
+export const Approval = ({ waiting, live, may, answer, about = false }) =>
   h(
     VStack,
     { align: "stretch", gap: 2 },
@@ -47,14 +59,22 @@ export const Approval = ({ waiting, live, may }) =>
       h(Text, { color: "fg.muted" }, "asked ", h(Time, { iso: waiting.askedAt })),
       h(Go, { to: `/dags/${DAG_ID}/runs/${encodeURIComponent(waiting.runId)}` }, "Run"),
     ),
+    about &&
+      h(
+        Text,
+        null,
+        `${waiting.reason} `,
+        h(Go, { to: `/plugin/lucid/releases/${encodeURIComponent(waiting.cluster)}/${waiting.version}` }, "All about this release"),
+      ),
     h(
       HStack,
       { wrap: "wrap", align: "start" },
-      waiting.options.map((option) =>
+      waiting.options.map((option, i) =>
         h(Act, {
           key: option,
           label: option,
           may,
+          silent: i < waiting.options.length - 1,
           danger: option === "Reject",
           confirm: CONSEQUENCE[option]?.(waiting, live) ?? waiting.subject,
           reason: "Why? It is kept with the release.",
@@ -64,31 +84,19 @@ export const Approval = ({ waiting, live, may }) =>
     ),
   );
 
+const WAITING = ["No approval waits any more", "One approval waits"];
+
 // All that waits, above everything else of a page; nothing where nothing waits.
 export function Approvals({ clusters, may }) {
   const { value, problem } = useWaiting();
+  const { answer, going } = useAnswered();
   if (problem) return h(Problem, null, `Which approvals wait could not be read: ${problem}`);
-  if (!value?.length) return null;
+  if (!value?.length && !going.length) return null;
   const live = Object.fromEntries(clusters.map((cluster) => [cluster.name, cluster.live?.version]));
   return h(
     Card,
-    { title: value.length === 1 ? "One approval waits" : `${value.length} approvals wait` },
-    value.map((waiting) =>
-      h(
-        VStack,
-        { key: waiting.runId, align: "stretch", gap: 1 },
-        h(Approval, { waiting, live: live[waiting.cluster], may }),
-        h(Verdict, { cluster: clusters.find(({ name }) => name === waiting.cluster), waiting }),
-      ),
-    ),
+    { title: WAITING[value?.length ?? 0] ?? `${value.length} approvals wait` },
+    value?.map((waiting) => h(Approval, { key: waiting.runId, waiting, live: live[waiting.cluster], may, answer, about: true })),
+    going,
   );
 }
-
-// What the gate said of the release that waits, and where all about it stands.
-const Verdict = ({ cluster, waiting }) =>
-  h(
-    Text,
-    null,
-    cluster?.challenger?.version === waiting.version ? `${cluster.challenger.sentence} ` : "",
-    h(Go, { to: `/plugin/lucid/releases/${encodeURIComponent(waiting.cluster)}/${waiting.version}` }, "All about this release"),
-  );

@@ -3,6 +3,7 @@
 import { figure } from "./words.js";
 import { h } from "./cards.js";
 
+const { Button } = globalThis.ChakraUI;
 const { useState } = globalThis.React;
 const ROW = 26;
 const LABEL = 190;
@@ -14,16 +15,35 @@ const faint = "var(--chakra-colors-border)";
 
 const symlog = (value) => Math.sign(value) * Math.log10(1 + Math.abs(value) / 10);
 
-function Rows({ rows, height, label, children }) {
+const LONGEST = 22; // characters of a row's name; all of it is its tooltip
+const TICKS = [0, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
+const APART = 46;
+
+const cut = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}\u2026` : name);
+
+// A scale from `least` to `most` that is linear up to 10 and logarithmic beyond, with the ticks that have room.
+function scaled(least, most) {
+  const [from, to] = [symlog(least), symlog(most)];
+  const x = (value) => LABEL + 14 + ((symlog(value) - from) / (to - from || 1)) * (WIDTH - LABEL - 44);
+  const ticks = [];
+  for (const tick of [...TICKS, ...TICKS.slice(1).map((value) => -value)]) {
+    if (tick >= least && tick <= most && ticks.every((other) => Math.abs(x(other) - x(tick)) > APART)) ticks.push(tick);
+  }
+  return { x, ticks };
+}
+
+function Rows({ rows, axis, unit, label, children }) {
+  const bottom = rows.length * ROW;
   return h(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${height}`, width: "100%", style: { maxWidth: WIDTH }, role: "img", "aria-label": label },
+    { viewBox: `0 0 ${WIDTH} ${bottom + (axis ? 28 : 0)}`, width: "100%", style: { maxWidth: WIDTH }, role: "img", "aria-label": label },
     rows.map((row, i) =>
       h("g", { key: i }, [
-        h("text", { key: "t", x: LABEL - 8, y: i * ROW + 18, textAnchor: "end", fontSize: 13, fill: ink }, row.name),
+        h("text", { key: "t", x: LABEL - 8, y: i * ROW + 18, textAnchor: "end", fontSize: 13, fill: ink }, `${cut(row.name, LONGEST - (row.aside?.length ?? 0))}${row.aside ?? ""}`, h("title", null, `${row.name}${row.aside ?? ""}`)),
         h("line", { key: "l", x1: LABEL, x2: WIDTH, y1: i * ROW + 14, y2: i * ROW + 14, stroke: faint }),
       ]),
     ),
+    axis?.ticks.map((tick) => h("text", { key: `tick ${tick}`, x: axis.x(tick), y: bottom + 18, fontSize: 12, fill: ink, textAnchor: "middle" }, `${figure(tick)} ${unit}`)),
     children,
   );
 }
@@ -31,12 +51,12 @@ function Rows({ rows, height, label, children }) {
 // A change against each policy: the dot is the estimate, the bar its interval; left of 0 is better.
 export function Changes({ rows, unit }) {
   const values = rows.flatMap((row) => [row.low ?? row.change, row.high ?? row.change, 0]);
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const x = (value) => LABEL + 10 + ((value - least) / (most - least || 1)) * (WIDTH - LABEL - 20);
+  const axis = scaled(Math.min(...values), Math.max(...values));
+  const { x } = axis;
   const color = { better: paint("green"), worse: paint("red") };
   return h(
     Rows,
-    { rows, height: rows.length * ROW + 26, label: `Change against each policy, ${unit}` },
+    { rows, axis, unit, label: `Change against each policy: ${rows.map((row) => `${row.name}: ${row.words}`).join("; ")}` },
     h("line", { x1: x(0), x2: x(0), y1: 0, y2: rows.length * ROW, stroke: ink, strokeDasharray: "3 3" }),
     rows.map((row, i) => {
       const y = i * ROW + 14;
@@ -49,25 +69,16 @@ export function Changes({ rows, unit }) {
         h("title", null, `${row.name}: ${row.words}`),
       );
     }),
-    [least, 0, most]
-      .filter((value) => value === 0 || Math.abs(x(value) - x(0)) > 90)
-      .map((value) =>
-        h(
-          "text",
-          { key: value, x: x(value), y: rows.length * ROW + 18, fontSize: 12, fill: ink, textAnchor: value < 0 ? "start" : value > 0 ? "end" : "middle" },
-          `${figure(value)} ${unit}`,
-        ),
-      ),
   );
 }
 
-// One dot a series in each row, on an axis that is linear up to 10 and logarithmic beyond.
-export function Dots({ rows, series, unit }) {
+// One dot a series in each row; series can be hidden, and of many rows the first are shown until all are asked for.
+export function Dots({ rows, series, unit, first = 15 }) {
   const [hidden, setHidden] = useState({});
+  const [all, setAll] = useState(false);
   const shown = series.filter((name) => !hidden[name]);
-  const most = Math.max(10, ...rows.flatMap((row) => series.map((name) => row[name] ?? 0)));
-  const x = (value) => LABEL + 10 + (symlog(value) / symlog(most)) * (WIDTH - LABEL - 20);
-  const ticks = [0, 10, 100, 1_000, 10_000, 100_000].filter((tick) => tick <= most);
+  const axis = scaled(0, Math.max(10, ...rows.flatMap((row) => series.map((name) => row[name] ?? 0))));
+  const seen = all ? rows : rows.slice(0, first);
   const color = (name) => paint(COLORS[series.indexOf(name) % COLORS.length]);
   return h(
     "div",
@@ -78,7 +89,7 @@ export function Dots({ rows, series, unit }) {
       series.map((name) =>
         h(
           "label",
-          { key: name, style: { marginRight: 14, whiteSpace: "nowrap" } },
+          { key: name, style: { marginRight: 14, whiteSpace: "nowrap", display: "inline-block" } },
           h("input", {
             type: "checkbox",
             checked: !hidden[name],
@@ -92,52 +103,55 @@ export function Dots({ rows, series, unit }) {
     ),
     h(
       Rows,
-      { rows, height: rows.length * ROW + 26, label: `By virtual cluster, ${unit}` },
-      rows.map((row, i) =>
-        shown.map((name) =>
+      { rows: seen, axis, unit, label: `By row: ${seen.map((row) => `${row.name}: ${shown.map((name) => `${name} ${figure(row[name])} ${unit}`).join(", ")}`).join("; ")}` },
+      seen.map((row, i) =>
+        [...shown].reverse().map((name) =>
           h(
             "circle",
-            { key: `${i}${name}`, cx: x(row[name] ?? 0), cy: i * ROW + 14, r: name === series[0] ? 7 : 5, fill: color(name) },
+            { key: `${i}${name}`, cx: axis.x(row[name] ?? 0), cy: i * ROW + 14, r: name === series[0] ? 7 : 5, fill: color(name), fillOpacity: 0.85 },
             h("title", null, `${row.name}, ${name}: ${figure(row[name])} ${unit}`),
           ),
         ),
       ),
-      ticks.map((tick) =>
-        h("text", { key: tick, x: x(tick), y: rows.length * ROW + 18, fontSize: 12, fill: ink, textAnchor: "middle" }, figure(tick)),
-      ),
     ),
+    rows.length > first &&
+      h(Button, { size: "xs", variant: "outline", onClick: () => setAll(!all) }, all ? `Only the first ${first}` : `All ${rows.length}`),
   );
 }
 
 // A value against its limit, as a bar that turns red where it is beyond.
-export function AgainstLimit({ value, limit, passed }) {
+export function AgainstLimit({ value, limit, passed, unit }) {
   if (value == null || limit == null) return null;
   const most = Math.max(Math.abs(value), Math.abs(limit)) || 1;
   const part = (number) => Math.max(0, Math.min(1, number / most)) * 150;
+  const words = `${figure(value)} ${unit}, ${(value <= limit) === passed ? "at most" : "at least"} ${figure(limit)}`;
   return h(
-    "svg",
-    { width: 156, height: 18, role: "img", "aria-label": `${figure(value)} against a limit of ${figure(limit)}` },
-    h("rect", { x: 2, y: 5, width: part(value), height: 8, fill: paint(passed === false ? "red" : "green") }),
-    h("line", { x1: 2 + part(limit), x2: 2 + part(limit), y1: 1, y2: 17, stroke: ink, strokeWidth: 2 }),
+    "figure",
+    { style: { minWidth: 156 } },
+    h(
+      "svg",
+      { width: 156, height: 18, role: "img", "aria-label": words },
+      h("rect", { x: 2, y: 5, width: part(value), height: 8, fill: paint(passed === false ? "red" : "green") }),
+      h("line", { x1: 2 + part(limit), x2: 2 + part(limit), y1: 1, y2: 17, stroke: ink, strokeWidth: 2 }),
+    ),
+    h("figcaption", { style: { fontSize: "0.8em" } }, words),
   );
 }
 
 const DECIDED = { ok: "green", watch: "orange", retrain: "red" };
-const CURVE = { width: 460, height: 120, left: 52, right: 8, top: 8, bottom: 22 };
+const CURVE = { width: 460, height: 130, left: 52, right: 8, top: 10, bottom: 24 };
 
-// One figure over the passes: points { at, value, decision }, its unit at the axis, and what it was expected to be.
-export function Curve({ title, unit, points, expected }) {
+// One figure over the passes: points { at, value, decision }, its unit at the axis, which begins at `best`, and
+// other figures to read it by as dashed lines: beside { NAME: value }.
+export function Curve({ title, unit, points, best, beside }) {
   const measured = points.filter((point) => point.value != null);
   if (!measured.length) return null;
   const { width, height, left, right, top, bottom } = CURVE;
-  const values = [...measured.map((point) => point.value), ...(expected == null ? [] : [expected])];
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const pad = (high - low) * 0.15 || Math.abs(high) * 0.15 || 1;
-  const [least, most] = [Math.max(0, low - pad), high + pad];
+  const most = Math.max(best, ...measured.map((point) => point.value), ...Object.values(beside)) * 1.1 || 1;
   const times = measured.map((point) => new Date(point.at).getTime());
   const span = times.at(-1) - times[0];
   const x = (i) => (span ? left + 6 + ((times[i] - times[0]) / span) * (width - left - right - 12) : (left + width - right) / 2);
-  const y = (value) => top + ((most - value) / (most - least)) * (height - top - bottom);
+  const y = (value) => top + ((most - value) / (most - best)) * (height - top - bottom);
   const label = (props, text) => h("text", { fontSize: 11, fill: ink, ...props }, text);
   const words = measured.map((point) => `${point.at.slice(0, 10)} ${figure(point.value)} ${unit}, ${point.decision}`).join("; ");
   return h(
@@ -147,13 +161,15 @@ export function Curve({ title, unit, points, expected }) {
     h(
       "svg",
       { viewBox: `0 0 ${width} ${height}`, width: "100%", style: { maxWidth: width }, role: "img", "aria-label": `${title}: ${words}` },
-      [low, high].filter((value, i) => i === 0 || high - low > pad / 10).map((value) =>
+      [best, (best + most) / 2, most].map((value) =>
         h("g", { key: value }, [
           h("line", { key: "l", x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: faint }),
           label({ key: "t", x: left - 6, y: y(value) + 4, textAnchor: "end" }, `${figure(value)} ${unit}`),
         ]),
       ),
-      expected != null && h("line", { x1: left, x2: width - right, y1: y(expected), y2: y(expected), stroke: ink, strokeDasharray: "4 3" }, h("title", null, `At validation: ${figure(expected)} ${unit}`)),
+      Object.entries(beside).map(([name, value], i) =>
+        h("line", { key: name, x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: ink, strokeDasharray: i ? "1 4" : "5 4" }, h("title", null, `${name}: ${figure(value)} ${unit}`)),
+      ),
       h("polyline", { points: measured.map((point, i) => `${x(i)},${y(point.value)}`).join(" "), fill: "none", stroke: paint("blue"), strokeWidth: 2 }),
       measured.map((point, i) =>
         h("circle", { key: i, cx: x(i), cy: y(point.value), r: 4, fill: paint(DECIDED[point.decision] ?? "gray") }, h("title", null, `${point.at.slice(0, 10)}: ${figure(point.value)} ${unit}, ${point.decision}`)),
@@ -174,7 +190,7 @@ export function Bars({ title, rows }) {
     h("figcaption", null, title),
     h(
       Rows,
-      { rows: named, height: named.length * ROW, label: title },
+      { rows: named, label: title },
       named.map((row, i) => {
         const length = Math.max(0, row.value / most) * (WIDTH - LABEL - 110);
         return h(

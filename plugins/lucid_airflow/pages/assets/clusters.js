@@ -71,7 +71,7 @@ function Challenger({ cluster, seen }) {
     Release,
     { cluster: name, release: challenger, mlflow: seen.mlflow },
     obstacles
-      .filter((obstacle) => obstacle !== challenger.sentence)
+      .filter((obstacle) => !challenger.sentence || !obstacle.includes(challenger.sentence))
       .map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
     challenger.verdict &&
       !obstacles.length &&
@@ -81,10 +81,11 @@ function Challenger({ cluster, seen }) {
 
 function Monitored({ monitored }) {
   const last = monitored.history.at(-1);
-  const beside = [
-    last?.validation_factor && `${figure(last.validation_factor)} \u00d7 at validation, dashed`,
-    last?.naive_factor && `${figure(last.naive_factor)} \u00d7 by a naive guess on the same jobs`,
-  ].filter(Boolean);
+  const beside = {
+    ...(last.validation_factor && { "at validation (dashed)": last.validation_factor }),
+    ...(last.naive_factor && { "by a naive guess on the same jobs (dotted)": last.naive_factor }),
+  };
+  const others = Object.entries(beside).map(([name, factor]) => `${figure(factor)} ${name}`);
   return h(
     VStack,
     { align: "stretch", gap: 1 },
@@ -96,11 +97,12 @@ function Monitored({ monitored }) {
       h(Out, { href: keptPage("monitoring", monitored.page) }, "Page of this pass"),
     ),
     monitored.reasons.map((reason, i) => h(Text, { key: i }, reason)),
-    last?.error_factor
+    last.error_factor
       ? h(Curve, {
-          title: `Estimates of run times are typically off by a factor of ${figure(last.error_factor)}${beside.length ? ` (${beside.join("; ")})` : ""}`,
+          title: `Estimates of run times are typically off by a factor of ${figure(last.error_factor)}${others.length ? `; ${others.join(", ")}` : ""}. 1 would be perfect.`,
           unit: "\u00d7",
-          expected: last.validation_factor,
+          best: 1,
+          beside,
           points: monitored.history.map((pass) => ({ at: pass.as_of, value: pass.error_factor, decision: pass.decision })),
         })
       : muted("Too few jobs ended in its window to say how far estimates of run times are off."),
@@ -125,7 +127,9 @@ function Data({ cluster: { name, data } }) {
       h(
         Text,
         { color: "fg.warning" },
-        `The newest job is ${count(data.age_days, "day")} old: what is built on it may not fit the cluster as it is now. `,
+        "The newest job is from ",
+        h(Time, { iso: `${data.last_day}T23:59:59Z` }),
+        ": what is built on it may not fit the cluster as it is now. ",
         h(Go, { to: "/plugin/lucid/ingest" }, "Bring newer jobs"),
       ),
   );

@@ -1,8 +1,11 @@
 // The page of a release: the verdict in words, what decided it, what differs, what it rests on.
 
+import { Act, trigger } from "./acting.js";
+import { Approval, useAnswered, useWaiting } from "./approvals.js";
 import { AgainstLimit, Changes, Dots } from "./charts.js";
-import { Card, Form, Go, Out, Problem, Time, Waiting, Word, h } from "./cards.js";
-import { figure, plain } from "./words.js";
+import { Card, Go, Out, Problem, Time, Waiting, Word, h } from "./cards.js";
+import { Decided, PublishButton, RollbackButton } from "./clusters.js";
+import { count, figure, plain, spoken } from "./words.js";
 import { useReading } from "./reading.js";
 
 const { Box, HStack, Heading, Table, Text, VStack } = globalThis.ChakraUI;
@@ -26,15 +29,28 @@ const Rows = ({ columns, rows }) =>
 const WORDS = { true: "passed", false: "blocks", null: "not measured" };
 const ORDER = { false: 0, null: 1, true: 2 };
 
-const Constraints = ({ constraints }) =>
+// The objective as a constraint like the others: the upper bound of its change against the margin.
+function objectiveRow(objective) {
+  const measured = objective.change_high_pct != null;
+  return {
+    name: `${spoken(objective.name)}: not worse`,
+    unit: "% more, upper bound",
+    challenger: measured ? objective.change_high_pct : null,
+    limit: measured ? objective.margin_pct : null,
+    passed: objective.passed,
+    sentence: `${objective.reason[0].toUpperCase()}${objective.reason.slice(1)}.`,
+  };
+}
+
+const Constraints = ({ verdict }) =>
   h(Rows, {
     columns: ["", "Constraint", "Value and limit", "In words"],
-    rows: [...constraints]
+    rows: [objectiveRow(verdict.objective), ...verdict.constraints]
       .sort((one, other) => ORDER[one.passed] - ORDER[other.passed])
       .map((each) => [
         h(Word, null, WORDS[each.passed]),
-        each.name.replaceAll("_", " "),
-        h(AgainstLimit, { value: each.challenger, limit: each.limit, passed: each.passed }),
+        spoken(each.name),
+        h(AgainstLimit, { value: each.challenger, limit: each.limit, passed: each.passed, unit: each.unit }),
         each.sentence,
       ]),
   });
@@ -48,7 +64,7 @@ function Comparisons({ verdict }) {
       low: row.change_low_pct,
       high: row.change_high_pct,
       outcome: row.outcome,
-      words: `${figure(row.challenger)} s against ${figure(row.other)} s, ${figure(row.change_pct)} %`,
+      words: `${figure(row.change_pct)} %${row.change_low_pct == null ? "" : ` (${figure(row.change_low_pct)} to ${figure(row.change_high_pct)})`}, ${row.outcome}`,
     }));
   return rows.length ? h(Changes, { rows, unit: "%" }) : null;
 }
@@ -70,27 +86,49 @@ const Policies = ({ policies }) =>
 
 function Queuing({ rows }) {
   const series = Object.keys(rows[0]).filter((name) => name !== "virtual_cluster" && name !== "jobs");
-  const named = rows.map((row) => ({ ...row, name: `${row.virtual_cluster} (${figure(row.jobs)} jobs)` }));
+  const named = rows
+    .map((row) => ({ ...row, name: row.virtual_cluster, aside: ` (${count(row.jobs, "job")})` }))
+    .sort((one, other) => other[series[0]] - one[series[0]]);
   return h(Dots, { rows: named, series, unit: "s" });
 }
 
-function Decided({ release, live, obstacles, may }) {
-  const decision = release.went_live;
-  return h(
-    VStack,
-    { align: "stretch", gap: 1 },
-    decision &&
-      h(
-        Text,
-        null,
-        `${decision.kind === "rollback" ? "Rolled back to" : "Published"} by ${decision.by || "somebody"} `,
-        h(Time, { iso: decision.at }),
-        decision.because ? `: ${decision.because}` : "",
-      ),
-    live && h(Text, null, "Schedulers of this cluster follow it now."),
-    obstacles.map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
-    !live && !obstacles.length && h(Form, { dagId: "publish_release", may: may.publish }, "Publish it"),
-  );
+// What a person does with it: answer the question that waits, publish it, take it back, have it judged.
+function Decision({ seen, version }) {
+  const { release, live, champion, previous, obstacles, may } = seen;
+  const { cluster } = release;
+  const { value: waiting } = useWaiting();
+  const { answer, going } = useAnswered();
+  const asked = waiting?.find((each) => each.cluster === cluster && each.version === version);
+  if (asked) return h(Approval, { waiting: asked, live: champion, may: may.approve, answer });
+  if (going.length) return going;
+  if (live) return previous ? h(RollbackButton, { cluster, live: version, previous, may: may.rollback }) : null;
+  if (!release.verdict)
+    return h(Act, { label: "Let the gate judge it", may: may.validate, act: () => trigger("validate_release", { cluster, version }) });
+  return obstacles.length ? null : h(PublishButton, { cluster, version, live: champion, may: may.publish });
+}
+
+function Models({ models, mlflow }) {
+  const figures = (model) =>
+    model.problem
+      ? h(Text, { color: "fg.error" }, model.problem)
+      : model.figures.map((each) =>
+          h(
+            Text,
+            { key: each.what },
+            `${each.what} `,
+            h("strong", null, `${figure(each.value)} ${each.unit}`),
+            each.rival &&
+              h(Text, { as: "span", color: each.better ? "fg.muted" : "fg.warning" }, ` (${each.better ? "" : "not better than "}${each.rival}: ${figure(each.rival_value)} ${each.unit})`),
+          ),
+        );
+  return h(Rows, {
+    columns: ["Model", "On what it did not see, beside the best of the simple rivals", ""],
+    rows: models.map((model) => [
+      h(VStack, { align: "start", gap: 0 }, h(Text, null, model.title), h(Text, { color: "fg.muted", fontSize: "sm" }, `version ${model.version}, predicts ${model.predicts}`)),
+      figures(model),
+      mlflow && h(Out, { href: `${mlflow}/#/models/${model.name}/versions/${model.version}` }, "Card in MLflow"),
+    ]),
+  });
 }
 
 // What a run shows of the release that it is about.
@@ -107,14 +145,20 @@ export function Summary({ cluster, version }) {
   );
 }
 
+const Versions = ({ cluster, versions, version }) =>
+  h(
+    HStack,
+    { as: "nav", "aria-label": "Releases of this cluster", wrap: "wrap" },
+    h(Text, { color: "fg.muted" }, `Releases of ${cluster}:`),
+    versions.map((each) => h(Go, { key: each, to: `/plugin/lucid/releases/${encodeURIComponent(cluster)}/${each}`, here: each === version }, `${each}`)),
+  );
+
 // The place releases/CLUSTER/VERSION.
 export function ReleasePage({ parts: [cluster, version] }) {
   const { value, problem } = useReading(`releases/${encodeURIComponent(cluster)}/${encodeURIComponent(version)}`);
   if (!value) return problem ? h(Problem, null, problem) : h(Waiting);
-  const { release, before, differences, warnings, queuing, versions, mlflow } = value;
-  const verdict = release.verdict;
-  const judged = verdict?.policies;
-  const model = (pin) => mlflow && h(Out, { href: `${mlflow}/#/models/${pin.name}/versions/${pin.version}` }, "card");
+  const { release, before, differences, warnings, obstacles, queuing, mlflow } = value;
+  const { verdict } = release;
   return h(
     VStack,
     { align: "stretch", gap: 4 },
@@ -126,26 +170,29 @@ export function ReleasePage({ parts: [cluster, version] }) {
       h(Word, null, verdict?.status ?? "not judged"),
       h(Text, { color: "fg.muted" }, `runs ${release.policy}, built `, h(Time, { iso: release.created })),
     ),
+    h(Versions, { cluster: release.cluster, versions: value.versions, version: release.version }),
     problem && h(Problem, null, problem),
     h(
       Card,
       { title: "Verdict" },
       h(Text, { fontSize: "lg" }, verdict?.sentence || "The gate has not judged it yet."),
-      !verdict && h(Form, { dagId: "validate_release", may: value.may.validate }, "Have it judged: open validate_release"),
       verdict?.problem && h(Problem, null, verdict.problem),
+      obstacles.filter((obstacle) => !verdict || !obstacle.includes(verdict.sentence)).map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
       warnings.map((warning, i) => h(Text, { key: i, color: "fg.warning" }, warning)),
-      h(Decided, { release, live: value.live, obstacles: value.obstacles, may: value.may }),
+      release.went_live && h(Decided, { decision: release.went_live }),
+      value.live && h(Text, null, "It is live: schedulers of this cluster follow it."),
+      h(Decision, { seen: value, version: release.version }),
     ),
-    judged?.length > 0 &&
+    verdict?.constraints && h(Card, { title: "Constraints, blocking ones first" }, h(Constraints, { verdict })),
+    verdict?.policies?.length > 0 &&
       h(
         Card,
         { title: "Mean JCT beside each policy: the change, and what chance could make of it" },
         h(Comparisons, { verdict }),
         h(Text, { color: "fg.muted" }, `Left of 0 the release is better. A bar is the ${verdict.objective.confidence_pct} % interval; one that crosses 0 may be chance.`),
-        h(Policies, { policies: judged }),
+        h(Policies, { policies: verdict.policies }),
       ),
-    verdict?.constraints && h(Card, { title: "Constraints, blocking ones first" }, h(Constraints, { constraints: verdict.constraints })),
-    queuing?.length > 0 && h(Card, { title: "Mean queuing by virtual cluster (s)" }, h(Queuing, { rows: queuing })),
+    queuing?.length > 0 && h(Card, { title: "Mean queuing by virtual cluster (s), the longest first" }, h(Queuing, { rows: queuing })),
     h(
       Card,
       { title: before ? `What differs from release ${before}` : "What differs" },
@@ -161,19 +208,13 @@ export function ReleasePage({ parts: [cluster, version] }) {
     h(
       Card,
       { title: "Models" },
-      h(Rows, {
-        columns: ["Model", "Version", "Digest", ""],
-        rows: Object.entries(release.models).map(([kind, pin]) => [kind, pin.version, pin.digest.slice(0, 12), model(pin)]),
-      }),
-      h(Text, { color: "fg.muted" }, `Trained on jobs until ${release.training.until.slice(0, 10)}.`),
+      h(Models, { models: value.models, mlflow }),
+      h(Text, { color: "fg.muted" }, `They learned from jobs until ${release.training.until.slice(0, 10)}.`),
+    ),
+    value.parts.map((part) =>
+      h(Card, { key: part.title, title: part.title }, h(Rows, { columns: ["Setting", "Value"], rows: part.settings.map((each) => [each.what, plain(each.value)]) })),
     ),
     verdict?.assumptions?.length > 0 &&
       h(Card, { title: "What the verdict assumes" }, verdict.assumptions.map((said, i) => h(Text, { key: i }, said))),
-    h(
-      HStack,
-      { wrap: "wrap" },
-      h(Text, { color: "fg.muted" }, "Releases of this cluster:"),
-      versions.map((each) => h(Go, { key: each, to: `/plugin/lucid/releases/${release.cluster}/${each}` }, `${each}`)),
-    ),
   );
 }

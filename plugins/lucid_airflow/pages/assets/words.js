@@ -20,10 +20,24 @@ export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${
 // A number with no more digits than people read.
 export function figure(number) {
   if (number == null) return "\u2013";
-  const digits = Math.abs(number) >= 100 || Number.isInteger(number) ? 0 : Math.abs(number) >= 10 ? 1 : 2;
-  return number.toLocaleString("en", { maximumFractionDigits: digits });
+  if (Number.isInteger(number) || Math.abs(number) >= 100) return number.toLocaleString("en", { maximumFractionDigits: 0 });
+  return number.toLocaleString("en", { maximumSignificantDigits: 3 });
+}
+
+const SPOKEN = { fifo: "FIFO", gpu: "GPU", jct: "JCT", p50: "P50", p90: "P90", p99: "P99", p999: "P99.9" };
+const UNIT = /_(s|ms|pct)$/;
+
+// A name of the gate's as people say it: p999_queuing_delay_s is "P99.9 queuing delay".
+export function spoken(name) {
+  const words = name.replace(UNIT, "").split("_").map((word) => SPOKEN[word] ?? word).join(" ");
+  return words[0].toUpperCase() + words.slice(1);
 }
 
 // Any setting's value as text.
-export const plain = (value) =>
-  value == null ? "\u2013" : typeof value === "number" ? figure(value) : typeof value === "object" ? JSON.stringify(value) : String(value);
+export function plain(value) {
+  if (value == null) return "\u2013";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "number") return figure(value);
+  if (Array.isArray(value)) return value.map(plain).join(", ");
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

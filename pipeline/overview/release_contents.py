@@ -1,0 +1,101 @@
+"""What a release consists of in words that people read: its parts with their settings, and how two differ."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lucid_models.releases.store import ReleaseInfo
+
+# The units at the end of settings' names.
+_UNITS = {
+    "s": "s",
+    "ms": "ms",
+    "h": "h",
+    "hours": "h",
+    "days": "days",
+    "pct": "%",
+    "gpus": "GPUs",
+    "mib": "MiB",
+    "gib": "GiB",
+}
+
+
+@dataclass(frozen=True)
+class ReleaseSetting:
+    """A setting by its name in words, with the unit; `value` is a number, a text, a list or a truth value."""
+
+    what: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class ReleasePart:
+    """One part of a release: the policy's settings, or a part that others do without."""
+
+    title: str
+    settings: Sequence[ReleaseSetting]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting or a model that is not as in another release; None: one of the two has none."""
+
+    what: str
+    before: Any
+    now: Any
+
+
+def release_parts(release: ReleaseInfo) -> list[ReleasePart]:
+    """The parts that a release has, the policy's settings first."""
+    documents = {
+        f"Settings of {release.policy} that are not its defaults": release.settings,
+        "Sleeping nodes": release.node_sleep,
+        "Servers on loan from inference": release.loaning,
+        "Chosen from a Pareto front": release.choice,
+    }
+    return [
+        ReleasePart(title, [ReleaseSetting(*row) for row in _flat(document)])
+        for title, document in documents.items()
+        if document
+    ]
+
+
+def release_differences(release: ReleaseInfo, other: ReleaseInfo) -> list[Difference]:
+    """What differs from another release, in the order of the parts: policy, models, settings."""
+    now, then = dict(_contents(release)), dict(_contents(other))
+    return [
+        Difference(what, then.get(what), now.get(what))
+        for what in dict.fromkeys([*now, *then])
+        if now.get(what) != then.get(what)
+    ]
+
+
+def setting_in_words(name: str) -> str:
+    """Return a setting's name as words, its unit in brackets."""
+    words, _, unit = name.rpartition("_")
+    if words and unit in _UNITS:
+        return f"{words.replace('_', ' ')} ({_UNITS[unit]})"
+    return name.replace("_", " ")
+
+
+def _contents(release: ReleaseInfo) -> Iterator[tuple[str, Any]]:
+    yield "policy", release.policy
+    yield "learned from jobs until", release.training["until"]
+    for kind, pin in release.models.items():
+        yield f"model of {kind.replace('_', ' ')}", f"version {pin['version']}"
+    yield from _flat(release.settings)
+    for part, document in (
+        ("sleeping nodes", release.node_sleep),
+        ("servers on loan", release.loaning),
+        ("chosen from a front", release.choice),
+    ):
+        yield from _flat(document or {}, f"{part}: ")
+
+
+def _flat(document: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        words = f"{before}{setting_in_words(name)}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{words}: ")
+        else:
+            yield words, value

@@ -1,0 +1,66 @@
+"""Settings of a release stand in words, nested ones as rows of their own."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lucid_models.releases.store import ReleaseInfo
+from pipeline.overview.release_contents import release_differences, release_parts, setting_in_words
+
+RELEASE = ReleaseInfo(
+    name="lucid-release-small",
+    version=2,
+    alias=None,
+    aliases=(),
+    cluster="small",
+    created="2020-05-01T00:00:00+00:00",
+    models={"duration": {"name": "lucid-duration", "version": 3, "digest": "ab"}},
+    policy="lucid",
+    settings={"profiling_limit_s": 60, "orchestrator": {"window_days": 2, "shares": [1, 2]}},
+    choice=None,
+    node_sleep={"control": "forecast", "buffer_nodes": 2},
+    loaning=None,
+    training={"until": "2020-04-30", "datasets": {}},
+    provenance={},
+    verdict=None,
+    run_id="",
+    manifest_sha256="",
+)
+
+
+def rows_of(release: ReleaseInfo) -> dict[str, dict[str, Any]]:
+    return {part.title: {each.what: each.value for each in part.settings} for part in release_parts(release)}
+
+
+def test_parts_that_are_there_are_shown_with_their_settings_in_words() -> None:
+    assert rows_of(RELEASE) == {
+        "Settings of lucid that are not its defaults": {
+            "profiling limit (s)": 60,
+            "orchestrator: window (days)": 2,
+            "orchestrator: shares": [1, 2],
+        },
+        "Sleeping nodes": {"control": "forecast", "buffer nodes": 2},
+    }
+    assert rows_of(replace(RELEASE, settings={}, node_sleep=None)) == {}
+
+
+def test_a_difference_names_what_one_of_the_two_has_not() -> None:
+    other = replace(RELEASE, settings={"profiling_limit_s": 100}, loaning={"headroom": 0.02}, node_sleep=None)
+    assert [(each.what, each.before, each.now) for each in release_differences(RELEASE, other)] == [
+        ("profiling limit (s)", 100, 60),
+        ("orchestrator: window (days)", None, 2),
+        ("orchestrator: shares", None, [1, 2]),
+        ("sleeping nodes: control", None, "forecast"),
+        ("sleeping nodes: buffer nodes", None, 2),
+        ("servers on loan: headroom", 0.02, None),
+    ]
+    assert release_differences(RELEASE, RELEASE) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("gss", "gss"), ("s", "s"), ("jct_price_pct", "jct price (%)"), ("max_gpus", "max (GPUs)")],
+)
+def test_units_are_taken_from_names(name: str, words: str) -> None:
+    assert setting_in_words(name) == words
