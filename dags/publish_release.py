@@ -49,6 +49,8 @@ with DAG(
         "of cluster {{ ti.xcom_pull('check_verdict', key='cluster') }}?",
         body="{{ ti.xcom_pull('check_verdict', key='summary') }}",
         approval_required=dag.param("approval_required"),
+        cluster=check_verdict.output["cluster"],
+        version=check_verdict.output["version"],
         params=reason_field(),
         response_timeout=APPROVAL_TIMEOUT,
     )

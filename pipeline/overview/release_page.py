@@ -11,6 +11,7 @@ from foundation.errors import LucidError, NotFoundError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION, PREVIOUS
 from lucid_models.releases.clusters import open_registry
+from lucid_models.releases.decisions import Decision, read_rejection
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.store import ReleaseInfo, describe_release
@@ -35,6 +36,7 @@ class ReleasePage:
     """
 
     release: ReleaseInfo
+    turned_down: Decision | None
     live: bool
     champion: int | None
     previous: int | None
@@ -64,6 +66,7 @@ def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> Relea
     obstacles = [] if champion == version else publication_obstacles(registry, stored[version], named=True)
     return ReleasePage(
         release=release,
+        turned_down=read_rejection(stored[version]),
         live=champion == version,
         champion=champion,
         previous=aliases.get(PREVIOUS) if champion == version else None,

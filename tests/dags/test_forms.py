@@ -16,6 +16,7 @@ WORDS = {
     "evaluate_policies": {"rules", "source_format"},
     "plan_capacity": {"rules", "source_format"},
     "profile_workloads": {"workloads"},
+    "publish_release": {"reason"},
     "rollback_release": {"reason"},
     "search_pareto_front": {"virtual_cluster"},
 }

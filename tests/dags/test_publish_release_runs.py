@@ -1,5 +1,6 @@
 """The end of the chain with real task runs: what happens after each word of the gate."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -142,4 +143,31 @@ def test_a_refused_release_looks_refused_and_says_why(
     told = result_of(run, "check_verdict")
     assert told["sentence"] == note_of(run)
     assert told["failed"] == (setting == "failed")
+    assert registry["published"] == []
+
+
+def test_a_rejection_is_kept_with_the_release_and_told(monkeypatch: pytest.MonkeyPatch, registry) -> None:
+    from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+    from lucid_models.releases import decisions
+
+    kept: list[dict[str, Any]] = []
+    monkeypatch.setattr(decisions, "reject_release", lambda **said: kept.append(said))
+
+    def answer(task: Any, context: Any) -> Any:
+        user = {"id": "ann", "name": "Ann"}
+        said = {"chosen_options": ["Reject"], "params_input": {"reason": "not on a Friday"}}
+        return task.execute_complete(
+            context, {**said, "responded_by_user": user, "responded_at": datetime.now(UTC)}
+        )
+
+    monkeypatch.setattr(ApprovalOperator, "execute", answer)
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "true")
+    run = publish_dag().test(run_conf=FORM)
+    assert states(run)["publish_release"] == "skipped"
+    about = {"tracking_uri": "http://127.0.0.1:1", "cluster": "small", "version": 7}
+    assert kept == [{**about, "by": "Ann", "because": "not on a Friday"}]
+    assert result_of(run, "request_approval")["sentence"] == (
+        "Release 7 of small was turned down by Ann: not on a Friday"
+    )
     assert registry["published"] == []

@@ -8,6 +8,7 @@ from airflow.sdk import Param
 
 from lucid_airflow import form_fields, settings
 from lucid_airflow.errors import as_airflow_errors
+from lucid_airflow.run_results import tell
 
 REASON = "reason"  # the field of the approval's form
 
@@ -24,11 +25,13 @@ class RequestApprovalOperator(ApprovalOperator):
     less. No answer in time counts as a rejection.
     """
 
-    template_fields: Sequence[str] = ("subject", "body", "approval_required")
+    template_fields: Sequence[str] = ("subject", "body", "approval_required", "cluster", "version")
 
-    def __init__(self, *, approval_required: Any, **kwargs: Any) -> None:
+    def __init__(self, *, approval_required: Any, cluster: Any, version: Any, **kwargs: Any) -> None:
         super().__init__(defaults=self.REJECT, **kwargs)
         self.approval_required = approval_required
+        self.cluster = cluster
+        self.version = version
 
     def execute(self, context: Any) -> Any:
         """Ask, or say that no approval is needed."""
@@ -38,6 +41,28 @@ class RequestApprovalOperator(ApprovalOperator):
             self.log.info("LUCID_REQUIRE_APPROVAL is off: publishing without a person's approval.")
             return {"chosen_options": [self.APPROVE], "responded_by_user": None}
         return super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Go on with the answer; a rejection is kept with the release, and ends the run."""
+        if event.get("chosen_options") == [self.REJECT]:
+            from lucid_models.releases.decisions import reject_release
+
+            cluster, version = str(self.cluster), int(self.version)
+            by, because = decided_by(context, event)
+            if not event.get("responded_by_user"):
+                by, because = "nobody", "no answer in time counts as one"
+            with as_airflow_errors(context):
+                reject_release(
+                    tracking_uri=settings.tracking_uri(),
+                    cluster=cluster,
+                    version=version,
+                    by=by,
+                    because=because,
+                )
+            why = f": {because}" if because else ""
+            sentence = f"Release {version} of {cluster} was turned down by {by}{why}"
+            tell(context, sentence, release=(cluster, version))
+        return super().execute_complete(context, event)
 
 
 def decided_by(context: Any, approval: Any) -> tuple[str, str]:

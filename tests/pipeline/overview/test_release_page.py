@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import NotFoundError
+from lucid_models.releases.decisions import reject_release
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict
 from pipeline.overview.release_page import ReleasePage, read_release_page
 
@@ -43,6 +44,19 @@ def test_what_a_person_weighs_before_a_release_goes_live(shop: Any, tmp_path: Pa
     live = page(shop, second)
     assert (live.live, live.before, live.obstacles) == (True, first, [])
     assert page(shop, first).queuing is None, "its verdict was kept without"
+
+
+def test_a_release_that_a_person_turned_down_says_who_and_why(shop: Any) -> None:
+    version = shop.approved(1)
+    assert page(shop, version).turned_down is None
+    reject_release(
+        tracking_uri=shop.uri, cluster="small", version=version, by="ann", because="not on a Friday"
+    )
+    turned_down = page(shop, version).turned_down
+    assert turned_down is not None
+    assert (turned_down.kind, turned_down.by, turned_down.because) == ("rejection", "ann", "not on a Friday")
+    publish_release(tracking_uri=shop.uri, cluster="small", version=version, by="ben")
+    assert page(shop, version).live, "a rejection is no verdict"
 
 
 def test_a_release_that_is_not_there_is_said_with_those_that_are(shop: Any) -> None:

@@ -12,13 +12,14 @@ const ALL_OPEN = 4; // clusters; with more of them each is a line that opens
 
 const muted = (text) => h(Text, { color: "fg.muted" }, text);
 
+const DECIDED = { publish: "Published", rollback: "Rolled back to", rejection: "Turned down" };
+
 export function Decided({ decision }) {
   if (!decision) return muted("Who decided it was not recorded.");
-  const verb = decision.kind === "rollback" ? "Rolled back to" : "Published";
   return h(
     Text,
     null,
-    `${verb} by ${decision.by || "somebody"} `,
+    `${DECIDED[decision.kind] ?? decision.kind} by ${decision.by || "somebody"} `,
     h(Time, { iso: decision.at }),
     decision.because ? `: ${decision.because}` : "",
     decision.before ? ` (release ${decision.before} was live before)` : "",

@@ -1,6 +1,6 @@
 // The card on Home: approvals that wait, and a line per cluster.
 
-import { Card, Go, Problem, h } from "./cards.js";
+import { Card, Go, Problem, Waiting, h } from "./cards.js";
 import { Row } from "./clusters.js";
 import { count } from "./words.js";
 import { useReading } from "./reading.js";
@@ -13,8 +13,9 @@ globalThis["Lucid at a glance"] = function LucidAtAGlance() {
   const { value: waiting } = useWaiting();
   return h(
     Card,
-    { title: "Lucid", aside: h(Go, { to: "/plugin/lucid" }, "All about them") },
+    { title: "Lucid", aside: h(Go, { to: "/plugin/lucid" }, "All clusters") },
     problem && h(Problem, null, problem),
+    !value && !problem && h(Waiting),
     value?.problem && h(Problem, null, value.problem),
     waiting?.length > 0 &&
       h(

@@ -179,6 +179,7 @@ export function ReleasePage({ parts: [cluster, version] }) {
       verdict?.problem && h(Problem, null, verdict.problem),
       obstacles.filter((obstacle) => !verdict || !obstacle.includes(verdict.sentence)).map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
       warnings.map((warning, i) => h(Text, { key: i, color: "fg.warning" }, warning)),
+      value.turned_down && h(Decided, { decision: value.turned_down }),
       release.went_live && h(Decided, { decision: release.went_live }),
       value.live && h(Text, null, "It is live: schedulers of this cluster follow it."),
       h(Decision, { seen: value, version: release.version }),
