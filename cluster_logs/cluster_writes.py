@@ -21,7 +21,7 @@ from cluster_logs.cluster_lock import ClusterLock, lock_for
 from cluster_logs.cluster_record import ClusterRecord, LogOrigin, UnfinishedWrite, parse_record
 from foundation.errors import BadInputError, ClusterBusyError, HalfWrittenError
 from foundation.process_lock import acquire_within
-from foundation.progress import Progress, silent
+from foundation.progress import Progress, Work, silent
 from foundation.storage import write_atomically
 
 RECORDS = "clusters"
@@ -225,7 +225,8 @@ class ClusterWrites:
         lock = lock_for(self._fs, self._folder(cluster))
 
         def waiting(waited_s: float) -> None:
-            progress(int(waited_s), None, f"waiting for the writer of cluster {cluster}: {lock.owner()}")
+            what = f"waiting for the writer of cluster {cluster}, {lock.owner()}"
+            progress(int(waited_s), None, Work(what, "s"))
 
         if acquire_within(lock, wait_s, waiting):
             return lock

@@ -26,7 +26,9 @@ ENOUGH_FOR_RATE = 1_000  # items without a unit whose rate is worth a word
 
 
 class Work(str):
-    """What is being done, with the unit in which it is counted: `Work("fifo (1 of 3)", "jobs")`."""
+    """What is being done, with the unit in which it is counted: `Work("fifo (1 of 3)", "jobs")`; "s" is time
+    that passes, which has no rate.
+    """
 
     __slots__ = ("unit",)
     unit: str
@@ -91,13 +93,15 @@ class _Shown:
         divisor = 1
         if unit == "bytes":
             unit, divisor = "MB", 1_000_000
+        if total is None and not done:
+            return str(what)  # nothing is counted
         line = f"{what}: {_count(done, divisor)}"
         if total is not None and not final:
             line += f" of {_count(total, divisor)}"
         line += f" {unit}" if unit else ""
         if total and not final:
             line += f" ({100 * done // total} %)"
-        if rate > 0 and (unit or done >= ENOUGH_FOR_RATE):
+        if rate > 0 and unit != "s" and (unit or done >= ENOUGH_FOR_RATE):
             line += f", {_rate(rate / divisor)}{' ' + unit if unit else ''}/s"
         if final:
             return f"{line}, {clock_time(now_s - pace.began_s)}"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from foundation.leftovers import scratch_folder
 from lucid_models.catalogue import load_catalogue_entry
-from lucid_models.explanation.model_card import CardFacts, build_model_card
+from lucid_models.explanation.model_card import CardFacts, build_model_card, summarise_card
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.model_format import save_model
 from lucid_models.registry import Registry
@@ -70,7 +71,8 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
         file = folder / f"{trained.kind}.json"
         digest = save_model(trained.document, file)
         identity = {"digest": digest, "dataset_digest": trained.dataset.digest, **trained.tags}
-        registry.ensure_model(name, f"{load_catalogue_entry(trained.kind).title} of Lucid MLOps.")
+        entry = load_catalogue_entry(trained.kind)
+        registry.ensure_model(name, f"{entry.title}: predicts {entry.predicts}.")
         # `training_from` and `_until` are part of the identity: they bound what a gate may replay.
         known = next(
             (
@@ -81,7 +83,8 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
             None,
         )
         run_tags = {**identity, "model": trained.kind, "seed": str(seed)}
-        with registry.run(TRAINING_EXPERIMENT, f"train {trained.kind}", run_tags) as run:
+        whose = " ".join(filter(None, (trained.tags.get("cluster"), trained.kind)))
+        with registry.run(TRAINING_EXPERIMENT, whose, run_tags) as run:
             run.log_params({**_flat(trained.params), "seed": seed})
             run.log_metrics(
                 trained.metrics
@@ -100,13 +103,14 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
                     uri,
                     run.run_id,
                     {**identity, "seed": str(seed)},
-                    description=card,
+                    description=summarise_card(trained.card, run.ui_path()),
                     model_id=model_id,
                 )
             else:
                 version = known
                 run.set_tag("reused_version", str(known))
             run.set_tag("model_version", str(version))
+            run.rename(f"{whose} version {version}{'' if known is None else ', trained again'}")
     return TrainReport(
         trained.kind,
         name,
@@ -131,8 +135,8 @@ def log_card(
     return CardFacts(
         kind=kind,
         data=f"{data.dataset.source} (SHA-256 {data.dataset.digest})",
-        training_window=f"{data.start.isoformat()} to {data.until.isoformat()}",
-        test_window=f"{data.tail_start.isoformat()} to {data.until.isoformat()}",
+        training_window=_window(data.start, data.until),
+        test_window=_window(data.tail_start, data.until),
         split="by time: measured by a fit on what came before the test window, then fitted on all of it",
         metrics=metrics,
         baselines=baselines,
@@ -140,6 +144,10 @@ def log_card(
         synthetic=data.synthetic,
         notes=data.remarks,
     )
+
+
+def _window(start: datetime, end: datetime) -> str:
+    return f"{start.astimezone(UTC):%Y-%m-%d %H:%M} to {end.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def log_tags(data: TrainingTable, cluster: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from foundation.errors import BadInputError
+from foundation.markdown import markdown_text
 from lucid_models.catalogue import load_catalogue_entry
 
 _LIMITS: Mapping[str, tuple[str, ...]] = {
@@ -94,6 +95,15 @@ _READING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+_IN_WORDS: Mapping[str, str] = {
+    "loo_accuracy": "share of right scores, one configuration left out",
+    "jobs_mae": "mean absolute error (jobs a bin)",
+    "mae_log10": "mean absolute error (powers of ten of the run time)",
+    "gpu_util_pct_mae": "mean absolute error (points of GPU utilisation)",
+    "near_mean_mae": "mean absolute error (nodes)",
+    "mse": "mean squared error of the share in use",
+}
+
 
 @dataclass(frozen=True)
 class CardFacts:
@@ -152,6 +162,40 @@ def build_model_card(facts: CardFacts) -> str:
     lines += [f"- {text}" for text in (*_LIMITS[facts.kind], *facts.notes)]
     lines += ["", "## How to read its explanation", "", *_READING[facts.kind], ""]
     return "\n".join(lines)
+
+
+def summarise_card(facts: CardFacts, run_page: str) -> str:
+    """The card in a few lines of Markdown: what is predicted, learned from when, how well beside the naive
+    baselines; `run_page`: of the run that holds the whole card, below MLflow's address.
+    """
+    entry = load_catalogue_entry(facts.kind)
+    rows = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in facts.rows.items())
+    measure = _main_measure(facts, entry.lower_is_better)
+    beside = ", ".join(
+        f"{markdown_text(rival.replace('_', ' '))} {values[measure]:.3g}"
+        for rival, values in facts.baselines.items()
+        if measure in values
+    )
+    quality = f"{_IN_WORDS.get(measure, measure.replace('_', ' '))}: **{facts.metrics[measure]:.3g}**"
+    lines = [
+        f"- learned from: {facts.training_window}{f' ({rows})' if rows else ''}",
+        f"- tested on: {facts.test_window}",
+        f"- {quality}{f'; naive baselines: {beside}' if beside else ''}",
+    ]
+    if facts.simulated:
+        lines.append("- **The profiles were measured on a simulated device, not on a GPU.**")
+    if facts.synthetic:
+        lines.append("- **The log is synthetic; no real cluster wrote it.**")
+    lines += [f"- {markdown_text(note)}" for note in facts.notes]
+    end = f"[Its training run](#/{run_page}) holds the whole card (model\\_card.md) and pictures of it."
+    return "\n\n".join([f"**{entry.title}**: predicts {entry.predicts}.", "\n".join(lines), end])
+
+
+def _main_measure(facts: CardFacts, preferred: str) -> str:
+    """The metric to judge the model by: the catalogue's, else the first that a rival has as well."""
+    shared = [name for name in facts.metrics if any(name in values for values in facts.baselines.values())]
+    candidates = shared or list(facts.metrics)
+    return next((name for name in candidates if name.endswith(preferred)), candidates[0])
 
 
 def _table(rows: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -44,6 +44,6 @@ def record_study(
         "approved": str(verdict["approved"]).lower(),
         "stated_rules": str(verdict["subject"]["study"]),
     }
-    with Registry(tracking_uri).run(STUDY_EXPERIMENT, f"what if: {cluster} {version}", tags) as run:
+    with Registry(tracking_uri).run(STUDY_EXPERIMENT, f"{cluster} release {version} what-if", tags) as run:
         log_document(run, STUDY_FILE, canonical_json(json_values(verdict)), artifacts_dir)
         return run.ui_path()

@@ -87,7 +87,7 @@ def forecast_hours(
     sentence = _sentence(cluster, outlook, hours, whose)
     tags = {"cluster": cluster, "model_version": str(version)}
     with (
-        registry.run(EXPERIMENT, f"load of {cluster}", tags) as run,
+        registry.run(EXPERIMENT, f"{cluster} inference load", tags) as run,
         scratch_folder("outlook") as folder,
     ):
         figure = draw_outlook(outlook, series.times_s, np.where(series.gap, np.nan, series.usage), cluster)

@@ -116,13 +116,18 @@ def make_pass(
         "pass_id": pass_id,
         REQUESTED: str(retraining.requested).lower(),
     }
-    with registry.run(EXPERIMENT, f"{name} {report.window.end:%Y-%m-%d %H:%M}", tags) as run:
+    with registry.run(EXPERIMENT, _run_name(report, name), tags) as run:
         run.log_params({"alias": asked.alias, **vars(monitor_settings)})
         run.log_metrics(dict(metrics_of(report)))
         run.log_folder(folder)
         path = run.ui_path()
     page = f"{name}/{folder.name}/{PAGE_FILE}"
     return MonitoringPass(report, retraining, folder, page, path)
+
+
+def _run_name(report: MonitorReport, cluster: str) -> str:
+    at = f"{report.window.end:%Y-%m-%d %H:%M}"
+    return f"{cluster} release {report.release_version} at {at}: {report.decision}"
 
 
 def metrics_of(report: MonitorReport) -> Iterator[tuple[str, float]]:

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from foundation.csv_files import csv_text
+from foundation.human_times import human_duration
 from foundation.jsonable import to_jsonable
 from foundation.leftovers import scratch_folder
 from foundation.replaced_files import replace_file
@@ -51,7 +52,7 @@ def log_report(report: CapacityReport, folder: Path, tracking_uri: str) -> str:
     MLflow's address.
     """
     target = report.settings.target
-    name = f"{report.name} {target.metric} {target.limit_s:g} s"
+    name = f"{report.name} plan for {target.metric} {human_duration(target.limit_s)}"
     with Registry(tracking_uri).run(EXPERIMENT, name, {"cluster": report.name}) as run:
         run.log_params(
             {

@@ -6,6 +6,7 @@ from typing import Any
 
 from foundation.errors import UnknownNameError
 from foundation.jsonable import to_jsonable
+from foundation.progress import Progress, silent
 from lucid_models.releases.manifest import MODEL_KINDS
 from pipeline.services import learned_kinds
 
@@ -42,6 +43,7 @@ def train_model(
     training_until: str,
     tracking_uri: str,
     options: TrainingOptions = AS_USUAL,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
 
@@ -64,6 +66,7 @@ def train_model(
             tracking_uri=tracking_uri,
             seed=options.seed,
             settings=packing,
+            progress=progress,
         )
     elif model == "throughput":
         from lucid_models.throughput.model import DEFAULT_LEAD_BINS, ThroughputSettings
@@ -77,13 +80,18 @@ def train_model(
                 lead_bins=DEFAULT_LEAD_BINS if options.lead_bins is None else options.lead_bins,
                 utc_offset_s=round(options.utc_offset_hours * 3_600),
             ),
+            progress=progress,
         )
     elif model == "duration":
         report = training.train_duration(
-            lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until
+            lake_uri=lake_uri,
+            cluster=cluster,
+            tracking_uri=tracking_uri,
+            train_until=until,
+            progress=progress,
         )
     elif model == "node_demand":
-        report = _train_nodes(lake_uri, cluster, tracking_uri, until, options)
+        report = _train_nodes(lake_uri, cluster, tracking_uri, until, options, progress)
     elif model == "inference_load":
         from lucid_models.inference_load.fitting import LoadSettings
         from lucid_models.inference_load.training import train_inference_load
@@ -94,6 +102,7 @@ def train_model(
             tracking_uri=tracking_uri,
             train_until=until,
             settings=LoadSettings(utc_offset_s=round(options.utc_offset_hours * 3_600)),
+            progress=progress,
         )
     else:
         raise UnknownNameError("model", model, (*MODELS, *OPTIONAL_MODELS))
@@ -102,7 +111,12 @@ def train_model(
 
 
 def _train_nodes(
-    lake_uri: str, cluster: str, tracking_uri: str, until: datetime, options: TrainingOptions
+    lake_uri: str,
+    cluster: str,
+    tracking_uri: str,
+    until: datetime,
+    options: TrainingOptions,
+    progress: Progress,
 ) -> Any:
     from lucid_models.node_demand.features import read_holidays
     from lucid_models.node_demand.model import DemandSettings
@@ -114,5 +128,10 @@ def _train_nodes(
     if options.near_bins is not None:
         settings = replace(settings, near_bins=options.near_bins)
     return train_node_demand(
-        lake_uri=lake_uri, cluster=cluster, tracking_uri=tracking_uri, train_until=until, settings=settings
+        lake_uri=lake_uri,
+        cluster=cluster,
+        tracking_uri=tracking_uri,
+        train_until=until,
+        settings=settings,
+        progress=progress,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from foundation.disk_errors import disk_error
 from foundation.errors import DiskError, LucidError, ServiceUnavailableError
 from lucid_airflow.run_results import tell
+from lucid_airflow.task_log import as_told, frames_wanted
 
 # What a command calls otherwise than a form; the rest differ by dashes, and by `_uri` where a file is named.
 _FIELD_OF_OPTION: Mapping[str, str] = {
@@ -26,8 +27,8 @@ _log = logging.getLogger("airflow.task.lucid")
 def as_airflow_errors(context: Any = None) -> Iterator[None]:
     """Fail a task for good on bad input; let a silent service and the unexpected be retried.
 
-    What we know of is told in one line of the task's log, and in the run's note; Airflow's own line after it
-    points back. The unexpected keeps its traceback.
+    What we know of is told in one line of the task's log, without frames (`task_log.py`), and in the run's
+    note. The unexpected keeps its traceback.
     """
     from airflow.sdk.exceptions import AirflowFailException
 
@@ -40,10 +41,11 @@ def as_airflow_errors(context: Any = None) -> Iterator[None]:
         reason = in_the_forms_words(str(lucid_error), context)
         _log.error("%s", reason)
         kind = type(lucid_error).__name__
+        cause = error if frames_wanted() else None
         if isinstance(lucid_error, ServiceUnavailableError | DiskError):
-            raise type(lucid_error)("See the line above; the task is tried again.") from None
+            raise as_told(type(lucid_error)("See the line above; the task is tried again.")) from cause
         tell(context, reason, failed=True)
-        raise AirflowFailException(f"{kind}: see the line above.") from None
+        raise as_told(AirflowFailException(f"{kind}: see the line above.")) from cause
 
 
 def in_the_forms_words(message: str, context: Any) -> str:

@@ -29,6 +29,8 @@ COLUMNS: Mapping[str, str] = {
 }
 QUEUING_FILE = "queuing_by_virtual_cluster.csv"
 _CLUSTERS_SHOWN = 16
+_TICKS_S = {0.0: "0", 1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3_600.0: "1 h",
+            86_400.0: "1 day", 864_000.0: "10 days", 8_640_000.0: "100 days"}  # fmt: skip
 
 
 def write_report(
@@ -132,11 +134,13 @@ def plot_jct_cdf(figures: Mapping[str, PolicyFigures], path: Path) -> Path:
         jct = np.sort(np.maximum(one.jct_s[one.finished], 1.0))
         if jct.size:
             share = np.arange(1, jct.size + 1) / jct.size
-            axes.plot(jct, share, label=name, linewidth=2.2 if index == 0 else 1.2, zorder=10 - index)
+            axes.plot(jct, 100.0 * share, label=name, linewidth=2.2 if index == 0 else 1.2, zorder=10 - index)
     axes.set_xscale("log")
-    axes.set_xlabel("job completion time (s)")
-    axes.set_ylabel("share of jobs")
-    axes.set_ylim(0, 1)
+    _time_ticks(axes.xaxis)
+    axes.set_title("Jobs that are completed within a time of their submission")
+    axes.set_xlabel("job completion time")
+    axes.set_ylabel("jobs (%)")
+    axes.set_ylim(0, 100)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     return _save(figure, path)
@@ -180,13 +184,24 @@ def plot_queuing_by_virtual_cluster(
         axes.bar(places + index * width, [row[name] for row in rows], width, label=name)
     names = [row["virtual_cluster"] for row in rows]
     axes.set_xticks(places + 0.4 - width / 2, names, rotation=45, ha="right")
-    axes.set_ylabel("mean queuing delay (s)")
+    axes.set_title("How long jobs of each virtual cluster wait")
+    axes.set_ylabel("mean queuing delay")
     axes.set_yscale("symlog", linthresh=10.0)
+    _time_ticks(axes.yaxis, linear_below_s=10.0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("virtual cluster")
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(fontsize="small")
+    figure.legend(loc="outside right upper", fontsize="small")
     return _save(figure, path)
+
+
+def _time_ticks(axis: Any, *, linear_below_s: float = 0.0) -> None:
+    """Label an axis of seconds as people say times; where it is linear only its zero."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_major_locator(FixedLocator([tick for tick in _TICKS_S if not 0 < tick < linear_below_s]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda seconds, _: _TICKS_S.get(seconds, ""))
 
 
 def _save(figure: Any, path: Path) -> Path:

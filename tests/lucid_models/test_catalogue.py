@@ -11,7 +11,7 @@ import pytest
 
 from foundation.errors import UnknownNameError
 from lucid_models.catalogue import CATALOGUE, load_catalogue_entry
-from lucid_models.explanation.model_card import CardFacts, build_model_card
+from lucid_models.explanation.model_card import CardFacts, build_model_card, summarise_card
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.scoring import scorer_from_document
 from lucid_models.utilisation.profiled_graphs import join_graphs
@@ -170,29 +170,39 @@ def test_drawing_twice_gives_the_same_bytes(case, tmp_path: Path) -> None:
 
 def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
     _, model, _ = case
-    card = build_model_card(
-        CardFacts(
-            kind=model.kind,
-            data="a log",
-            training_window="April",
-            test_window="May",
-            split="by time",
-            metrics={"mae": 3.85},
-            baselines={"last_value": {"mae": 4.83}},
-            rows={"rows_trained": 17},
-            synthetic=True,
-        )
+    facts = CardFacts(
+        kind=model.kind,
+        data="a log",
+        training_window="April",
+        test_window="May",
+        split="by time",
+        metrics={"rows": 7.0, "mae": 3.8500000001},
+        baselines={"last_value": {"mae": 4.83}},
+        rows={"rows_trained": 1_700},
+        synthetic=True,
+        notes=("No nodes of <b>.",),
     )
+    card = build_model_card(facts)
     for text in (
         "April",
         "May",
         "by time",
-        "| **this model** | 3.85 |",
-        "| last_value | 4.83 |",
+        "| **this model** | 7 | 3.85 |",
+        "| last_value |  | 4.83 |",
         "synthetic",
         "## Limits",
     ):
         assert text in card
+    summary = summarise_card(facts, "experiments/2/runs/abc")
+    for text in (
+        "April (1,700 rows trained)",
+        "**3.85**; naive baselines: last value 4.83",
+        "synthetic",
+        "&lt;b&gt;",
+        "](#/experiments/2/runs/abc)",
+    ):
+        assert text in summary
+    assert "<" not in summary
 
 
 def test_an_unknown_kind_lists_the_known() -> None:

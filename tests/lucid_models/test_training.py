@@ -113,6 +113,11 @@ def test_a_run_says_everything(trained: dict[str, TrainReport], own_mlflow_serve
     for kind, report in trained.items():
         run = client.get_run(report.run_id)
         assert run.info.status == "FINISHED"
+        cluster = "" if kind == "packing" else f"{run.data.tags['cluster']} "
+        assert run.info.run_name.startswith(f"{cluster}{kind} version {report.version}")
+        page = client.get_model_version(report.name, str(report.version)).description
+        assert f"runs/{report.run_id}" in page
+        assert "naive baselines:" in page
         assert run.data.params["seed"] == "0"
         assert run.data.tags["code_version"]
         assert run.data.metrics.keys() >= set(report.metrics)

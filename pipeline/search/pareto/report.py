@@ -57,7 +57,8 @@ def record_search(study: ParetoSearch, front: Front, *, tracking_uri: str) -> tu
     tags = {STUDY_TAG: study.sha256, NAME_TAG: study.name, "evaluations": str(front.evaluations)}
     for found in registry.find_runs(EXPERIMENT, tags, most=1):
         return found.run_id, OpenRun(registry, found.run_id).ui_path()
-    with registry.run(EXPERIMENT, f"pareto {study.name}", {**tags, "study_uri": study.uri}) as run:
+    name = f"{study.name} front, {front.evaluations} evaluations"
+    with registry.run(EXPERIMENT, name, {**tags, "study_uri": study.uri}) as run:
         run.log_params(
             {
                 "preference": " ".join(front.preference),

@@ -32,6 +32,7 @@ EXPERIMENT = "lucid-policy-evaluation"
 # Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.
 MOST_CHUNKS = 1_000
 SHOWN_VARIANTS = 12
+LONGEST_NAME = 80  # characters of a run's name
 LOGGED_FIGURES = ("mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "utilisation_pct")
 
 
@@ -133,9 +134,9 @@ def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tra
 
     Returns the run's page in MLflow's UI. The same plan again is another run: MLflow keeps history.
     """
-    name = f"{cluster} {plan.uri.rpartition('/')[2]}"
+    policies = sorted({planned.policy for planned in plan.runs.values()})
+    name = f"{cluster} {', '.join(policies)}"[:LONGEST_NAME]
     with Registry(tracking_uri).run(EXPERIMENT, name, {"cluster": cluster, "sweep_uri": plan.uri}) as run:
-        policies = sorted({planned.policy for planned in plan.runs.values()})
         run.log_params(
             {
                 "cluster": cluster,

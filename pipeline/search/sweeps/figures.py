@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pipeline.search.experiment_store.experiment import OK
 from pipeline.search.sweeps.runs import axes_of
 
-MEASURES = (("mean_jct_s", "mean JCT (s)"), ("mean_queuing_delay_s", "mean queuing delay (s)"))
+MEASURES = (("mean_jct_h", "mean JCT (h)"), ("mean_queuing_delay_h", "mean queuing delay (h)"))
 MOST_LINES = 10  # the best by mean JCT; more cannot be told apart
 POLICIES_FILE = "sweep_policies.png"
 LOG_FROM_RATIO = 5.0  # a scale whose ends differ by more is logarithmic
@@ -26,6 +26,7 @@ def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:
     good = table[table["status"] == OK]
     if good.empty:
         return []
+    good = good.assign(**{name: good[f"{name[:-2]}_s"].astype(float) / 3_600.0 for name, _ in MEASURES})
     axes = axes_of(good)
     figures = {POLICIES_FILE: variants(good, axes)}
     for axis in axes:
@@ -69,6 +70,7 @@ def variants(table: pd.DataFrame, axes: list[str]) -> Figure:
     shown = _best(table, labels)
     figure = Figure(figsize=(9, 1.2 + 0.3 * len(shown)), layout="constrained")
     panels = figure.subplots(1, len(MEASURES), sharey=True)
+    figure.suptitle("Policies and settings: means over the runs, bars from the least to the most")
     places = np.arange(len(shown))[::-1]
     for panel, (measure, title) in zip(panels, MEASURES, strict=True):
         by_label = table[measure].astype(float).groupby(labels)
@@ -99,6 +101,7 @@ def along(table: pd.DataFrame, axis: str, axes: list[str]) -> Figure:
     numeric = all(isinstance(value, int | float | np.number) for value in values)
     places = dict(zip(values, values if numeric else range(len(values)), strict=True))
     figure = Figure(figsize=(9, 4), layout="constrained")
+    figure.suptitle(f"What {axis} changes")
     panels = figure.subplots(1, len(MEASURES))
     for panel, (measure, title) in zip(panels, MEASURES, strict=True):
         _lines(panel, moved, axis, others, measure, places, joined=numeric)
@@ -146,5 +149,5 @@ def _levels(panel: Axes, level: pd.DataFrame, others: list[str], measure: str) -
     labels = _labelled(level, others)
     for i, label in enumerate(_best(level, labels)):
         height = float(level[labels == label][measure].astype(float).mean())
-        said = f"{label}: {height:,.0f}"
+        said = f"{label}: {height:.3g} h"
         panel.axhline(height, linestyle="--", linewidth=1, color=f"C{(i + 5) % 10}", label=said)

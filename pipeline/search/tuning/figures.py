@@ -29,6 +29,7 @@ def course(trials: Sequence[Trial], best: Trial | None) -> Figure:
             xytext=(4, -10),
         )
     axes.axhline(0.0, color="black", linewidth=0.6)
+    axes.set_title("Trials of the search: mean score beside the current settings", fontsize="medium")
     axes.set_xlabel("trial")
     axes.set_ylabel("change against the\ncurrent settings (%)")
     axes.grid(visible=True, alpha=0.3)
@@ -54,6 +55,7 @@ def sensitivity(space: SearchSpace, table: pd.DataFrame) -> Figure:
         panel.grid(visible=True, alpha=0.3)
     for panel in panels[len(space.free) :]:
         panel.set_visible(False)
+    figure.suptitle("Each setting alone, the others as they are", fontsize="medium")
     figure.supylabel("change (%); red: current value", fontsize="small")
     return figure
 
@@ -64,6 +66,7 @@ def importance(weights: Mapping[str, float]) -> Figure:
     figure = Figure(figsize=(6, 0.8 + 0.3 * max(1, len(ordered))), layout="constrained")
     axes = figure.subplots()
     axes.barh([SYMBOLS[name] for name, _ in ordered], [100 * share for _, share in ordered])
+    axes.set_title("Which settings matter", fontsize="medium")
     axes.set_xlabel("share of the trials' variance (%), fANOVA")
     axes.grid(visible=True, axis="x", alpha=0.3)
     return figure

@@ -59,7 +59,8 @@ def weights_of(study: TuningStudy, trials: list[Trial]) -> dict[str, float]:
 def record_study(study: TuningStudy, proposal: Proposal, *, tracking_uri: str) -> str:
     """Log a study as a run of MLflow, with its files; return the run's page in MLflow's UI."""
     tags = {"cluster": study.cluster, "tuning_study": study.sha256, "study_uri": study.uri}
-    with Registry(tracking_uri).run(EXPERIMENT, f"tuning {study.cluster}", tags) as run:
+    name = f"{study.cluster} tuning until {study.windows.until:%Y-%m-%d}"
+    with Registry(tracking_uri).run(EXPERIMENT, name, tags) as run:
         run.log_params(
             {
                 "objective": study.objective,

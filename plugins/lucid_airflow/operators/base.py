@@ -12,6 +12,7 @@ from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.handover import REQUEST_REST
 from lucid_airflow.links import model_version_path
 from lucid_airflow.operators.declared_fields import declare_fields
+from lucid_airflow.task_log import quiet_libraries
 from lucid_models.releases.page_address import release_page_path
 
 
@@ -38,6 +39,7 @@ class LucidOperator(BaseOperator):
 
     def execute(self, context: Any) -> Any:
         """Run with our errors translated, once the places that the form names are admitted."""
+        quiet_libraries()
         with as_airflow_errors(context):
             check_places(context)
             with reading_only_from(settings.input_roots):

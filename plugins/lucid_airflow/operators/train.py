@@ -178,6 +178,7 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
             training_until=self.training_until,
             tracking_uri=settings.tracking_uri(),
             options=TrainingOptions(**(self.options or {})),
+            progress=self.log_progress(),
         )
         self.mlflow_path = model_version_path(report["name"], report["version"])
         self.log.info(
