@@ -103,7 +103,9 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
                     uri,
                     run.run_id,
                     {**identity, "seed": str(seed)},
-                    description=summarise_card(trained.card, run.ui_path()),
+                    description=summarise_card(
+                        trained.card, run.ui_path(), cluster=trained.tags.get("cluster")
+                    ),
                     model_id=model_id,
                 )
             else:

@@ -164,7 +164,7 @@ def build_model_card(facts: CardFacts) -> str:
     return "\n".join(lines)
 
 
-def summarise_card(facts: CardFacts, run_page: str) -> str:
+def summarise_card(facts: CardFacts, run_page: str, *, cluster: str | None = None) -> str:
     """The card in a few lines of Markdown: what is predicted, learned from when, how well beside the naive
     baselines; `run_page`: of the run that holds the whole card, below MLflow's address.
     """
@@ -187,7 +187,9 @@ def summarise_card(facts: CardFacts, run_page: str) -> str:
     if facts.synthetic:
         lines.append("- **The log is synthetic; no real cluster wrote it.**")
     lines += [f"- {markdown_text(note)}" for note in facts.notes]
-    end = f"[Its training run](#/{run_page}) holds the whole card (model\\_card.md) and pictures of it."
+    if cluster is not None:
+        lines.insert(0, f"- cluster: {markdown_text(cluster)}")
+    end = f"[Its training run](#/{run_page}) explains it in pictures and has the whole card, model\\_card.md."
     return "\n\n".join([f"**{entry.title}**: predicts {entry.predicts}.", "\n".join(lines), end])
 
 

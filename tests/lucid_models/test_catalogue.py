@@ -193,8 +193,9 @@ def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
         "## Limits",
     ):
         assert text in card
-    summary = summarise_card(facts, "experiments/2/runs/abc")
+    summary = summarise_card(facts, "experiments/2/runs/abc", cluster="a_b")
     for text in (
+        "- cluster: a\\_b",
         "April (1,700 rows trained)",
         "**3.85**; naive baselines: last value 4.83",
         "synthetic",

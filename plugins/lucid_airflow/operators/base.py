@@ -1,5 +1,6 @@
 """What all operators share: errors that Airflow understands, progress in the task's log, settings."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from lucid_airflow.handover import REQUEST_REST
 from lucid_airflow.links import model_version_path
 from lucid_airflow.operators.declared_fields import declare_fields
 from lucid_airflow.task_log import quiet_libraries
-from lucid_models.releases.page_address import release_page_path
+from lucid_models.releases.page_address import AIRFLOW_URL_VARIABLES, release_page_path
 
 
 class LucidOperator(BaseOperator):
@@ -40,6 +41,8 @@ class LucidOperator(BaseOperator):
     def execute(self, context: Any) -> Any:
         """Run with our errors translated, once the places that the form names are admitted."""
         quiet_libraries()
+        # What is written elsewhere, MLflow's page of a release for one, links back to here.
+        os.environ.setdefault(AIRFLOW_URL_VARIABLES[0], settings.airflow_url())
         with as_airflow_errors(context):
             check_places(context)
             with reading_only_from(settings.input_roots):
