@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from foundation.markdown import markdown_text
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import parse_model
 from lucid_models.node_demand.scorer import NodeDemandScorer
@@ -47,7 +48,7 @@ from lucid_models.releases.manifest import (
 )
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
-from lucid_models.releases.registry_page import release_metrics, tell_on_its_page
+from lucid_models.releases.registry_page import RUN_NOTE, release_metrics, tell_on_its_page
 from lucid_models.releases.store import (
     ALLOW_SIMULATED,
     ReleaseInfo,
@@ -213,6 +214,7 @@ def store_verdict(
     ) as run:
         log_document(run, VERDICT_FILE, document, artifacts_dir)
         run.log_metrics(release_metrics(verdict))
+        run.set_tag(RUN_NOTE, markdown_text(verdict.get("sentence", "")))
         page = run.ui_path()
     tell_on_its_page(registry, release, verdict, page)
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.

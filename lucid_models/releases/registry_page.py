@@ -19,6 +19,7 @@ from lucid_models.releases.store import identity_of, read_manifest
 from lucid_models.tracking_run import OpenRun
 
 LONGEST = 5_000  # characters that MLflow's databases keep of a description
+RUN_NOTE = "mlflow.note.content"  # MLflow shows it as the description of a run
 _HOUR_S = 3_600.0
 # Figures of a policy's replay, as metrics: name -> the verdict's column, and what one unit of the metric is.
 _FIGURES: Mapping[str, tuple[str, float]] = {
@@ -104,7 +105,9 @@ def tell_on_its_page(
     description = release_description(manifest, (judged.cluster, judged.version), verdict, verdict_page)
     registry.describe_version(release.name, release.version, description)
     with suppress(LucidError):  # somebody deleted the run: there is nothing to compare by
-        OpenRun(registry, release.run_id).log_metrics(release_metrics(verdict))
+        run = OpenRun(registry, release.run_id)
+        run.log_metrics(release_metrics(verdict))
+        run.set_tag(RUN_NOTE, description)
 
 
 def _verdict_in_words(verdict: Mapping[str, Any] | None) -> str:

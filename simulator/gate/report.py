@@ -1,12 +1,14 @@
 """The verdict for people: a page, the policies' table, and two plots."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from foundation.csv_files import write_rows
+from foundation.markdown import markdown_text
 from simulator.gate.constraints import number, quantity
 from simulator.gate.metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
 from simulator.gate.verdict import Constraint, Verdict
@@ -85,7 +87,9 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> str:
 def verdict_page(verdict: Verdict) -> str:
     """One page in Markdown: the sentence, what blocks, the constraints, the policies, wins and losses."""
     subject = [
-        f"- {key.replace('_', ' ')}: {value}" for key, value in verdict.subject.items() if value is not None
+        f"- {key.replace('_', ' ')}: {_subject_text(value)}"
+        for key, value in verdict.subject.items()
+        if value is not None
     ]
     remarkable = (*verdict.failed, *verdict.not_measured)
     constraints = [
@@ -108,7 +112,7 @@ def verdict_page(verdict: Verdict) -> str:
         + " --- |" * 5
         + "\n"
         + "\n".join(constraints),
-        *(["\n".join(f"- {c.sentence}" for c in remarkable)] if remarkable else []),
+        *(["\n".join(f"- {markdown_text(c.sentence)}" for c in remarkable)] if remarkable else []),
     ]
     if verdict.policies:
         parts += ["## Policies on the held-out window", policies_table(verdict.policies).rstrip()]
@@ -119,7 +123,7 @@ def verdict_page(verdict: Verdict) -> str:
             "| policy | the challenger is | change (interval) |\n| --- | --- | --- |\n" + "\n".join(compared),
         ]
     if verdict.assumptions:
-        parts += ["## Assumptions", "\n".join(f"- {said}" for said in verdict.assumptions)]
+        parts += ["## Assumptions", "\n".join(f"- {markdown_text(said)}" for said in verdict.assumptions)]
     parts += ["## Rules", rules]
     return "\n\n".join(parts) + "\n"
 
@@ -208,6 +212,16 @@ def _save(figure: Any, path: Path) -> Path:
     # No date and no version of the library in the file: the same figures give the same bytes.
     figure.savefig(path, dpi=120, metadata={"Software": None})
     return path
+
+
+def _subject_text(value: Any) -> str:
+    """A value of the subject; a time without the seconds that nobody reads."""
+    text = str(value)
+    try:
+        moment = datetime.fromisoformat(text) if "T" in text else None
+    except ValueError:
+        moment = None
+    return markdown_text(text) if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _cell(value: Any) -> str:

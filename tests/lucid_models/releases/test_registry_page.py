@@ -111,6 +111,7 @@ def test_a_release_in_mlflow_tells_its_verdict_and_its_run_has_the_metrics(shop:
     assert f"(#/{page})" in stored.description
     assert "(#/models/lucid-duration/versions/2)" in stored.description
     assert registry.run_metrics(built.run_id)["jct/mean_h"] == 3.24993
+    assert registry.client.get_run(built.run_id).data.tags["mlflow.note.content"] == stored.description
     # Somebody deleted the run: the verdict is kept all the same.
     registry.client.delete_run(built.run_id)
     record_verdict(tracking_uri=shop.uri, cluster="small", version=built.version, verdict={"approved": True})
