@@ -40,7 +40,8 @@ def tell(
     if release is not None:
         href = release_page_path(*release)
     if not failed:  # a reason was logged as an error
-        _log.info("%s%s", sentence, f" See {settings.airflow_url()}/{href}" if href else "")
+        end = "" if sentence.endswith((".", "!", "?")) else "."
+        _log.info("%s%s", sentence, f"{end} See {settings.airflow_url()}/{href}" if href else "")
     task = (context or {}).get("ti")
     if task is None:
         return

@@ -15,9 +15,9 @@ const faint = "var(--chakra-colors-border)";
 
 const symlog = (value) => Math.sign(value) * Math.log10(1 + Math.abs(value) / 10);
 
-const LONGEST = 22; // characters of a row's name; all of it is its tooltip
+const LONGEST = 24; // characters of a row's name; all of it is its tooltip
 const TICKS = [0, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
-const APART = 46;
+const APART = 60;
 
 const cut = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}\u2026` : name);
 
@@ -32,18 +32,25 @@ function scaled(least, most) {
   return { x, ticks };
 }
 
+// A name and a line a row; the axis is above them, where it is seen with the first rows of many.
 function Rows({ rows, axis, unit, label, children }) {
   const bottom = rows.length * ROW;
+  const above = axis ? 24 : 0;
   return h(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${bottom + (axis ? 28 : 0)}`, width: "100%", style: { maxWidth: WIDTH }, role: "img", "aria-label": label },
+    { viewBox: `0 ${-above} ${WIDTH} ${bottom + above}`, width: "100%", style: { maxWidth: WIDTH }, role: "img", "aria-label": label },
     rows.map((row, i) =>
       h("g", { key: i }, [
         h("text", { key: "t", x: LABEL - 8, y: i * ROW + 18, textAnchor: "end", fontSize: 13, fill: ink }, `${cut(row.name, LONGEST - (row.aside?.length ?? 0))}${row.aside ?? ""}`, h("title", null, `${row.name}${row.aside ?? ""}`)),
         h("line", { key: "l", x1: LABEL, x2: WIDTH, y1: i * ROW + 14, y2: i * ROW + 14, stroke: faint }),
       ]),
     ),
-    axis?.ticks.map((tick) => h("text", { key: `tick ${tick}`, x: axis.x(tick), y: bottom + 18, fontSize: 12, fill: ink, textAnchor: "middle" }, `${figure(tick)} ${unit}`)),
+    axis?.ticks.map((tick) =>
+      h("g", { key: `tick ${tick}` }, [
+        h("line", { key: "l", x1: axis.x(tick), x2: axis.x(tick), y1: 0, y2: bottom, stroke: faint }),
+        h("text", { key: "t", x: axis.x(tick), y: -8, fontSize: 12, fill: ink, textAnchor: "middle" }, `${figure(tick)} ${unit}`),
+      ]),
+    ),
     children,
   );
 }

@@ -160,7 +160,7 @@ const Missing = ({ cluster, may }) =>
 export const Row = ({ cluster: { name, live, challenger, monitored, data } }) =>
   h(
     HStack,
-    { wrap: "wrap", display: "inline-flex", verticalAlign: "middle" },
+    { wrap: "wrap", display: "inline-flex", verticalAlign: "top", maxW: "calc(100% - 2rem)" },
     h(Text, { fontWeight: "semibold", wordBreak: "break-all" }, name),
     live
       ? h(Text, null, `release ${live.version} is live`, live.decision && [" since ", h(Time, { key: 0, iso: live.decision.at })])

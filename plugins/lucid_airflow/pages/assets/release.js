@@ -34,7 +34,7 @@ function objectiveRow(objective) {
   const measured = objective.change_high_pct != null;
   return {
     name: `${spoken(objective.name)}: not worse`,
-    unit: "% more, upper bound",
+    unit: "% change (upper bound)",
     challenger: measured ? objective.change_high_pct : null,
     limit: measured ? objective.margin_pct : null,
     passed: objective.passed,
