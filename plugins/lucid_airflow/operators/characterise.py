@@ -58,8 +58,6 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
         )
         report = kept.report
         self.mlflow_path, self.characterisation_path = kept.mlflow_path, kept.page
-        for sentence in report.summary:
-            self.log.info("%s (%s)", sentence.text, ", ".join(sentence.keys))
         tell(
             context,
             " ".join(sentence.text for sentence in report.summary),
