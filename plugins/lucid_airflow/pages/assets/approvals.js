@@ -41,7 +41,9 @@ export function useAnswered() {
 
 const CONSEQUENCE = {
   Approve: ({ cluster, version }, live) =>
-    `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. Its schedulers follow at their next poll.`,
+    live === version
+      ? `Release ${version} of ${cluster} is live already: nothing changes.`
+      : `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. Its schedulers follow at their next poll.`,
   Reject: ({ cluster, version }, live) =>
     `Release ${version} of ${cluster} stays where it is, and ${live ? `release ${live} stays live` : "nothing goes live"}.`,
 };
