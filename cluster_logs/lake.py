@@ -34,7 +34,7 @@ from cluster_logs.lake_files import PART, LakeFiles, by_day
 from cluster_logs.merging import group_by_key, merge_jobs, merge_throughput
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, merge_metrics
 from cluster_logs.node_states import DERIVED, hold_gaps, merge_node_states
-from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable
+from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable, ReasonOfRows
 from foundation.progress import Progress, silent
 
 
@@ -64,6 +64,11 @@ class Lake:
         """The days of a table that hold rows, in order."""
         self._writes.check_readable(cluster, table)
         return sorted(self._files.partitions(table, cluster))
+
+    def rows_by_day(self, cluster: str, table: str = "jobs") -> dict[date, int]:
+        """How many rows each day of a table has, in order; empty where it has none."""
+        self._writes.check_readable(cluster, table)
+        return self._files.rows_by_day(table, cluster)
 
     # Writers, readers, tables ------------ ----------------------------------------------------------------
 
@@ -323,6 +328,11 @@ class Lake:
         """All refused rows of a cluster; an empty frame when there are none."""
         self._writes.check_readable(cluster, "quarantine")
         return to_frame(self._quarantine.read(cluster))
+
+    def quarantined_by_reason(self, cluster: str, samples: int) -> list[ReasonOfRows]:
+        """How many rows each reason refused, the most first, each with its first few rows."""
+        self._writes.check_readable(cluster, "quarantine")
+        return self._quarantine.by_reason(cluster, samples)
 
     # Nodes ---------------------------------------------------------------------------------------------
 

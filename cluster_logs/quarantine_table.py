@@ -7,8 +7,11 @@ A row is always in the part of its number, so the same rows twice give the same 
 there were parts has all of an origin's rows in the first file, which is divided when rows are added.
 """
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +46,15 @@ def refused_spool(folder: Path) -> PartSpool:
     return PartSpool(folder, REFUSED_SCHEMA, part_of, FLUSH_BYTES)
 
 
+@dataclass(frozen=True)
+class ReasonOfRows:
+    """A reason, how many rows of a cluster it refused, and some of them (columns of REFUSED_SCHEMA)."""
+
+    reason: str
+    rows: int
+    samples: Sequence[Mapping[str, Any]]
+
+
 class QuarantineTable:
     """Reads and adds the refused rows of a lake's clusters."""
 
@@ -66,6 +78,25 @@ class QuarantineTable:
         files = list_files(self._files.fs, self._files.folder(_TABLE, cluster))
         tables = [self._files.read_file(_TABLE, cluster, info.path) for info in files]
         return pa.concat_tables([QUARANTINE_SCHEMA.empty_table(), *(t for t in tables if t is not None)])
+
+    def by_reason(self, cluster: str, samples: int) -> list[ReasonOfRows]:
+        """How many rows each reason refused, the most first, each with its first few rows; file by file, so
+        that memory does not grow with their number.
+        """
+        counts: Counter[str] = Counter()
+        shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for info in list_files(self._files.fs, self._files.folder(_TABLE, cluster)):
+            reasons = self._files.read_file(_TABLE, cluster, info.path, ["reason"])
+            here = [] if reasons is None else pc.value_counts(reasons.column("reason")).to_pylist()
+            counts.update({each["values"]: each["counts"] for each in here})
+            wanted = [each["values"] for each in here if len(shown[each["values"]]) < samples]
+            rows = self._files.read_file(_TABLE, cluster, info.path) if wanted else None
+            for reason in wanted:
+                if rows is None:
+                    break  # removed meanwhile
+                first = rows.filter(pc.equal(rows.column("reason"), reason))
+                shown[reason] += first.slice(0, samples - len(shown[reason])).to_pylist()
+        return [ReasonOfRows(reason, rows, shown[reason]) for reason, rows in counts.most_common()]
 
     def _divide(self, cluster: str, origin: str) -> bool:
         """Give the rows of a file from before there were parts their own parts; the first comes last, so that

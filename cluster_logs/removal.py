@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_writes import RECORDS
 from cluster_logs.lake import Lake
-from cluster_logs.lake_files import SCHEMAS
+from cluster_logs.lake_files import SCHEMAS, count_rows
 from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
 from foundation.storage import list_files, locate
@@ -27,6 +26,12 @@ class Holdings:
     rows: dict[str, int]
     files: dict[str, int]
 
+    def in_words(self) -> str:
+        """`1,000 rows of jobs, 3 rows of nodes, in 12 files of jobs, nodes, profiles`."""
+        rows = ", ".join(f"{count:,} rows of {table}" for table, count in self.rows.items() if count)
+        files = f"{sum(self.files.values()):,} files of {', '.join(self.files)}"
+        return f"{rows}, in {files}" if rows else files
+
 
 def holdings(lake_uri: str, cluster: str) -> Holdings:
     """Count what a lake holds of a cluster. Raises NotFoundError when there is nothing."""
@@ -37,7 +42,7 @@ def holdings(lake_uri: str, cluster: str) -> Holdings:
         inside = list_files(fs, folder)
         files[name] = len(inside)
         if name in _COUNTED:
-            rows[name] = sum(_rows(fs, info.path) for info in inside if info.path.endswith(".parquet"))
+            rows[name] = sum(count_rows(fs, info.path) for info in inside if info.path.endswith(".parquet"))
     if not any(files.values()):
         cluster_names = ", ".join(Lake(lake_uri).clusters()) or "none"
         raise NotFoundError(
@@ -77,8 +82,3 @@ def _folders(fs: pafs.FileSystem, root: str, cluster: str) -> list[tuple[str, st
     return sorted(
         (name, path) for name, path in own if fs.get_file_info(path).type == pafs.FileType.Directory
     )
-
-
-def _rows(fs: pafs.FileSystem, path: str) -> int:
-    with fs.open_input_file(path) as source:
-        return int(pq.ParquetFile(source).metadata.num_rows)

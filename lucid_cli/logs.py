@@ -205,10 +205,8 @@ def remove_cluster(
     lake_uri = lake_or_default(lake)
     if not yes:
         held = removal.holdings(lake_uri, cluster)
-        counted = [f"{count:,} rows of {table}" for table, count in held.rows.items()]
         raise BadInputError(
-            f"Nothing was removed. Of cluster {cluster!r} the lake {lake_uri} holds {', '.join(counted)}, in "
-            f"{sum(held.files.values()):,} files of {', '.join(held.files)}.",
+            f"Nothing was removed. Of cluster {cluster!r} the lake {lake_uri} holds {held.in_words()}.",
             remedy="Add --yes to remove all of it.",
         )
     with progress_reporter() as progress:

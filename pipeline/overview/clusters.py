@@ -16,7 +16,7 @@ from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS
 from lucid_models.releases.approval import APPROVED
 from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.decisions import Decision, read_decision
-from lucid_models.releases.manifest import release_name
+from lucid_models.releases.manifest import ReleaseManifest, release_name
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.store import read_manifest
 from pipeline.overview.monitored import MonitoredAtAGlance, read_passes
@@ -26,7 +26,9 @@ OLD_DAYS = 14  # as long as what training holds out by default: a log that ends 
 
 @dataclass(frozen=True)
 class ReleaseAtAGlance:
-    """A release in one line. `verdict`: approved, refused, or None where it was not judged."""
+    """A release in one line. `verdict`: approved, refused, or None where it was not judged; `learned_until`
+    (ISO): the jobs that its models know, None where that is not stated.
+    """
 
     version: int
     policy: str | None
@@ -35,6 +37,7 @@ class ReleaseAtAGlance:
     sentence: str
     decision: Decision | None
     rolled_back: str | None
+    learned_until: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,15 +104,15 @@ def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> 
     lake = Lake(lake_uri)
     names = sorted({*with_release, *lake.clusters()})
     passes = read_passes(monitoring_dir)
-    clusters = [
-        _cluster(name, registry if name in with_release else None, lake, passes.get(name)) for name in names
-    ]
+    registries = dict.fromkeys(with_release, registry)
+    clusters = [cluster_at_a_glance(name, registries.get(name), lake, passes.get(name)) for name in names]
     return Overview(clusters, datetime.now(UTC).isoformat(timespec="seconds"), problem)
 
 
-def _cluster(
+def cluster_at_a_glance(
     name: str, registry: Registry | None, lake: Lake, monitored: MonitoredAtAGlance | None
 ) -> ClusterAtAGlance:
+    """Read one cluster; without a registry no release of it is looked for."""
     live = challenger = previous = problem = None
     obstacles: list[str] = []
     if registry is not None:
@@ -131,20 +134,22 @@ def _cluster(
 
 def _release(registry: Registry, cluster: str, version: int) -> ReleaseAtAGlance:
     release = registry.version(release_name(cluster), version)
+    manifest = _manifest(registry, release)
     return ReleaseAtAGlance(
         version=version,
-        policy=_policy(registry, release),
+        policy=manifest.policy if manifest else None,
         created=datetime.fromtimestamp(release.created_ms / 1000, UTC).isoformat(timespec="seconds"),
         verdict=release.tags.get("verdict"),
         sentence=release.tags.get("verdict_sentence", ""),
         decision=read_decision(release),
         rolled_back=release.tags.get("rolled_back"),
+        learned_until=manifest.training.until if manifest else None,
     )
 
 
-def _policy(registry: Registry, release: RegisteredVersion) -> str | None:
+def _manifest(registry: Registry, release: RegisteredVersion) -> ReleaseManifest | None:
     try:
-        return read_manifest(registry, release).policy
+        return read_manifest(registry, release)
     except ReleaseRefusedError:
         return None
 

@@ -6,7 +6,7 @@ rows pass the checks of `ingest_log`, so the account here is that of the ingest,
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ from cluster_logs.readers.sacct import EVERY_CLUSTER
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, LucidError, TooManyBadRowsError
 from foundation.input_files import open_input, shown
-from pipeline.ingest.cluster_size import ShownSize, count_machines, shown_sizes
+from pipeline.ingest.cluster_size import count_machines, shown_sizes
 
 # What is read of a file at most: in a fraction of a second, and 100 MiB of memory.
 MOST_BYTES = 16 * 1024 * 1024
@@ -76,6 +76,19 @@ class RowsByReason:
 
 
 @dataclass(frozen=True)
+class SizeInLog:
+    """What the jobs of one virtual cluster show of its size: GPUs at once and of the largest job, machines
+    that are named.
+    """
+
+    virtual_cluster: str
+    jobs: int
+    most_gpus: int
+    largest_job_gpus: int
+    machines: int
+
+
+@dataclass(frozen=True)
 class RowsRead:
     """What was read in one format: the account, and what the kept rows say.
 
@@ -99,7 +112,7 @@ class RowsRead:
     last_end: datetime | None = None
     users: int = 0
     gpu_jobs: int = 0
-    sizes: dict[str, ShownSize] = field(default_factory=dict)
+    sizes: Sequence[SizeInLog] = ()
     stated: StatedSize | None = None
     too_many_bad: str | None = None
 
@@ -250,7 +263,10 @@ def _said_of_jobs(reader: Reader, uri: str, jobs: pa.Table) -> dict[str, Any]:
         "last_end": pc.max(jobs.column("end_time")).as_py(),
         "users": len(pc.unique(jobs.column("user").drop_null())),
         "gpu_jobs": int(pc.sum(pc.greater(jobs.column("gpus"), 0)).as_py() or 0),
-        "sizes": sizes,
+        "sizes": [
+            SizeInLog(name, size.jobs, size.most_gpus, size.largest_job_gpus, len(size.machines))
+            for name, size in sizes.items()
+        ],
         "stated": None if reader.name == "lake" else reader.stated_size(TextSource(uri)),
     }
 

@@ -38,21 +38,21 @@ class MonitoredAtAGlance:
     history: Sequence[SeenPass]
 
 
-def read_passes(monitoring_dir: Path) -> dict[str, MonitoredAtAGlance]:
-    """Read the newest passes of every cluster that has one, by cluster."""
+def read_passes(monitoring_dir: Path, cluster: str = "*") -> dict[str, MonitoredAtAGlance]:
+    """Read the newest passes of every cluster that has one (or of one cluster), by cluster."""
     by_cluster: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for cluster, stamp, report in newest_reports(monitoring_dir, REPORT_FILE, SHOWN_PASSES):
-        by_cluster.setdefault(cluster, []).append((stamp, report))
+    for name, stamp, report in newest_reports(monitoring_dir, REPORT_FILE, SHOWN_PASSES, cluster):
+        by_cluster.setdefault(name, []).append((stamp, report))
     return {
-        cluster: MonitoredAtAGlance(
+        name: MonitoredAtAGlance(
             decision=str(reports[0][1]["decision"]),
             as_of=str(reports[0][1]["window"]["end"]),
             version=int(reports[0][1]["release_version"]),
             reasons=[str(reason) for reason in reports[0][1]["reasons"]],
-            page=f"{cluster}/{reports[0][0]}/index.html",
+            page=f"{name}/{reports[0][0]}/index.html",
             history=[_pass(report) for _, report in reversed(reports)],
         )
-        for cluster, reports in by_cluster.items()
+        for name, reports in by_cluster.items()
     }
 
 

@@ -26,7 +26,7 @@ VERBS = {
         "plan",
     ),
     "propose",
-    *("publish", "read", "request", "resolve", "rollback", "simulate", "train", "validate"),
+    *("publish", "read", "remove", "request", "resolve", "rollback", "simulate", "train", "validate"),
 }
 HEAVY = (
     "pandas",

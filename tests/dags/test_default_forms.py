@@ -22,6 +22,7 @@ ON_NOTHING = {
     "plan_capacity": NO_JOBS,
     "profile_workloads": NO_JOBS,
     "publish_release": NO_RELEASE,
+    "remove_cluster": "No cluster is named",
     "retrain_models": NO_JOBS,
     "rollback_release": NO_RELEASE,
     "search_pareto_front": NO_JOBS,

@@ -32,7 +32,7 @@ def _build() -> Any:
     from fastapi.exception_handlers import http_exception_handler
     from fastapi.responses import FileResponse, RedirectResponse
 
-    from lucid_airflow.pages import ingest_api, kept_pages, overview_api
+    from lucid_airflow.pages import clusters_api, ingest_api, kept_pages, overview_api
 
     app = FastAPI(title="Lucid", openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -45,7 +45,7 @@ def _build() -> Any:
             return RedirectResponse(f"{login}?next={quote(str(request.url), safe='')}")
         return await http_exception_handler(request, error)
 
-    for pages in (overview_api, ingest_api):
+    for pages in (overview_api, ingest_api, clusters_api):
         app.include_router(pages.router(), prefix="/api", dependencies=[Depends(get_user)])
 
     @app.get("/assets/{name}")

@@ -32,7 +32,7 @@ def test_the_account_is_that_of_the_ingest(name: str) -> None:
     assert (seen.read.rows_in, seen.read.kept) == (account.rows_in, account.rows_kept)
     assert {each.reason: each.rows for each in seen.read.reasons} == account.reasons
     assert (seen.read.first_submit, seen.read.last_submit) == (account.first_submit, account.last_submit)
-    assert sum(size.jobs for size in seen.read.sizes.values()) == account.rows_kept
+    assert sum(size.jobs for size in seen.read.sizes) == account.rows_kept
     by_themselves = [each for each in seen.read.reasons if each.reason != "duplicate_conflict"]
     assert all(each.samples for each in by_themselves if each.quarantined)
     assert all(len(row) == len(seen.read.columns) for row in seen.read.rows)
@@ -52,7 +52,7 @@ def test_the_likeliest_format_is_chosen_and_how_sure_that_is_said(tmp_path: Path
     assert seen.certainty == "All of the first rows can be read as philly-csv; no other format fits."
     assert seen.columns == ["timestamp", "duration", "num_gpus", "gpu_time", "cluster"]
     assert seen.read is not None
-    assert seen.read.sizes["vc1"].largest_job_gpus == 8
+    assert [(size.virtual_cluster, size.largest_job_gpus) for size in seen.read.sizes] == [("vc1", 8)]
     chosen = preview_log(place, source_format="helios")
     assert chosen.problem is not None
     assert "has no column 'job_id'" in chosen.problem

@@ -4,12 +4,12 @@ import { address } from "./reading.js";
 import { ago, moment } from "./words.js";
 
 const React = globalThis.React;
-const { Alert, Badge, Box, HStack, Heading, Link, Spinner, Text, VStack } = globalThis.ChakraUI;
+const { Alert, Badge, Box, HStack, Heading, Link, Spinner, Table, Text, VStack } = globalThis.ChakraUI;
 const { Link: RouterLink } = globalThis.ReactRouterDOM;
 
 export const h = React.createElement;
 
-const PALETTE = { approved: "green", ok: "green", passed: "green", live: "blue", refused: "red", blocks: "red", retrain: "red", watch: "orange" };
+const PALETTE = { approved: "green", ok: "green", passed: "green", live: "blue", refused: "red", missing: "red", done: "green", attention: "orange", blocks: "red", retrain: "red", watch: "orange" };
 
 export const Word = ({ children }) => h(Badge, { colorPalette: PALETTE[children] ?? "gray" }, children);
 
@@ -32,11 +32,11 @@ export const Problem = ({ children }) =>
 
 export const Waiting = () => h(HStack, { role: "status" }, h(Spinner, { size: "sm" }), h(Text, null, "Reading ..."));
 
-export const Card = ({ title, aside, children }) =>
+export const Card = ({ title, to, aside, children }) =>
   h(
     Box,
     { as: "section", "aria-label": title, borderWidth: 1, borderRadius: "md", p: 4, bg: "bg" },
-    h(HStack, { justify: "space-between", mb: 2, wrap: "wrap" }, h(Heading, { size: "md", as: "h2" }, title), aside),
+    h(HStack, { justify: "space-between", mb: 2, wrap: "wrap" }, h(Heading, { size: "md", as: "h2" }, to ? h(Go, { to }, title) : title), aside),
     h(VStack, { align: "stretch", gap: 3 }, children),
   );
 
@@ -46,6 +46,23 @@ export const Line = ({ label, children }) =>
     { align: "start", gap: 3 },
     h(Text, { minW: "8.5rem", color: "fg.muted" }, label),
     h(Box, { flex: 1 }, children),
+  );
+
+// A table; what is wider than the page scrolls in itself.
+export const Rows = ({ columns, rows }) =>
+  h(
+    Box,
+    { overflowX: "auto" },
+    h(
+      Table.Root,
+      { size: "sm" },
+      h(Table.Header, null, h(Table.Row, null, columns.map((name) => h(Table.ColumnHeader, { key: name }, name)))),
+      h(
+        Table.Body,
+        null,
+        rows.map((cells, i) => h(Table.Row, { key: i }, cells.map((cell, k) => h(Table.Cell, { key: k }, cell)))),
+      ),
+    ),
   );
 
 export const keptPage = (kind, path) => address(`${kind}/${path}`);

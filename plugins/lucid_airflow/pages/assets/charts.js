@@ -210,3 +210,40 @@ export function Bars({ title, rows }) {
     ),
   );
 }
+
+// A bar a day, with a scale at the left and the first and last day below. `days`: ISO day -> number; days that
+// are missing in between count 0.
+export function DailyBars({ title, days }) {
+  const [left, right, top, bottom] = [56, WIDTH - 8, 8, 120];
+  const firstMs = Date.parse(Object.keys(days)[0]);
+  const dayOf = (iso) => Math.round((Date.parse(iso) - firstMs) / 86_400_000);
+  const total = dayOf(Object.keys(days).at(-1)) + 1;
+  const most = Math.max(...Object.values(days), 1);
+  const width = (right - left) / total;
+  const y = (value) => bottom - (value / most) * (bottom - top);
+  const label = (text, attributes) => h("text", { fontSize: 12, fill: ink, key: text + attributes.x, ...attributes }, text);
+  return h(
+    "figure",
+    null,
+    h("figcaption", null, title),
+    h(
+      "svg",
+      { viewBox: `0 0 ${WIDTH} ${bottom + 20}`, width: "100%", style: { maxWidth: WIDTH }, role: "img", "aria-label": `${title}: at most ${figure(most)}, over ${total} days` },
+      [0, 0.5, 1].map((part) =>
+        h("g", { key: part }, [
+          h("line", { key: "l", x1: left, x2: right, y1: y(part * most), y2: y(part * most), stroke: faint }),
+          label(figure(part * most), { x: left - 6, y: y(part * most) + 4, textAnchor: "end" }),
+        ]),
+      ),
+      Object.entries(days).map(([iso, value]) =>
+        h(
+          "rect",
+          { key: iso, x: left + dayOf(iso) * width, width: Math.max(width - (width > 4 ? 1 : 0), 0.5), y: y(value), height: bottom - y(value), fill: paint("blue") },
+          h("title", null, `${iso}: ${figure(value)}`),
+        ),
+      ),
+      label(Object.keys(days)[0], { x: left, y: bottom + 16, textAnchor: "start" }),
+      total > 1 && label(Object.keys(days).at(-1), { x: right, y: bottom + 16, textAnchor: "end" }),
+    ),
+  );
+}

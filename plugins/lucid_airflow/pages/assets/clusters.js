@@ -177,6 +177,7 @@ const Cluster = ({ cluster, seen }) => {
     Card,
     {
       title: name,
+      to: `/plugin/lucid/clusters/${name}`,
       aside: previous && live && h(RollbackButton, { cluster: name, live: live.version, previous, may: may.rollback }),
     },
     cluster.problem && h(Text, { color: "fg.error" }, cluster.problem),

@@ -1,7 +1,9 @@
 // The page Lucid: its places, each a component of a file of its own, and the way between them.
 
+import { ClusterPage } from "./cluster_page.js";
 import { Clusters } from "./clusters.js";
 import { Go, h } from "./cards.js";
+import { Ingest } from "./ingest.js";
 import { ReleasePage } from "./release.js";
 
 const { Box, HStack } = globalThis.ChakraUI;
@@ -11,9 +13,11 @@ const { useLocation } = globalThis.ReactRouterDOM;
 const PLACES = {
   "": Clusters,
   releases: ReleasePage,
+  clusters: ClusterPage,
+  ingest: Ingest,
 };
 
-const WAYS = [["", "Clusters"]];
+const WAYS = [["", "Clusters"], ["ingest", "Bring a log"]];
 
 globalThis.Lucid = function Lucid() {
   const behind = useLocation().pathname.split("/plugin/lucid")[1] ?? "";

@@ -2,16 +2,19 @@
 
 const { useEffect, useState } = globalThis.React;
 const AGAIN_MS = 15_000;
+const STILL_MS = 400;
 const ACTED = "lucid-acted";
 const AFTER_ACTING_MS = [500, 3_000, 7_000];
 
 // The address of one of our routes, wherever Airflow is mounted: <base href> says so.
 export const address = (path) => new URL(`lucid/${path}`, document.baseURI).href;
 
+const said = (detail) => (typeof detail === "string" ? detail : detail?.map?.((each) => each.msg).join(" "));
+
 async function read(path) {
   const response = await fetch(address(`api/${path}`), { headers: { Accept: "application/json" } });
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(body.detail || `The server answered ${response.status}.`);
+  if (!response.ok) throw new Error(said(body.detail) || `The server answered ${response.status}.`);
   return body;
 }
 
@@ -48,4 +51,47 @@ export function useAnswer(ask, key, againMs = AGAIN_MS) {
     };
   }, [key]);
   return state;
+}
+
+// { value, problem, busy }: a route's answer, asked once when its path has stood still for a moment; a path that
+// is not set asks nothing. The answer to the path before stays until there is a newer one.
+export function useLook(path) {
+  const [state, setState] = useState({ value: null, problem: null, busy: false });
+  useEffect(() => {
+    if (!path) {
+      setState({ value: null, problem: null, busy: false });
+      return undefined;
+    }
+    let gone = false;
+    const keep = (answer) => gone || setState({ value: null, problem: null, busy: false, ...answer });
+    setState((before) => ({ ...before, busy: true }));
+    const timer = setTimeout(() => {
+      read(path).then(
+        (value) => keep({ value }),
+        (error) => keep({ problem: error.message }),
+      );
+    }, STILL_MS);
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, [path]);
+  return state;
+}
+
+// Sends a file to the server's folder of uploads; `progress` is told the share that is sent. What is kept:
+// { path, size_bytes, kept_until }.
+export function sendFile(file, name, progress = () => {}) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", address(`api/ingest/uploads?${new URLSearchParams({ name })}`));
+    request.responseType = "json";
+    request.upload.onprogress = (event) => progress(event.loaded / (event.total || 1));
+    request.onload = () =>
+      request.status === 200
+        ? resolve(request.response)
+        : reject(new Error(said(request.response?.detail) || `The server answered ${request.status}.`));
+    request.onerror = () => reject(new Error("The server did not take the file: it may be too large, or the connection ended."));
+    request.send(file);
+  });
 }

@@ -3,28 +3,12 @@
 import { Act, trigger } from "./acting.js";
 import { Approval, useAnswered, useWaiting } from "./approvals.js";
 import { AgainstLimit, Changes, Dots } from "./charts.js";
-import { Card, Go, Out, Problem, Time, Waiting, Word, h } from "./cards.js";
+import { Card, Go, Out, Problem, Rows, Time, Waiting, Word, h } from "./cards.js";
 import { Decided, PublishButton, RollbackButton } from "./clusters.js";
 import { count, figure, plain, spoken } from "./words.js";
 import { useReading } from "./reading.js";
 
-const { Box, HStack, Heading, Table, Text, VStack } = globalThis.ChakraUI;
-
-const Rows = ({ columns, rows }) =>
-  h(
-    Box,
-    { overflowX: "auto" },
-    h(
-      Table.Root,
-      { size: "sm" },
-      h(Table.Header, null, h(Table.Row, null, columns.map((name) => h(Table.ColumnHeader, { key: name }, name)))),
-      h(
-        Table.Body,
-        null,
-        rows.map((cells, i) => h(Table.Row, { key: i }, cells.map((cell, k) => h(Table.Cell, { key: k }, cell)))),
-      ),
-    ),
-  );
+const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;
 
 const WORDS = { true: "passed", false: "blocks", null: "not measured" };
 const ORDER = { false: 0, null: 1, true: 2 };

@@ -1,0 +1,39 @@
+"""### A cluster out of the lake
+
+By hand only. Removes all that the lake holds of one cluster: its jobs, throughput, nodes, profiles,
+quarantine, studies. Other clusters are left alone; so are its releases in MLflow, by which schedulers go on,
+and the pages of past runs.
+
+With the field *Its name again* empty nothing is removed: the run says what would be. A removal that was
+interrupted goes on when it is run again.
+"""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from lucid_airflow import form_fields
+from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.operators.removal import RemoveClusterOperator
+
+with DAG(
+    dag_id="remove_cluster",
+    dag_display_name="Remove a cluster",
+    description="All that the lake holds of one cluster goes; its releases and the pages of past runs stay.",
+    doc_md=__doc__,
+    schedule=None,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=1),
+    default_args=DEFAULT_ARGS,
+    tags=[TAG, "logs"],
+    params={
+        "cluster": form_fields.another_cluster("Cluster", "The one to remove from the lake."),
+        "typed_again": form_fields.another_cluster(
+            "Its name again",
+            "The cluster's name once more: it is removed. Empty: the run says what would go.",
+        ),
+    },
+) as dag:
+    RemoveClusterOperator(
+        task_id="remove_cluster", cluster=dag.param("cluster"), typed_again=dag.param("typed_again")
+    )

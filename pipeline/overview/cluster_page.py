@@ -1,0 +1,256 @@
+"""Everything that is known of one cluster: its data, what was refused of them, what they are ready for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+
+from cluster_logs.lake import Lake
+from cluster_logs.quarantine import REASONS
+from cluster_logs.removal import Holdings, holdings
+from foundation.errors import LucidError, NotFoundError
+from lucid_models.releases.clusters import open_registry, release_clusters
+from pipeline.characterisation.page import PAGE_FILE, REPORT_FILE
+from pipeline.kept_reports import newest_reports
+from pipeline.overview.clusters import ClusterAtAGlance, cluster_at_a_glance
+from pipeline.overview.monitored import read_passes
+from pipeline.overview.publication_steps import PublicationStep, publication_steps
+from pipeline.profiling.profile_store import read_profile_set
+from profiler_jobs.profile_table import ProfileSet
+
+SAMPLES = 5
+# Tables that a cluster may do without, and the field of the form of `ingest_logs` that brings each.
+OPTIONAL_TABLES = {
+    "throughput": ("Throughput", "counted from the jobs, or a file: field Throughput"),
+    "node_states": ("Nodes in use", "field Nodes in use, Prometheus or Slurm"),
+    "inference_load": ("Load of inference", "field Load of inference, or Prometheus"),
+    "metrics": ("GPU metrics of jobs", "field GPU metrics, or Prometheus"),
+}
+
+
+@dataclass(frozen=True)
+class NodesOfVirtualCluster:
+    """The nodes of one virtual cluster, of one size."""
+
+    virtual_cluster: str
+    nodes: int
+    gpus_per_node: int
+
+
+@dataclass(frozen=True)
+class ProfileOrigins:
+    """Where a cluster's profiles come from: job types and pairs, measured on GPUs and simulated."""
+
+    measured_job_types: int
+    simulated_job_types: int
+    measured_pairs: int
+    simulated_pairs: int
+    devices: Sequence[str]
+    newest: datetime | None
+
+
+@dataclass(frozen=True)
+class QuarantineSample:
+    """A refused row as text: its file and number from 1 on, the column and its value, the whole row."""
+
+    file: str
+    row: int
+    column: str | None
+    value: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class QuarantinedRows:
+    """A reason, what it means, how many rows it refused, and the first of them."""
+
+    reason: str
+    meaning: str
+    rows: int
+    samples: Sequence[QuarantineSample]
+
+
+@dataclass(frozen=True)
+class OptionalTable:
+    """A table that a cluster may do without; `first_day` None: it has none, and `brought_by` says how it
+    would.
+    """
+
+    name: str
+    title: str
+    brought_by: str
+    rows: int = 0
+    first_day: str | None = None
+    last_day: str | None = None
+
+
+@dataclass(frozen=True)
+class Characterisation:
+    """The newest characterisation: its sentences, and its page below /lucid/characterisation."""
+
+    page: str
+    sentences: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ClusterPage:
+    """One cluster. `steps`: what a publication needs, in its order; `held` what a removal would remove;
+    `docs`: the tables whose data docs were written, by their pages below /lucid/data-docs; `problem`: why its
+    tables could not be read.
+    """
+
+    cluster: ClusterAtAGlance
+    steps: Sequence[PublicationStep]
+    jobs_by_day: Mapping[str, int]
+    nodes: Sequence[NodesOfVirtualCluster]
+    profiles: ProfileOrigins | None
+    quarantine: Sequence[QuarantinedRows]
+    tables: Sequence[OptionalTable]
+    docs: Mapping[str, str]
+    characterisation: Characterisation | None
+    held: Holdings | None
+    held_in_words: str | None
+    problem: str | None
+
+
+def read_cluster_page(*, tracking_uri: str, lake_uri: str, state_dir: Path, cluster: str) -> ClusterPage:
+    """Read a cluster's page; what cannot be read of it is said, and the rest is shown.
+
+    Raises NotFoundError for a cluster of which there is nothing.
+    """
+    lake = Lake(lake_uri)
+    held = _held(lake_uri, cluster)
+    glance, problems = _glance(tracking_uri, lake, state_dir, cluster)
+    if held is None and glance.live is None and glance.challenger is None:
+        raise NotFoundError(
+            f"There is nothing of cluster {cluster!r}.",
+            remedy=f"Clusters with jobs: {', '.join(lake.clusters()) or 'none'}.",
+        )
+    profiles, simulated, tables = None, None, _Tables()
+    try:
+        profiles = _profiles(lake_uri, cluster)
+        simulated = None if profiles is None else _simulated(profiles)
+        tables = _read_tables(lake, cluster)
+    except LucidError as error:
+        problems.append(str(error))
+    return ClusterPage(
+        cluster=glance,
+        steps=publication_steps(glance, simulated_profiles=simulated),
+        jobs_by_day=tables.jobs_by_day,
+        nodes=tables.nodes,
+        profiles=None if profiles is None else _origins(profiles),
+        quarantine=tables.quarantine,
+        tables=tables.optional,
+        docs=dict(_docs(state_dir / "data_docs", cluster)),
+        characterisation=_characterisation(state_dir / "characterisation", cluster),
+        held=held,
+        held_in_words=None if held is None else held.in_words(),
+        problem=" ".join(dict.fromkeys(problems)) or None,
+    )
+
+
+@dataclass(frozen=True)
+class _Tables:
+    jobs_by_day: Mapping[str, int] = field(default_factory=dict)
+    nodes: Sequence[NodesOfVirtualCluster] = ()
+    quarantine: Sequence[QuarantinedRows] = ()
+    optional: Sequence[OptionalTable] = ()
+
+
+def _held(lake_uri: str, cluster: str) -> Holdings | None:
+    try:
+        return holdings(lake_uri, cluster)
+    except NotFoundError:
+        return None
+
+
+def _glance(
+    tracking_uri: str, lake: Lake, state_dir: Path, cluster: str
+) -> tuple[ClusterAtAGlance, list[str]]:
+    registry, problems = None, []
+    try:
+        opened = open_registry(tracking_uri)
+        registry = opened if cluster in release_clusters(opened) else None
+    except LucidError as error:
+        problems.append(str(error))
+    monitored = read_passes(state_dir / "monitoring", cluster).get(cluster)
+    glance = cluster_at_a_glance(cluster, registry, lake, monitored)
+    return glance, [*problems, *([glance.problem] if glance.problem else [])]
+
+
+def _read_tables(lake: Lake, cluster: str) -> _Tables:
+    try:
+        nodes = lake.read_nodes(cluster).to_dict("records")
+    except NotFoundError:
+        nodes = []
+    return _Tables(
+        jobs_by_day={day.isoformat(): jobs for day, jobs in lake.rows_by_day(cluster).items()},
+        nodes=[
+            NodesOfVirtualCluster(str(row["virtual_cluster"]), int(row["nodes"]), int(row["gpus_per_node"]))
+            for row in nodes
+        ],
+        quarantine=[
+            QuarantinedRows(
+                each.reason,
+                REASONS.get(each.reason, "The row does not meet this expectation of its table."),
+                each.rows,
+                [
+                    QuarantineSample(
+                        row["source_file"], row["source_row"], row["column"], row["value"], row["raw_row"]
+                    )
+                    for row in each.samples
+                ],
+            )
+            for each in lake.quarantined_by_reason(cluster, SAMPLES)
+        ],
+        optional=[_optional(lake, cluster, name) for name in OPTIONAL_TABLES],
+    )
+
+
+def _optional(lake: Lake, cluster: str, name: str) -> OptionalTable:
+    title, brought_by = OPTIONAL_TABLES[name]
+    rows = lake.rows_by_day(cluster, name)
+    if not rows:
+        return OptionalTable(name, title, brought_by)
+    return OptionalTable(
+        name, title, brought_by, sum(rows.values()), min(rows).isoformat(), max(rows).isoformat()
+    )
+
+
+def _profiles(lake_uri: str, cluster: str) -> ProfileSet | None:
+    try:
+        return read_profile_set(lake_uri, cluster)
+    except NotFoundError:
+        return None
+
+
+def _simulated(profiles: ProfileSet) -> bool:
+    return bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any())
+
+
+def _origins(profiles: ProfileSet) -> ProfileOrigins:
+    solo, pairs = profiles.solo, profiles.pairs
+    measured, newest = ~solo["simulated"], solo["measured_at"].max()
+    return ProfileOrigins(
+        measured_job_types=int(solo.loc[measured, "job_type"].nunique()),
+        simulated_job_types=int(solo.loc[~measured, "job_type"].nunique()),
+        measured_pairs=int((~pairs["simulated"]).sum()),
+        simulated_pairs=int(pairs["simulated"].sum()),
+        devices=sorted(solo["device"].unique()),
+        newest=None if pd.isna(newest) else newest.to_pydatetime(),
+    )
+
+
+def _docs(folder: Path, cluster: str) -> Iterator[tuple[str, str]]:
+    """The tables with data docs, and their pages."""
+    for page in sorted((folder / cluster).glob("*/index.html")):
+        yield page.parent.name, f"{cluster}/{page.parent.name}/index.html"
+
+
+def _characterisation(folder: Path, cluster: str) -> Characterisation | None:
+    for _, stamp, report in newest_reports(folder, REPORT_FILE, 1, cluster):
+        sentences = [str(each["text"]) for each in report["summary"]]
+        return Characterisation(f"{cluster}/{stamp}/{PAGE_FILE}", sentences)
+    return None
