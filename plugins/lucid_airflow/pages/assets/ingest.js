@@ -150,6 +150,7 @@ function Sizes({ read, nodes, onChange }) {
   const typed = nodes.from === "counts";
   const machines = read.sizes.some((size) => size.machines);
   const least = (size) => Math.max(1, size.machines, Math.ceil(size.most_gpus / (nodes.gpusPerNode || 1)));
+  const few = typed ? read.sizes.filter((size) => nodes.counts[size.virtual_cluster] && Number(nodes.counts[size.virtual_cluster]) < least(size)).slice(0, 5) : [];
   return h(
     VStack,
     { align: "stretch", gap: 2 },
@@ -177,6 +178,7 @@ function Sizes({ read, nodes, onChange }) {
           : []),
       ]),
     }),
+    few.length > 0 && h(Text, { color: "fg.warning" }, `Fewer than the jobs of the log need: ${few.map((size) => `${size.virtual_cluster} (at least ${least(size)})`).join(", ")}.`),
     !read.last_end && muted("The log does not say when jobs started and ended, so how many GPUs were in use at once is not known."),
     !read.whole && muted("Counted in the first part of the file: the whole may name more virtual clusters, and need more GPUs."),
   );
