@@ -76,7 +76,8 @@ function Queuing({ rows }) {
   return h(Dots, { rows: named, series, unit: "s" });
 }
 
-// What a person does with it: answer the question that waits, publish it, take it back, have it judged.
+// What a person does with it: answer the question that waits, publish it, take it back, have it judged; where
+// something stands against it, train again.
 function Decision({ seen, version }) {
   const { release, live, champion, previous, obstacles, may } = seen;
   const { cluster } = release;
@@ -86,9 +87,15 @@ function Decision({ seen, version }) {
   if (asked) return h(Approval, { waiting: asked, live: champion, may: may.approve, answer });
   if (going.length) return going;
   if (live) return previous ? h(RollbackButton, { cluster, live: version, previous, may: may.rollback }) : null;
-  if (!release.verdict)
-    return h(Act, { label: "Let the gate judge it", may: may.validate, act: () => trigger("validate_release", { cluster, version }) });
-  return obstacles.length ? null : h(PublishButton, { cluster, version, live: champion, may: may.publish });
+  if (!obstacles.length) return h(PublishButton, { cluster, version, live: champion, may: may.publish });
+  const judge = { may: may.validate, act: () => trigger("validate_release", { cluster, version }) };
+  if (!release.verdict) return h(Act, { label: "Let the gate judge it", ...judge });
+  return h(
+    HStack,
+    { wrap: "wrap", align: "start" },
+    h(Act, { label: "Train the models anew", may: may.retrain, silent: true, act: () => trigger("retrain_models", { cluster }) }),
+    h(Act, { label: "Have it judged again", ...judge }),
+  );
 }
 
 function Models({ models, mlflow }) {
