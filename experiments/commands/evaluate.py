@@ -72,6 +72,17 @@ _INFERENCE_COLUMNS = (
     "bins",
 )
 
+_WAIT_COLUMNS = (
+    "model",
+    "mse_log10",
+    "within_x2",
+    "within_x3",
+    "coverage_p50",
+    "coverage_p90",
+    "mae_s",
+    "rows",
+)
+
 
 @app.command()
 def throughput(
@@ -237,6 +248,61 @@ def inference(
         as_json=as_json,
         people=lambda: print_table(rows, title=f"Next bin of {source}", columns=_INFERENCE_COLUMNS),
     )
+
+
+@app.command()
+def waits(
+    jobs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of jobs with their starts and ends.")],
+    snapshots: Annotated[Path, typer.Option(metavar="FILE", help="CSV of all that was pending, by moment.")],
+    train_snapshots: Annotated[
+        int, typer.Option(min=1, help="The first moments, which are learned from; the rest is the test.")
+    ] = 27,
+    slurm: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV of Slurm's own estimates and true starts.")
+    ] = None,
+    rivals: RivalsFlag = True,
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="The page to write the tables into.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Forecast when waiting jobs start over the last snapshots of a queue, each from what was known then."""
+    from cluster_logs.queue_log import read_queue_log
+    from experiments.model_quality.wait_rivals import slurm_row, wait_rivals
+    from lucid_models.evaluation.waits import evaluate_waits
+    from lucid_models.waits.wait_table import WaitTable
+
+    log = read_queue_log(str(existing_file(jobs, "--jobs")), str(existing_file(snapshots, "--snapshots")))
+    with progress_reporter() as progress:
+        measured = evaluate_waits(
+            WaitTable.of(log),
+            train_snapshots,
+            rivals=wait_rivals(trained=rivals),
+            names=log.partition_name,
+            progress=progress,
+        )
+    rows = [*measured.rows, *([] if slurm is None else [slurm_row(existing_file(slurm, "--slurm"))])]
+    document = {
+        "rows": rows,
+        "groups": measured.groups,
+        "rows_in": log.rows_in,
+        "rows_kept": log.rows_kept,
+        "reasons": dict(log.reasons),
+    }
+
+    if write is not None:
+        from experiments.model_quality.wait_tables import wait_tables
+        from experiments.pages import publish
+
+        publish(wait_tables(rows, measured.groups), write)
+
+    def people() -> None:
+        print_table(rows, title=f"Waits of {snapshots.name}", columns=_WAIT_COLUMNS)
+        print_table(
+            measured.groups, title="Of ours, by group", columns=("group", *_WAIT_COLUMNS[1:-2], "rows")
+        )
+
+    show(document, as_json=as_json, people=people)
 
 
 @app.command(name="all")

@@ -1,0 +1,108 @@
+"""Learning from a queue's past: from some of many jobs alike, and from waits that are not over.
+
+Hundreds of alike jobs of one moment tell little more than a few of them, so that at most `alike_rows` of them
+are learned from, and a crowd of n counts as the square root of n jobs. A wait that is not over is longer than
+so far: the first fit, of the ended ones, says how much longer on average (Buckley and James, Biometrika 1979,
+one step), the second learns from all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from foundation.errors import BadInputError
+from lucid_models.additive_scorer import AdditiveScorer
+from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.waits.groups import Codes, Floats
+from lucid_models.waits.survival import ErrorDistribution
+from lucid_models.waits.wait_table import WaitTable
+
+BOOSTING = BoostingSettings(bags=2, max_rounds=800, max_bins=64, min_samples_leaf=50, smoothing_rounds=50)
+LEAST_ROWS = 50
+LEAST_MOMENTS = 3
+
+# Features (rows, features), logarithms of waits (rows,), the moment and the weight of each row -> forecasts.
+Predict = Callable[[Floats], Floats]
+Learner = Callable[[Floats, Floats, Codes, Floats], Predict]
+
+
+@dataclass(frozen=True)
+class WaitSettings:
+    """How the model is trained.
+
+    `alike_rows`: of so many jobs alike at a moment is learned at most; `retrain_moments`: it is trained anew
+    after so many moments where its past is measured.
+    """
+
+    alike_rows: int = 20
+    retrain_moments: int = 3
+    boosting: BoostingSettings = field(default=BOOSTING)
+
+    def __post_init__(self) -> None:
+        for name in ("alike_rows", "retrain_moments"):
+            if getattr(self, name) < 1:
+                raise BadInputError(f"Setting {name} is {getattr(self, name)}.", remedy="Choose 1 or more.")
+
+
+def fit_before(table: WaitTable, moment: int, settings: WaitSettings, learner: Learner) -> Predict:
+    """Learn from the moments before the one numbered `moment`, by what was known at that one.
+
+    Raises BadInputError where that is too little.
+    """
+    known_at_s = float(table.moments_s[moment]) if moment < table.moments_s.size else np.inf
+    return fit_known(table, moment, known_at_s, settings, learner)
+
+
+def fit_known(
+    table: WaitTable, moments: int, known_at_s: float, settings: WaitSettings, learner: Learner
+) -> Predict:
+    """Learn from the first `moments` moments by what was known at `known_at_s`; errors as `fit_before`."""
+    rows = _sample(table, moments, settings)
+    all_waits, over = table.waits(known_at_s)
+    waits, is_over = all_waits[rows], over[rows]
+    ended = rows[is_over]
+    if np.unique(table.moment[ended]).size < LEAST_MOMENTS or ended.size < LEAST_ROWS:
+        raise BadInputError(
+            f"{ended.size} ended waits of {moments} moments are too few to learn from.",
+            remedy=f"Give at least {LEAST_ROWS} of {LEAST_MOMENTS} moments.",
+        )
+    weights = np.sqrt(table.alike) / np.minimum(table.alike, settings.alike_rows)
+    predict = learner(table.matrix[ended], waits[is_over], table.moment[ended], weights[ended])
+    if is_over.all():
+        return predict
+    said = predict(table.matrix[rows])
+    errors = ErrorDistribution.of(waits - said, is_over, weights[rows])
+    target = np.where(is_over, waits, said + errors.mean_beyond(waits - said))
+    return learner(table.matrix[rows], target, table.moment[rows], weights[rows])
+
+
+def additive_learner(names: tuple[str, ...], boosting: BoostingSettings) -> Learner:
+    """Learns by our additive model; validation bags are made of whole moments."""
+
+    def learn(matrix: Floats, target: Floats, moment: Codes, weights: Floats) -> Predict:
+        return fit_additive(names, boosting, matrix, target, moment, weights).predict
+
+    return learn
+
+
+def fit_additive(
+    names: tuple[str, ...],
+    boosting: BoostingSettings,
+    matrix: Floats,
+    target: Floats,
+    moment: Codes,
+    weights: Floats,
+) -> AdditiveScorer:
+    """The additive model of these rows."""
+    return boost(matrix, target, names, moment, boosting, weights).scorer
+
+
+def _sample(table: WaitTable, moments: int, settings: WaitSettings) -> Codes:
+    """Rows to learn from, ascending; what is drawn of a moment does not depend on later ones."""
+    picked = []
+    for number in range(moments):
+        rows = np.flatnonzero(table.moment == number)
+        drawn = np.random.default_rng((settings.boosting.seed, number)).random(rows.size)
+        picked.append(rows[drawn < settings.alike_rows / table.alike[rows]])
+    return np.concatenate(picked) if picked else np.empty(0, dtype=np.intp)
