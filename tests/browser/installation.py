@@ -29,7 +29,7 @@ from tests.conftest import free_port
 from tests.dag_bundles import bundle_settings
 
 ROLES = ("viewer", "user", "op", "admin")
-START_LIMIT_S = 240.0
+START_LIMIT_S = 540.0
 
 
 @dataclass
@@ -148,7 +148,7 @@ class Installation:
     def _check(self) -> None:
         if any(process.poll() for process in self.processes):
             raise RuntimeError(self._log("filling") + self._log("api-server"))
-        time.sleep(0.2)
+        time.sleep(0.5)
 
     def _log(self, name: str) -> str:
         path = self.config.log_dir / f"{name}.log"
