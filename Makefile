@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-skipped lint format bench bench-live golden reproduction predictability quality protobuf lock lock-zoo clean
+.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-skipped lint format bench bench-live pictures golden reproduction predictability quality protobuf lock lock-zoo clean
 
 install: .venv/installed
 
@@ -69,6 +69,9 @@ bench: install  ## Measure readers, simulator, training and scoring; print ratio
 
 bench-live: install  ## One job stream on a real Slurm under FIFO and under the live scheduler (half an hour); writes docs/live_bench.md
 	$(BIN)/python -m tests.benchmarks.live.bench --write docs/live_bench.md
+
+pictures: install  ## Write docs/images/pages anew: the main pages of a filled installation, in Chromium
+	$(BIN)/python -m tests.browser.pictures
 
 golden: install  ## Write the golden results anew; look at the diff before you commit it
 	$(BIN)/python tests/golden/bless.py

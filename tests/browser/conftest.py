@@ -1,5 +1,6 @@
 """Chromium on an API server with a filled installation, logged in as one of Airflow's roles."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -40,7 +41,11 @@ def _started(folder: Path, *, filled: bool) -> Iterator[Installation]:
 @pytest.fixture(scope="session")
 def installation(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """The filled installation that all tests look at; what it holds says `filling.py`."""
-    yield from _started(tmp_path_factory.mktemp("filled"), filled=True)
+    folder = tmp_path_factory.mktemp("filled")
+    if port := os.environ.get("LUCID_PAGES_PORT"):
+        yield Installation(folder, port=int(port))
+    else:
+        yield from _started(folder, filled=True)
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +83,7 @@ class Visits:
         key = (installation.url, str(role), scheme)
         if key not in self.contexts:
             context = self.chromium.new_context(
+                base_url=installation.url,
                 color_scheme=scheme,
                 viewport={"width": 1280, "height": 900},
                 locale="en-GB",

@@ -103,9 +103,7 @@ def train(until: datetime) -> dict[str, int]:
     profiles = read_profile_set(lake_uri, CLUSTER)
     quick = replace(FAST, max_rounds=40)
     return {
-        "packing": train_packing(
-            solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri
-        ).version,
+        "packing": train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri).version,
         "throughput": train_throughput(
             lake_uri=lake_uri,
             cluster=CLUSTER,

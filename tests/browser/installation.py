@@ -5,6 +5,7 @@ To look at the pages yourself, filled with a small cluster, its releases and run
     python -m tests.browser.installation                 # prints the address and the logins, ends with Ctrl-C
     python -m tests.browser.installation --empty         # nothing ingested yet
     python -m tests.browser.installation --scheduler     # what is triggered or approved also runs
+    LUCID_PAGES_PORT=PORT pytest tests/browser/test_...  # tests on one that was started so; they change it
 
 People log in as `viewer`, `user`, `op` and `admin`, Airflow's roles of these names; the password is the name.
 """
@@ -34,14 +35,16 @@ START_LIMIT_S = 540.0
 
 @dataclass
 class Installation:
-    """One state folder, and the processes on it."""
+    """One state folder, and the processes on it; or one that somebody else has started."""
 
     folder: Path
-    config: StackConfig = field(init=False)
+    port: int = field(default_factory=free_port)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.config = StackConfig(self.folder, airflow_port=free_port())
+    @property
+    def config(self) -> StackConfig:
+        """Where everything is, as a local stack has it."""
+        return StackConfig(self.folder, airflow_port=self.port)
 
     @property
     def url(self) -> str:

@@ -1,6 +1,7 @@
 """What a person may do on our pages is what Airflow lets them do with its DAGs; there is no right of ours."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 INGEST, REMOVE = "ingest_logs", "remove_cluster"
 
@@ -36,8 +37,17 @@ def check_may_start(user: Any, dag_id: str) -> None:
 
 
 def check_same_site(request: Any) -> None:
-    """Answer 403 to what another site's page had the browser send: it would come with the person's login."""
+    """Answer 403 to what another origin's page had the browser send: it would come with the person's login.
+
+    Browsers name the origin with everything that they post; `Sec-Fetch-Site` they send over HTTPS and to
+    loopback alone. Behind a proxy the server may be called otherwise than people call it: then it has the
+    name in Airflow's `[api] base_url`.
+    """
+    from airflow.configuration import conf
     from fastapi import HTTPException
 
-    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+    ours = {request.headers.get("host", ""), urlsplit(conf.get("api", "base_url", fallback="") or "").netloc}
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if site != "same-origin" or (origin is not None and urlsplit(origin).netloc not in ours - {""}):
         raise HTTPException(403, "Another site sent this: open the page in Airflow, and do it there.")

@@ -1,0 +1,25 @@
+"""Every DAG's form opens from its button, and can be sent or says which field it waits for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.dag_bundles import DAGS
+
+WAITS_FOR = {"rollback_release": "Reason"}  # people must say why
+
+
+@pytest.mark.parametrize("dag_id", sorted(path.stem for path in DAGS.glob("*.py")))
+def test_a_form_opens_and_can_be_sent(visit: Callable[..., Any], dag_id: str) -> None:
+    page = visit(f"/dags/{dag_id}")
+    page.get_by_role("button", name="Trigger").first.click()
+    form = page.get_by_role("dialog")
+    send = form.get_by_role("button", name="Trigger").last
+    expect(send).to_be_visible()
+    if dag_id in WAITS_FOR:
+        expect(send).to_be_disabled()
+        expect(form).to_contain_text(WAITS_FOR[dag_id])
+    else:
+        expect(send).to_be_enabled()
