@@ -87,7 +87,7 @@ class OptionalTable:
 
 
 @dataclass(frozen=True)
-class Characterisation:
+class NewestCharacterisation:
     """The newest characterisation: its sentences, and its page below /lucid/characterisation."""
 
     page: str
@@ -109,7 +109,7 @@ class ClusterPage:
     quarantine: Sequence[QuarantinedRows]
     tables: Sequence[OptionalTable]
     docs: Mapping[str, str]
-    characterisation: Characterisation | None
+    characterisation: NewestCharacterisation | None
     held: Holdings | None
     held_in_words: str | None
     problem: str | None
@@ -249,8 +249,8 @@ def _docs(folder: Path, cluster: str) -> Iterator[tuple[str, str]]:
         yield page.parent.name, f"{cluster}/{page.parent.name}/index.html"
 
 
-def _characterisation(folder: Path, cluster: str) -> Characterisation | None:
+def _characterisation(folder: Path, cluster: str) -> NewestCharacterisation | None:
     for _, stamp, report in newest_reports(folder, REPORT_FILE, 1, cluster):
         sentences = [str(each["text"]) for each in report["summary"]]
-        return Characterisation(f"{cluster}/{stamp}/{PAGE_FILE}", sentences)
+        return NewestCharacterisation(f"{cluster}/{stamp}/{PAGE_FILE}", sentences)
     return None

@@ -33,7 +33,7 @@ def test_a_name_says_what_the_lake_holds_under_it(tmp_path: Path, small_tables: 
     assert held.data is not None
     assert (held.data.days, held.data.nodes) == (10, None)
     assert "made log" in str(read_target(lake_uri=uri, cluster="made").problem)
-    assert "Use letters" in str(read_target(lake_uri=uri, cluster="../etc").problem)
+    assert "Use a letter or digit" in str(read_target(lake_uri=uri, cluster="../etc").problem)
 
 
 def test_a_file_of_nodes_says_the_size(tmp_path: Path) -> None:
