@@ -268,13 +268,14 @@ def approval_required() -> Param:
 
 
 def reason() -> Param:
-    """Why a release goes live; may be left empty."""
+    """Why a release goes live; may be left empty (a text that must be a text may not: Trigger is off)."""
     return Param(
-        "",
-        type="string",
+        None,
+        type=OPTIONAL_TEXT,
         maxLength=1_000,
         title="Why",
-        description="Kept with the release, for those who ask later who let it go live.",
+        description="Kept with the release, for those who ask later who let it go live; at most 1,000 "
+        "characters.",
     )
 
 

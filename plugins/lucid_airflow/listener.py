@@ -1,10 +1,16 @@
-"""What Airflow calls when a run is over."""
+"""What Airflow calls when a run begins and when it is over."""
 
 from typing import Any
 
 from airflow.listeners import hookimpl
 
-from lucid_airflow.run_results import write_note
+from lucid_airflow.run_results import write_cluster, write_note
+
+
+@hookimpl
+def on_dag_run_running(dag_run: Any) -> None:
+    """Make a note of the cluster, for those who look while it runs."""
+    write_cluster(dag_run)
 
 
 @hookimpl

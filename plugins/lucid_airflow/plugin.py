@@ -56,14 +56,20 @@ class LucidPlugin(AirflowPlugin):
             "bundle_url": "/lucid/assets/home.js",
             "destination": "dashboard",
         },
+        {
+            "name": "Results",
+            "bundle_url": "/lucid/assets/results.js",
+            "url_route": "results",
+            "destination": "dag",
+        },
         *(
             {
                 "name": "Result",
                 "bundle_url": "/lucid/assets/result.js",
-                "url_route": "result",
+                "url_route": route,  # Airflow shows one app of a route alone
                 "destination": destination,
             }
-            for destination in ("dag_run", "task_instance")
+            for route, destination in (("result", "dag_run"), ("task-result", "task_instance"))
         ),
     ]
     listeners: ClassVar[list[Any]] = [listener]

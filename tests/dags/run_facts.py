@@ -27,13 +27,31 @@ def conf_of_rest(run: Any) -> dict[str, Any] | None:
     from sqlalchemy import select
 
     with create_session() as session:
-        wanted = select(DagRun).where(DagRun.dag_id == run.dag_id, DagRun.run_id == f"rest__{run.run_id}")
+        wanted = select(DagRun).where(
+            DagRun.dag_id == run.dag_id, DagRun.run_id.endswith(f"__rest__{run.run_id}")
+        )
         rest = session.scalars(wanted).one_or_none()
         return None if rest is None else dict(rest.conf)
 
 
+TOLD = ("run_result", "step_result", "nothing_to_do")
+
+
+def silent_tasks(run: Any) -> set[str]:
+    """Tasks that ran to an end, good or bad, and told nothing for their tab Result."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    ran = {task.task_id for task in run.get_task_instances() if task.state in ("success", "failed")}
+    with create_session() as session:
+        of_run = (XComModel.run_id == run.run_id, XComModel.dag_id == run.dag_id, XComModel.key.in_(TOLD))
+        told = set(session.scalars(select(XComModel.task_id).where(*of_run)))
+    return ran - told
+
+
 def result_of(run: Any, task_id: str) -> dict[str, Any]:
-    """What a task of a run told, for its tab Result."""
+    """What a task of a run told, for its tab Result; of a mapped task, its only one."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -44,7 +62,7 @@ def result_of(run: Any, task_id: str) -> dict[str, Any]:
                 XComModel.run_id == run.run_id,
                 XComModel.dag_id == run.dag_id,
                 XComModel.task_id == task_id,
-                XComModel.key == "run_result",
+                XComModel.key.in_(TOLD),
             )
         ).one()
         value: dict[str, Any] = XComModel.deserialize_value(entry)

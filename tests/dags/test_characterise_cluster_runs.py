@@ -10,6 +10,7 @@ from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from pipeline.characterisation.records import EXPERIMENT
 from tests.conftest import ReleaseShop, small_jobs
+from tests.dags.run_facts import silent_tasks
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
 
@@ -29,6 +30,7 @@ def states(run: Any) -> dict[str, str]:
 
 def test_an_empty_lake_is_nothing_to_characterise(dag_bag: Any, state: Path) -> None:
     run = dag_bag.dags["characterise_cluster"].test()
+    assert silent_tasks(run) == set()
     assert states(run) == {"characterise_cluster": "skipped", "request_rest": "skipped"}
 
 

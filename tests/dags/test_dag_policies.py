@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lucid_airflow.dag_defaults import DAG_IDS
+
 DAGS_DIR = Path(__file__).parents[2] / "dags"
 FILES = sorted(DAGS_DIR.glob("*.py"))
 VERBS = {
@@ -49,7 +51,7 @@ ids = [file.stem for file in FILES]
 @pytest.mark.slow
 def test_all_files_are_dags_that_load(dag_bag: Any) -> None:
     assert dag_bag.import_errors == {}
-    assert set(dag_bag.dags) == set(ids)
+    assert set(dag_bag.dags) == set(ids) == set(DAG_IDS)
 
 
 @pytest.mark.slow

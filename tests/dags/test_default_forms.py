@@ -6,19 +6,20 @@ from typing import Any
 import pytest
 
 from tests.conftest import ReleaseShop
-from tests.dags.run_facts import conf_of_rest, note_of, states_of
+from tests.dags.run_facts import conf_of_rest, note_of, result_of, silent_tasks, states_of
 from tests.dags.test_forms import DAGS
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
 NO_JOBS, NO_RELEASE = "has no jobs of any cluster", "No cluster has a release"
-# What an empty installation answers; None: it works without anything (the chain's test runs it).
+NOTHING = "nothing to "  # it is skipped
+# What an empty installation answers, and the form that mends it; None: it works without anything.
 ON_NOTHING = {
-    "characterise_cluster": "",  # nothing to characterise yet: skipped
+    "characterise_cluster": NOTHING,
     "evaluate_policies": NO_JOBS,
-    "forecast_inference_load": "",  # nothing to forecast yet: skipped
+    "forecast_inference_load": NOTHING,
     "ingest_logs": None,
-    "monitor_live": "",  # nothing to watch yet: skipped
+    "monitor_live": NOTHING,
     "plan_capacity": NO_JOBS,
     "profile_workloads": NO_JOBS,
     "publish_release": NO_RELEASE,
@@ -71,9 +72,33 @@ def test_an_empty_installation_says_at_once_what_is_missing(
     monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
     run = run_form(dag_bag, dag_id)
     first = dag_bag.dags[dag_id].roots[0].task_id
-    assert states_of(run)[first] == ({"failed"} if ON_NOTHING[dag_id] else {"skipped"})
+    skipped = ON_NOTHING[dag_id] is NOTHING
+    assert states_of(run)[first] == ({"skipped"} if skipped else {"failed"})
     assert ON_NOTHING[dag_id] in note_of(run)
     assert "None" not in note_of(run)
+    result = result_of(run, first)
+    assert result["sentence"] == note_of(run)
+    assert result["outcome"] == ("nothing" if skipped else "failed")
+    mended_by = {NO_JOBS: ["ingest_logs"], NO_RELEASE: ["retrain_models"]}.get(ON_NOTHING[dag_id], [])
+    assert result["forms"] == mended_by
+
+
+@pytest.mark.slow
+def test_a_made_log_is_ingested_and_each_task_tells_what_it_did(
+    dag_bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
+    run = dag_bag.dags["ingest_logs"].test(run_conf={"days": 2})
+    states = states_of(run)
+    assert set().union(*states.values()) == {"success", "skipped"}, (states, note_of(run))
+    assert silent_tasks(run) == set()
+    assert " rows of synthetic-venus in = " in note_of(run)
+    assert "Slurm" not in note_of(run), "what is not asked for is no result of the run"
+    rows = result_of(run, "ingest_jobs")["bars"]["rows"]
+    assert list(rows) == ["kept", "quarantined", "skipped"]
+    assert rows["kept"] > 0
+    assert result_of(run, "validate_jobs")["page"].startswith("lucid/data-docs/synthetic-venus/")
 
 
 @pytest.fixture
@@ -112,6 +137,7 @@ def test_forms_as_they_open_work_where_there_is_a_cluster(
         states = states_of(run)
         assert set().union(*states.values()) <= {"success", "skipped"}, (dag_id, states, note_of(run))
         assert conf_of_rest(run) is None
+        assert silent_tasks(run) == set()
         assert states[dag_bag.dags[dag_id].roots[0].task_id] == {"success"}
         if dag_id == "validate_release":
             assert "of small is" in note_of(run)
@@ -127,6 +153,7 @@ def test_two_clusters_in_one_run_are_both_served(dag_bag: Any, small_lake: Path,
     assert states_of(run)["request_rest"] == {"success"}
     rest = conf_of_rest(run)
     assert rest == {"announced": [told[1], told[3]]}
+    assert result_of(run, "request_rest")["sentence"] == "Handed on to the next run: small, third."
     run = dag_bag.dags["retrain_models"].test(run_conf=rest)
     assert states_of(run)["build_release"] == {"success"}
     assert conf_of_rest(run) == {"announced": [told[3]]}

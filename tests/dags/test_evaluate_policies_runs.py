@@ -8,6 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from tests.conftest import small_jobs, small_profiles
+from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -57,6 +58,7 @@ def table_of(lake: Path) -> tuple[Path, pd.DataFrame]:
 def test_runs_are_mapped_collected_and_not_repeated(dag_bag: Any, lake: Path, mlflow_server: str) -> None:
     dag = dag_bag.dags["evaluate_policies"]
     run = dag.test(run_conf=form())
+    assert silent_tasks(run) == set()
     assert states(run) == {
         "plan_sweep": ["success"],
         "simulate_runs": ["success"] * 3,  # six runs, two a task
@@ -105,7 +107,7 @@ def test_a_failed_run_is_a_row_and_the_dag_fails_when_all_is_written(dag_bag: An
 
 
 def test_a_name_that_does_not_exist_ends_it_at_the_plan(dag_bag: Any, lake: Path) -> None:
-    run = dag_bag.dags["evaluate_policies"].test(run_conf=form(policies=["fifo", "no-such"], settings={}))
+    run = dag_bag.dags["evaluate_policies"].test(run_conf=form(variants=[{"policy": "no-such"}], settings={}))
     assert states(run)["plan_sweep"] == ["failed"]
     assert "success" not in states(run)["collect_sweep"]
     assert not (lake / "sweeps").exists()

@@ -11,7 +11,7 @@ from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from pipeline.loaning.forecast_hours import EXPERIMENT
 from tests.conftest import ReleaseShop
-from tests.dags.run_facts import conf_of_rest, note_of, states_of
+from tests.dags.run_facts import conf_of_rest, note_of, silent_tasks, states_of
 from tests.pipeline.loaning.inference_days import inference_days
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
@@ -50,6 +50,7 @@ def test_the_first_run_trains_and_says_how_many_servers_could_be_lent(
 ) -> None:
     run = run_dag(dag_bag, cluster="small", hold_out_days=1, hours=2)
     assert states_of(run) == ALL_WELL
+    assert silent_tasks(run) == set()
     note = note_of(run)
     assert "of 40 inference servers of small could be lent" in note
     assert "by the default headroom" in note

@@ -71,6 +71,9 @@ def test_a_form_opens_with_few_fields_and_each_says_what_it_wants(dag_bag: Any) 
             assert field.description[0].isupper() or field.description[0].isdigit(), place
             assert field.description.endswith("."), place
             assert "type" in schema, f"{place} could be cleared, and the run would be refused"
+            assert field.value != "" or "null" in schema["type"], (
+                f"{place} is empty and must not be: no Trigger"
+            )
             for bound in ("minimum", "maximum", "minLength", "maxLength"):
                 stated = f"{schema.get(bound, 1):,g}".removesuffix(".0")
                 assert schema.get(bound, 1) == 1 or stated in field.description, f"{place}: {bound}"

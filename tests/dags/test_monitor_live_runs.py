@@ -10,6 +10,7 @@ from cluster_logs.lake import Lake
 from lucid_models.releases.lifecycle import build_release, publish_release
 from pipeline.validation.held_out_days import record_held_out
 from tests.conftest import ReleaseShop, forget_monitoring, register_small_models, small_jobs
+from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -50,6 +51,7 @@ def events(name: str) -> list[dict[str, Any]]:
 
 def test_without_a_champion_there_is_nothing_to_watch(dag_bag: Any, lake: Path) -> None:
     run = dag_bag.dags["monitor_live"].test()
+    assert silent_tasks(run) == set()
     assert states(run) == {
         "monitor_release": "skipped",
         "request_retraining": "skipped",

@@ -11,7 +11,7 @@ from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from pipeline.planning.records import EXPERIMENT
 from tests.conftest import ReleaseShop, small_jobs
-from tests.dags.run_facts import note_of, states_of
+from tests.dags.run_facts import note_of, silent_tasks, states_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
 
@@ -31,6 +31,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) ->
 def test_a_form_gets_answers_a_page_an_index_and_a_run(dag_bag: Any, state: Path, shop: ReleaseShop) -> None:
     asked = {"limit_s": 300, "node_sleep": {"buffer_nodes": [0, 2]}, "points": 2, "policy": "fifo"}
     run = dag_bag.dags["plan_capacity"].test(run_conf=asked)
+    assert silent_tasks(run) == set()
     assert states_of(run) == {"plan_capacity": {"success"}}, note_of(run)
     (page,) = (state / "plans" / "tiny").glob("*/index.html")
     document = json.loads(page.with_name("plan.json").read_text())

@@ -15,6 +15,7 @@ from profiler_jobs.devices.device import RunOutcome
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
 from tests.conftest import ReleaseShop, register_small_models, small_jobs
+from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -79,6 +80,7 @@ def test_the_whole_way_from_a_form_to_an_event(dag_bag: Any, lake: Path) -> None
     run = dag_bag.dags["profile_workloads"].test(
         run_conf=form(devices=["simulated:0", "simulated:1"], hold_out_days=2)
     )
+    assert silent_tasks(run) == set()
     found = states(run)
     assert found["measure_solos"] == ["success"] * 2
     assert found["measure_pairs"] == ["success"] * 2

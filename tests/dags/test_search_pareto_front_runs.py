@@ -9,6 +9,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from tests.conftest import ReleaseShop, small_jobs
+from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -65,6 +66,7 @@ def test_a_point_that_the_form_picks_becomes_the_challenger(
 
     champion = show_release(tracking_uri=shop.uri, cluster="small")
     run = dag_bag.dags["search_pareto_front"].test(run_conf=form(pick="c1"))
+    assert silent_tasks(run) == set()
     found = states(run)
     skipped = {name for name, state in found.items() if state == ["skipped"]}
     assert skipped == {f"{verb}_round_{n}" for verb in ("ask", "evaluate") for n in range(2, 12)}

@@ -7,6 +7,7 @@ import pytest
 
 from foundation.errors import BadInputError
 from tests.conftest import ReleaseShop
+from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -82,6 +83,7 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     publish_release(tracking_uri=shop.uri, cluster="small", version=base)
     dag = dag_bag.dags["tune_system"]
     run = dag.test(run_conf=form())
+    assert silent_tasks(run) == set()
     found = states(run)
     assert found["evaluate_round_0"] == ["success"]  # four trials, four a task
     assert found["evaluate_round_1"] == ["success"]

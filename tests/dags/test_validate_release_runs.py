@@ -7,6 +7,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from tests.conftest import small_jobs
+from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -50,6 +51,7 @@ def test_a_verdict_by_the_installations_rules_is_announced_and_a_what_if_is_not(
     monkeypatch.setenv("LUCID_GATE_RULES", '{"margin_pct": 1.5}')
     form = {"cluster": "small", "version": 3, "hold_out_days": 2, "rules": rules}
     run = dag_bag.dags["validate_release"].test(run_conf=form)
+    assert silent_tasks(run) == set()
     states = {task.task_id: str(task.state) for task in run.get_task_instances()}
     assert states == {
         "resolve_inputs": "success",

@@ -1,7 +1,7 @@
 """Bad input fails at once; a service that is away is tried again."""
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from foundation.errors import (
     BadInputError,
@@ -68,3 +68,47 @@ def test_a_remedy_names_the_forms_field_beside_the_commands_option() -> None:
     once = 'Accept it with --nodes (in the form: "Nodes").'
     assert in_the_forms_words(once, {"dag": dag}) == once
     assert in_the_forms_words("Check --nodes.", None) == "Check --nodes."
+    another = "No jobs. `lucid ingest --nodes FILE` brings them."
+    assert in_the_forms_words(another, {"dag": dag}) == f"{another} In Airflow, ingest_logs does it."
+
+
+class Task:
+    """What a task instance is to a task: it takes XComs."""
+
+    dag_id, run_id = "some", "one"
+
+    def __init__(self) -> None:
+        self.left: dict[str, dict[str, object]] = {}
+
+    def xcom_push(self, key: str, value: dict[str, object]) -> None:
+        self.left[key] = value
+
+
+@pytest.mark.parametrize(
+    ("error", "key", "outcome", "forms"),
+    [
+        (BadInputError("No --nodes.", remedy="Name one."), "run_result", "failed", ["some"]),
+        (
+            NotFoundError("No jobs.", remedy="`lucid ingest` fills it."),
+            "run_result",
+            "failed",
+            ["ingest_logs"],
+        ),
+        (ServiceUnavailableError("MLflow is away"), "run_result", "failed", ["some"]),
+        (KeyError("bug"), "run_result", "failed", ["some"]),
+        (AirflowSkipException("There is no load: nothing to do."), "nothing_to_do", "nothing", []),
+    ],
+)
+def test_whatever_ends_a_task_early_is_told_with_the_forms_that_mend_it(
+    error: Exception, key: str, outcome: str, forms: list[str]
+) -> None:
+    from airflow.sdk import DAG, Param
+
+    with DAG("some", params={"nodes_uri": Param("", type="string", title="Nodes")}) as dag:
+        pass
+    task = Task()
+    with pytest.raises(Exception), as_airflow_errors({"dag": dag, "ti": task}):  # noqa: B017
+        raise error
+    ((left, result),) = task.left.items()
+    assert (left, result["outcome"], result["forms"]) == (key, outcome, forms)
+    assert str(error).strip("'") in str(result["sentence"])

@@ -68,3 +68,13 @@ def test_operators_follow_the_house_style() -> None:
                 assert all(isinstance(statement, allowed) for statement in node.body), (
                     f"{file.name}:{node.lineno}"
                 )
+
+
+def test_airflow_drops_none_of_our_pages() -> None:
+    """It shows one page of a route alone, and says so in a log only."""
+    from lucid_airflow.plugin import LucidPlugin
+
+    routes = [app["url_route"] for app in LucidPlugin.react_apps if "url_route" in app]
+    assert len(routes) == len(set(routes))
+    shown_on = {app["destination"] for app in LucidPlugin.react_apps}
+    assert {"dag", "dag_run", "task_instance"} <= shown_on

@@ -51,7 +51,10 @@ def propose_settings(*, study_uri: str, tracking_uri: str, progress: Progress = 
     files = write_report(study, proposal)
     path = record_study(study, proposal, tracking_uri=tracking_uri)
     return {
+        "cluster": study.cluster,
         "proposed": proposal.proposed,
+        "objective": study.objective,
+        "figures": {"current settings": proposal.search["before"], "best trial": proposal.search["after"]},
         "sentence": proposal.sentence,
         "changes": dict(to_jsonable(proposal.changes)),
         "trials": proposal.trials,

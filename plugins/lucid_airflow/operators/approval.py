@@ -8,7 +8,7 @@ from airflow.sdk import Param
 
 from lucid_airflow import form_fields, settings
 from lucid_airflow.errors import as_airflow_errors
-from lucid_airflow.run_results import tell
+from lucid_airflow.run_results import RunOutcome, tell
 
 REASON = "reason"  # the field of the approval's form
 
@@ -38,7 +38,7 @@ class RequestApprovalOperator(ApprovalOperator):
         with as_airflow_errors(context):
             required = settings.approval_required() or bool(self.approval_required)
         if not required:
-            self.log.info("LUCID_REQUIRE_APPROVAL is off: publishing without a person's approval.")
+            tell(context, "No person's approval is required (LUCID_REQUIRE_APPROVAL is off).", step=True)
             return {"chosen_options": [self.APPROVE], "responded_by_user": None}
         return super().execute(context)
 
@@ -61,7 +61,10 @@ class RequestApprovalOperator(ApprovalOperator):
                 )
             why = f": {because}" if because else ""
             sentence = f"Release {version} of {cluster} was turned down by {by}{why}"
-            tell(context, sentence, release=(cluster, version))
+            tell(context, sentence, outcome=RunOutcome.REFUSED, release=(cluster, version))
+        elif "error" not in event:
+            by, because = decided_by(context, event)
+            tell(context, f"Approved by {by}{f': {because}' if because else '.'}", step=True)
         return super().execute_complete(context, event)
 
 

@@ -60,7 +60,7 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
         self.mlflow_path, self.characterisation_path = kept.mlflow_path, kept.page
         tell(
             context,
-            " ".join(sentence.text for sentence in report.summary),
+            f"{report.cluster}: {' '.join(sentence.text for sentence in report.summary)}",
             page=f"lucid/characterisation/{kept.page}",
         )
         return {

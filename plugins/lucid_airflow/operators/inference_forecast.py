@@ -50,6 +50,8 @@ class ResolveLoadOperator(LucidOperator, multiple_outputs=True):
         )
         for remark in (*plan.remarks, *plan.reasons.values()):
             self.log.info("%s", remark)
+        anew = "is trained anew" if plan.models else "is new enough"
+        tell(context, f"The forecast of {plan.cluster}'s inference load {anew}.", step=True)
         return {
             "cluster": plan.cluster,
             "lake_uri": lake_uri,

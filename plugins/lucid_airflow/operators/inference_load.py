@@ -7,6 +7,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, data_interval
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.row_accounts import tell_rows
+from lucid_airflow.run_results import tell
 
 
 class IngestInferenceLoadOperator(LucidOperator):
@@ -60,10 +62,7 @@ class IngestInferenceLoadOperator(LucidOperator):
             if self.inference_load_uri or query is not None:
                 raise
             raise AirflowSkipException(str(error)) from error
-        self.log.info(
-            "%s rows in = %s kept + %s quarantined + %s skipped",
-            *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped")),
-        )
+        tell_rows(context, f"the inference load of {self.cluster}", report)
         return report
 
 
@@ -79,4 +78,9 @@ class AnnounceLoadOperator(LucidOperator):
         lake_uri = self.lake_uri or settings.lake_uri()
         extra = {"cluster": self.cluster, "lake_uri": lake_uri, "as_of": self.as_of}
         announce(context, extra)
+        tell(
+            context,
+            f"The inference load of {self.cluster} is announced: forecast_inference_load starts.",
+            step=True,
+        )
         return extra

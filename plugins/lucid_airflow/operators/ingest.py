@@ -10,6 +10,7 @@ from cluster_logs.quarantine import MAX_BAD_SHARE
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, data_interval
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.row_accounts import tell_rows
 from lucid_airflow.run_results import tell
 
 
@@ -46,9 +47,14 @@ class ReadAccountingOperator(LucidOperator, multiple_outputs=True):
             nodes=not self.nodes_uri,
             progress=self.log_progress(),
         )
-        self.log.info("%s rows from %s to %s.", staged["rows"], staged["start"], staged["end"])
         for remark in (staged["nodes"] or {}).get("remarks", ()):
             self.log.warning("%s", remark)
+        tell(
+            context,
+            f"Slurm's accounting of {self.cluster} has {staged['rows']:,} rows from {staged['start']} to "
+            f"{staged['end']}.",
+            step=True,
+        )
         return staged
 
 
@@ -101,18 +107,7 @@ class IngestLogsOperator(LucidOperator):
             ),
             progress=self.log_progress(),
         )
-        account = (
-            f"{report['rows_in']:,} rows of {self.cluster} in = {report['rows_kept']:,} kept + "
-            f"{report['rows_quarantined']:,} quarantined + {report['rows_skipped']:,} skipped"
-        )
-        reasons = ", ".join(f"{count:,} {name}" for name, count in report["reasons"].items())
-        account += f" ({reasons})." if reasons else "."
-        for remark in report.get("remarks", ()):
-            account += f" {remark}"
-        parts = ("kept", "quarantined", "skipped")
-        tell(
-            context, account, bars=("Rows of the log", {name: int(report[f"rows_{name}"]) for name in parts})
-        )
+        tell_rows(context, str(self.cluster), report, step=False)
         return report
 
 
@@ -132,12 +127,14 @@ class IngestThroughputOperator(LucidOperator):
             )
         from pipeline.ingest.ingestion import ingest_throughput
 
-        return ingest_throughput(
+        report = ingest_throughput(
             input_uri=self.input_uri,
             cluster=self.cluster,
             lake_uri=self.lake_uri or settings.lake_uri(),
             time_zone=self.time_zone,
         )
+        tell_rows(context, f"the throughput of {self.cluster}", report)
+        return report
 
 
 class IngestProfilesOperator(LucidOperator):
@@ -164,17 +161,16 @@ class IngestProfilesOperator(LucidOperator):
             pairs_uri=self.pairs_uri,
             seed=self.seed,
         )
-        if report.kept:
-            self.log.info(
-                "No file is named: the %d solo profiles and %d pairs that were measured stay.",
-                report.solo_rows,
-                report.pair_rows,
-            )
+        origin = "that were measured before stay" if report.kept else "are stored"
+        sentence = (
+            f"{report.solo_rows} solo profiles and {report.pair_rows} pairs of {self.cluster} {origin}."
+        )
         if report.simulated:
-            self.log.warning(
-                "Profiles come from the simulated GPU; the release will say so. The gate refuses it for a "
-                "real log, unless measured profiles are given or 'Simulated profiles may be published' is on."
+            sentence += (
+                " They come from the simulated GPU; the release will say so. The gate refuses it for a real "
+                "log, unless measured profiles are given or 'Simulated profiles may be published' is on."
             )
+        tell(context, sentence, step=True)
         return asdict(report)
 
 
@@ -204,6 +200,11 @@ class AnnounceTablesOperator(LucidOperator):
             "allow_simulated_profiles": bool(self.allow_simulated_profiles),
         }
         announce(context, extra)
+        tell(
+            context,
+            f"The tables of {self.cluster} are announced: retrain_models and characterise_cluster start.",
+            step=True,
+        )
         return extra
 
 

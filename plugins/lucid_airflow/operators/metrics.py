@@ -7,6 +7,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lucid_airflow import settings
 from lucid_airflow.handover import data_interval
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.row_accounts import tell_rows
 
 
 class IngestMetricsOperator(LucidOperator):
@@ -50,10 +51,7 @@ class IngestMetricsOperator(LucidOperator):
         except NotFoundError as error:  # these jobs were not measured; the models do without
             raise AirflowSkipException(str(error)) from error
         report: dict[str, Any] = to_jsonable(found)
-        self.log.info(
-            "%s rows in = %s kept + %s quarantined + %s skipped; samples: %s; %s jobs have metrics",
-            *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped")),
-            report["samples"],
-            report["jobs"],
-        )
+        self.log.info("samples: %s", report["samples"])
+        remarks = [*(report.get("remarks") or ()), f"{report['jobs']:,} jobs have metrics."]
+        tell_rows(context, f"the GPU metrics of {self.cluster}", {**report, "remarks": remarks})
         return report

@@ -69,7 +69,9 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
         report = done.report
         for finding in report.findings:
             self.log.info("%s: %s", finding.level, finding.sentence)
-        decision = f"Decision: {report.decision}. {done.retraining.sentence}"
+        decision = (
+            f"Release {report.release_version} of {cluster}: {report.decision}. {done.retraining.sentence}"
+        )
         self.about_release(report.cluster, report.release_version)
         self.mlflow_path, self.monitoring_path = done.mlflow_path, done.page
         tell(context, " ".join([decision, *report.reasons]), page=f"lucid/monitoring/{done.page}")
@@ -101,4 +103,9 @@ class RequestRetrainingOperator(LucidOperator):
         """Announce; returns what the retraining is told."""
         self.log.warning("A retraining is requested: %s", self.retraining["reason"])
         announce(context, self.retraining)
+        tell(
+            context,
+            f"A retraining of {self.retraining['cluster']} is requested: retrain_models starts.",
+            step=True,
+        )
         return dict(self.retraining)

@@ -7,6 +7,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lucid_airflow import settings
 from lucid_airflow.handover import data_interval
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.operators.row_accounts import tell_rows
 
 
 class IngestNodeStatesOperator(LucidOperator):
@@ -57,8 +58,5 @@ class IngestNodeStatesOperator(LucidOperator):
             if self.node_states_uri or query is not None:
                 raise
             raise AirflowSkipException(str(error)) from error  # these jobs do not tell; nothing needs it
-        self.log.info(
-            "%s rows in = %s kept + %s quarantined + %s skipped",
-            *(report[key] for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped")),
-        )
+        tell_rows(context, f"the counts of nodes of {self.cluster}", report)
         return report

@@ -52,7 +52,8 @@ class PlanSearchOperator(LucidOperator, multiple_outputs=True):
         )
         for remark in plan["remarks"]:
             self.log.warning("%s", remark)
-        self.log.info("%(rounds)d rounds at %(study_uri)s", plan)
+        self.log.info("The search is at %s", plan["study_uri"])
+        tell(context, f"The front of {cluster} is searched in {plan['rounds']} rounds.", step=True)
         return {**plan, "lake_uri": lake_uri, "cluster": cluster, "hold_out_days": days}
 
 
@@ -80,7 +81,8 @@ class AskSimulationsOperator(LucidOperator):
             asked = steps.ask_round(round_number=self.round_number, **common)
         else:
             asked = {"confirm": steps.confirm_front, "hold_out": steps.hold_out_front}[self.stage](**common)
-        self.log.info("%d simulations in %d tasks", sum(len(a["evaluations"]) for a in asked), len(asked))
+        simulations = sum(len(each["evaluations"]) for each in asked)
+        tell(context, f"{simulations} simulations in {len(asked)} tasks.", step=True)
         return asked
 
 
@@ -94,9 +96,11 @@ class EvaluateConfigurationsOperator(LucidOperator):
         """Simulate; returns how many were run."""
         from pipeline.search.pareto.steps import evaluate_batch
 
-        return evaluate_batch(
+        done = evaluate_batch(
             study_uri=self.study_uri, evaluations=self.evaluations, progress=self.log_progress()
         )
+        tell(context, f"{len(self.evaluations)} configurations were simulated.", step=True)
+        return done
 
 
 class CollectFrontOperator(LucidOperator, multiple_outputs=True):
@@ -156,7 +160,7 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
                 from pipeline.search.pareto.presented import read_front
 
                 point = read_front(self.study_uri).point(str(self.pick))
-                self.log.info("The form picked %s.", point.front_id)
+                tell(context, f"The form picked {point.front_id}.", step=True)
                 return {"front_id": point.front_id}
         self.log.info("Waiting for a person to pick one of %d points", len(labels))
         return super().execute(context)
@@ -168,10 +172,11 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
         answer = super().execute_complete(context, event)
         (chosen,) = answer["chosen_options"]
         if chosen == NONE:
-            self.log.info("Nothing was picked.")
+            tell(context, "Nothing was picked: no release is built.")
             self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
             return {}
         user = answer["responded_by_user"]
+        tell(context, f"{labels[chosen]} was picked.", step=True)
         return {"front_id": labels[chosen], "picked_by": dict(user) if user else None}
 
     def _offer(self) -> Mapping[str, str]:

@@ -47,7 +47,7 @@ class PlanCapacityOperator(LucidOperator, multiple_outputs=True):
         for remark in plan.remarks:
             self.log.warning("%s", remark)
         first = plan.answers[0]
-        tell(context, f"{first.question} {first.answer}", page=f"lucid/plans/{kept.page}")
+        tell(context, f"{cluster}: {first.question} {first.answer}", page=f"lucid/plans/{kept.page}")
         return {
             "cluster": cluster,
             "page": kept.page,

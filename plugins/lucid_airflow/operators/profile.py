@@ -1,11 +1,13 @@
 """Measure a cluster's GPUs: plan a stage, measure its batches side by side, collect, announce."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from lucid_airflow import settings
 from lucid_airflow.handover import announce
 from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.operators.declared_fields import Verbatim
+from lucid_airflow.run_results import tell
 
 
 class PlanMeasurementsOperator(LucidOperator):
@@ -32,7 +34,7 @@ class PlanMeasurementsOperator(LucidOperator):
         self.cluster = self.cluster or only_cluster(self.lake_uri or settings.lake_uri())
         context["ti"].xcom_push(key="cluster", value=self.cluster)
         if not self.wanted:
-            self.log.info("The form asks for no %s.", self.stage)
+            tell(context, f"The form asks for no {self.stage}.", step=True)
             return []
         request = _request(self, context)
         if self.stage == SOLO:
@@ -41,7 +43,10 @@ class PlanMeasurementsOperator(LucidOperator):
             stage = plan_pair_stage(request, order=self.order, most=self.most_pairs)
         for remark in stage.remarks:
             self.log.info("%s", remark)
-        return list(stage.batches)
+        batches = list(stage.batches)
+        words = f"{len(batches)} batches to measure" if batches else "nothing to measure"
+        tell(context, f"Stage {self.stage} of {self.cluster}: {words}.", step=True)
+        return batches
 
 
 class MeasureWorkloadsOperator(LucidOperator):
@@ -69,13 +74,12 @@ class MeasureWorkloadsOperator(LucidOperator):
             budget_s=self.budget_s,
             progress=self.log_progress(),
         )
-        self.log.info(
-            "%(device)s: %(measured)d measured, %(out_of_memory)d out of memory, %(done_before)d were there "
-            "before, %(left)d left",
-            done,
-        )
         for task, reason in {**done["failed"], **done["rejected"]}.items():
             self.log.warning("%s: %s", task, reason)
+        counts = (
+            "{device}: {measured} measured, {out_of_memory} out of memory, {done_before} were there before, "
+        )
+        tell(context, f"{counts}{{left}} left.".format(**done), step=True)
         return done
 
 
@@ -98,14 +102,7 @@ class CollectMeasurementsOperator(SkippingOperator, multiple_outputs=True):
             self.log.info("%s", remark)
         for task, reason in result["rejected_first"].items():
             self.log.warning("rejected: %s: %s", task, reason)
-        self.log.info(
-            "%(device)s: %(solo_measured)d configurations alone, %(pairs_measured)d pairs, %(out_of_memory)d "
-            "out of memory, %(rejected)d rejected; the lake has %(solo_profiles)d solo profiles and "
-            "%(pair_profiles)d pairs",
-            result,
-        )
-        if result["simulated"]:
-            self.log.warning("The simulated GPU was measured: a release for a real cluster will be refused.")
+        tell(context, _measured(str(self.cluster), result), bars=("Measurements", _counts(result)))
         if not result["stored"]:
             self.skip_what_follows(context, result)
         return result
@@ -129,7 +126,32 @@ class AnnounceMeasurementsOperator(LucidOperator):
             "as_of": self.as_of,
         }
         announce(context, extra)
+        tell(context, f"The profiles of {self.cluster} are announced: retrain_models starts.", step=True)
         return extra
+
+
+def _measured(cluster: str, result: Mapping[str, Any]) -> str:
+    parts = ", ".join(f"{count} {name}" for name, count in _counts(result).items())
+    stored = (
+        f"the lake has {result['solo_profiles']} solo profiles and {result['pair_profiles']} pairs"
+        if result["stored"]
+        else "no profiles are stored"
+    )
+    warning = (
+        " The simulated GPU was measured: a release for a real cluster will be refused."
+        if result["simulated"]
+        else ""
+    )
+    return f"Profiles of {cluster} on {result['device']}: {parts}; {stored}.{warning}"
+
+
+def _counts(result: Mapping[str, Any]) -> dict[str, int]:
+    return {
+        "alone": int(result["solo_measured"]),
+        "pairs": int(result["pairs_measured"]),
+        "out of memory": int(result["out_of_memory"]),
+        "rejected": int(result["rejected"]),
+    }
 
 
 def _request(operator: Any, context: Any) -> Any:

@@ -10,7 +10,7 @@ from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.approval import decided_by
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
-from lucid_airflow.run_results import tell
+from lucid_airflow.run_results import RunOutcome, tell
 
 if TYPE_CHECKING:
     from lucid_models.releases.lifecycle import ReleaseInfo
@@ -119,11 +119,13 @@ class ValidateReleaseOperator(LucidOperator):
             self.log.info("%s: %s", constraint.name, constraint.sentence)
         word = "approved" if verdict.approved else "refused"
         about = f"Release {version} of {self.cluster}"
+        refused = not verdict.study and not verdict.approved
         tell(
             context,
             f"{about}: {verdict.sentence}"
             if verdict.study
             else f"{about} is {word}: {verdict.sentence.removeprefix(f'{word.capitalize()}: ')}",
+            outcome=RunOutcome.REFUSED if refused else RunOutcome.DONE,
             release=None if verdict.study else (str(self.cluster), int(version)),
         )
         self.about_release(self.cluster, int(version))
@@ -156,6 +158,7 @@ class AnnounceVerdictOperator(LucidOperator):
             )
         result = {name: self.judged[name] for name in ("cluster", "version", "approved", "sentence")}
         announce(context, result)
+        tell(context, f"The verdict of {result['cluster']} is announced: publish_release starts.", step=True)
         return result
 
 
@@ -199,8 +202,10 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
             self.push_all(context, result)  # what ends without success returns nothing
             if settings.refused_runs_fail():
                 raise ReleaseRefusedError(result["reason"])
-            tell(context, result["reason"], release=(cluster, int(result["version"])))
-            raise AirflowSkipException(result["reason"])
+            about = (cluster, int(result["version"]))
+            tell(context, result["reason"], outcome=RunOutcome.REFUSED, release=about)
+            raise AirflowSkipException
+        tell(context, f"Release {result['version']} of {cluster} may go live.", step=True)
         return result
 
 
@@ -260,6 +265,7 @@ class ReadChampionOperator(LucidOperator, multiple_outputs=True):
         champion = show_release(tracking_uri=tracking_uri, cluster=which_cluster(tracking_uri, self.cluster))
         self.about_release(champion.cluster, champion.version)
         leave = int(self.version or champion.version)
+        tell(context, f"Release {leave} of {champion.cluster} is left.", step=True)
         return {"cluster": champion.cluster, "name": champion.name, "version": leave}
 
 

@@ -34,12 +34,14 @@ class PlanSweepOperator(LucidOperator):
             runs_per_task=int(self.runs_per_task),
             progress=self.log_progress(),
         )
-        self.log.info(
-            "%d runs, %d of them done before, in %d tasks: %s",
-            *(plan["runs"], plan["reused"], len(plan["tasks"]), plan["sweep_uri"]),
-        )
         for remark in plan["remarks"]:
             self.log.warning("%s", remark)
+        tell(
+            context,
+            f"{plan['runs']} replays of {cluster}, {plan['reused']} of them done before, in "
+            f"{len(plan['tasks'])} tasks.",
+            step=True,
+        )
         self.push_all(
             context, {"cluster": cluster, **{key: plan[key] for key in ("sweep_uri", "runs", "reused")}}
         )
@@ -58,7 +60,11 @@ class SimulateRunsOperator(LucidOperator):
         from pipeline.search.sweeps.evaluation import simulate_chunk
 
         done = simulate_chunk(sweep_uri=self.sweep_uri, run_ids=self.run_ids, progress=self.log_progress())
-        self.log.info("%(runs)d runs done, %(failed)d of them failed; %(jobs)d jobs replayed", done)
+        tell(
+            context,
+            f"{done['runs']} replays done, {done['failed']} of them failed; {done['jobs']:,} jobs replayed.",
+            step=True,
+        )
         return done
 
 

@@ -10,6 +10,7 @@ from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, model_version_path
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
+from lucid_airflow.run_results import tell
 
 
 class ResolveInputsOperator(LucidOperator, multiple_outputs=True):
@@ -58,6 +59,12 @@ class ResolveInputsOperator(LucidOperator, multiple_outputs=True):
             "version": values["version"],
         }
         self.log.info("This run is about %s", inputs)
+        which = f"release {values['version']}" if values["version"] else "the challenger"
+        tell(
+            context,
+            f"About {which} of {cluster}, with {held_out.days} days held out from {until:%Y-%m-%d %H:%M} on.",
+            step=True,
+        )
         return inputs
 
     def merge_values(self, announced: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,6 +134,13 @@ class ResolveTrainingOperator(ResolveInputsOperator):
             ),
         }
         self.log.info("This run is about %s", inputs)
+        kept = f"; kept: {', '.join(plan.kept)}" if plan.kept else ""
+        tell(
+            context,
+            f"Of {cluster}, models learn until {plan.training_until:%Y-%m-%d %H:%M}: "
+            f"{', '.join(plan.train) or 'none'}{kept}.",
+            step=True,
+        )
         return inputs
 
     def _announced(self, context: Any) -> list[dict[str, Any]]:
@@ -181,10 +195,25 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
             progress=self.log_progress(),
         )
         self.mlflow_path = model_version_path(report["name"], report["version"])
-        self.log.info(
-            "%s version %s: %s beside %s", *(report[k] for k in ("name", "version", "metrics", "baselines"))
-        )
+        self.log.info("%s beside %s", report["metrics"], report["baselines"])
         for remark in report["remarks"]:
             self.log.warning("%s", remark)
         announce(context, {key: report[key] for key in ("name", "version", "digest")})
+        sentence, bars = _beside_rivals(self.model, report)
+        tell(context, f"Version {report['version']} of {self.cluster}'s {sentence}", bars=bars, step=True)
         return report
+
+
+def _beside_rivals(
+    model: str, report: Mapping[str, Any]
+) -> tuple[str, tuple[str, Mapping[str, float]] | None]:
+    """What a model scored beside its naive rivals, by the first measure that they share."""
+    rivals = report["baselines"]
+    shared = (name for name in report["metrics"] if any(name in scores for scores in rivals.values()))
+    measure = next(shared, None)
+    if measure is None:
+        return f"{model} model is registered.", None
+    scores = {"this model": float(report["metrics"][measure])}
+    scores |= {rival: float(values[measure]) for rival, values in rivals.items() if measure in values}
+    words = ", ".join(f"{name} {value:.3g}" for name, value in scores.items())
+    return f"{model} model is registered; {measure}: {words}.", (measure, scores)

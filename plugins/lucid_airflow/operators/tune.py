@@ -35,7 +35,8 @@ class PlanTuningOperator(LucidOperator, multiple_outputs=True):
         )
         for remark in plan["remarks"]:
             self.log.warning("%s", remark)
-        self.log.info("Tuning release %(base_release)s: %(study_uri)s", plan)
+        self.log.info("The study is %s", plan["study_uri"])
+        tell(context, f"Release {plan['base_release']} of {cluster} is tuned.", step=True)
         return {**plan, "lake_uri": lake_uri}
 
 
@@ -60,7 +61,11 @@ class AskTrialsOperator(LucidOperator):
             rounds=int(self.rounds),
             trials_per_task=int(self.trials_per_task),
         )
-        self.log.info("%d trials in %d tasks", sum(len(task["trial_ids"]) for task in asked), len(asked))
+        trials = sum(len(task["trial_ids"]) for task in asked)
+        if asked:
+            tell(context, f"Round {self.round_number}: {trials} trials in {len(asked)} tasks.", step=True)
+        else:
+            tell(context, f"Round {self.round_number} has nothing to try.", step=True)
         return asked
 
 
@@ -75,7 +80,7 @@ class EvaluateTrialsOperator(LucidOperator):
         from pipeline.search.tuning.rounds import evaluate_trials
 
         done = evaluate_trials(self.study_uri, self.trial_ids, self.log_progress())
-        self.log.info("%(trials)d trials run, %(failed)d of them failed", done)
+        tell(context, f"{done['trials']} trials run, {done['failed']} of them failed.", step=True)
         return done
 
 
@@ -94,7 +99,11 @@ class ProposeSettingsOperator(SkippingOperator, multiple_outputs=True):
             study_uri=self.study_uri, tracking_uri=settings.tracking_uri(), progress=self.log_progress()
         )
         self.mlflow_path = result["mlflow_path"]
-        tell(context, str(result["sentence"]))
+        tell(
+            context,
+            f"Settings of {result['cluster']}: {result['sentence']}",
+            bars=(f"{result['objective']} on the search days", result["figures"]),
+        )
         if not result["proposed"]:
             self.skip_what_follows(context, result)
         return result

@@ -5,6 +5,7 @@ from typing import Any
 from lucid_airflow import settings
 from lucid_airflow.links import DataDocsLink
 from lucid_airflow.operators.base import LucidOperator
+from lucid_airflow.run_results import tell
 
 
 class ValidateTableOperator(LucidOperator):
@@ -38,7 +39,13 @@ class ValidateTableOperator(LucidOperator):
             for row in failed:
                 self.log.warning("expectation not met: %s", row)
             report.raise_for_failure()
-            self.log.info("%s of %s: %d expectations hold", self.table, cluster, len(report.expectations))
+            held = len(report.expectations) - len(failed)
+            tell(
+                context,
+                f"The {self.table} of {cluster}: {held} of {len(report.expectations)} expectations hold.",
+                page=f"lucid/data-docs/{self.data_docs_path}" if self.data_docs_path else None,
+                step=True,
+            )
             checked[cluster] = len(report.expectations)
         return checked
 

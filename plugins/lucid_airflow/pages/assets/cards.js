@@ -9,7 +9,7 @@ const { Link: RouterLink } = globalThis.ReactRouterDOM;
 
 export const h = React.createElement;
 
-const PALETTE = { approved: "green", ok: "green", passed: "green", live: "blue", refused: "red", missing: "red", done: "green", attention: "orange", blocks: "red", retrain: "red", watch: "orange" };
+const PALETTE = { success: "green", running: "blue", failed: "red", approved: "green", ok: "green", passed: "green", live: "blue", refused: "red", missing: "red", done: "green", attention: "orange", blocks: "red", retrain: "red", watch: "orange" };
 
 export const Word = ({ children }) => h(Badge, { colorPalette: PALETTE[children] ?? "gray" }, children);
 

@@ -122,8 +122,8 @@ function Models({ models, mlflow }) {
   });
 }
 
-// What a run shows of the release that it is about.
-export function Summary({ cluster, version }) {
+// What a run shows of the release that it is about; with `refused` the run itself says why.
+export function Summary({ cluster, version, refused }) {
   const { value } = useReading(`releases/${encodeURIComponent(cluster)}/${version}`);
   if (!value) return h(Waiting);
   const verdict = value.release.verdict;
@@ -131,7 +131,7 @@ export function Summary({ cluster, version }) {
     VStack,
     { align: "stretch", gap: 2 },
     h(Go, { to: `/plugin/lucid/releases/${encodeURIComponent(cluster)}/${version}` }, `All about release ${version} of ${cluster}`),
-    value.obstacles.map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
+    !refused && value.obstacles.map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
     verdict?.comparisons && h(Comparisons, { verdict }),
   );
 }

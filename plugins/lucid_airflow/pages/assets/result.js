@@ -1,12 +1,13 @@
 // The tab Result of a run and of a task: what came of it, in one sentence and one picture.
 
 import { Bars } from "./charts.js";
-import { Card, Form, Problem, Waiting, h, keptPage } from "./cards.js";
+import { Card, Form, Problem, Waiting, Word, h, keptPage } from "./cards.js";
 import { Summary } from "./release.js";
 import { useAnswer } from "./reading.js";
 
-const { Box, Text, VStack } = globalThis.ChakraUI;
-const KEY = "run_result";
+const { Alert, Box, Text, VStack } = globalThis.ChakraUI;
+// Of a run: what it came to, else that there was nothing to do. Of a task: also what it did on the way.
+const [RESULT, NOTHING, STEP] = ["run_result", "nothing_to_do", "step_result"];
 
 async function ask(path) {
   const response = await fetch(new URL(`api/v2/${path}`, document.baseURI).href);
@@ -15,13 +16,19 @@ async function ask(path) {
 }
 
 // What the tasks of a run have told, in the order in which they did; of one task alone with `taskId`.
-async function readResults(dagId, runId, taskId) {
+async function readResults(dagId, runId, taskId, mapIndex = -1) {
   const run = `dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances`;
-  const { xcom_entries: entries } = await ask(`${run}/${taskId ? encodeURIComponent(taskId) : "~"}/xcomEntries?xcom_key=${KEY}&limit=100`);
+  const told = async (key) => {
+    const { xcom_entries: entries } = await ask(`${run}/${taskId ? encodeURIComponent(taskId) : "~"}/xcomEntries?xcom_key=${key}&limit=100`);
+    return entries.filter((entry) => !taskId || entry.map_index === Number(mapIndex));
+  };
+  let entries = await told(RESULT);
+  if (taskId) entries.push(...(await told(STEP)));
+  if (!entries.length) entries = await told(NOTHING);
   const inOrder = [...entries].sort((one, other) => one.timestamp.localeCompare(other.timestamp));
   return Promise.all(
-    inOrder.map(async ({ task_id, map_index }) => {
-      const entry = await ask(`${run}/${encodeURIComponent(task_id)}/xcomEntries/${KEY}?map_index=${map_index}`);
+    inOrder.map(async ({ key, task_id, map_index }) => {
+      const entry = await ask(`${run}/${encodeURIComponent(task_id)}/xcomEntries/${key}?map_index=${map_index}`);
       return { task: task_id, ...(typeof entry.value === "string" ? JSON.parse(entry.value) : entry.value) };
     }),
   );
@@ -36,25 +43,34 @@ const Frame = ({ page }) => {
   });
 };
 
+const Notice = ({ status, title, children }) =>
+  h(Alert.Root, { status }, h(Alert.Indicator), h(Alert.Content, null, h(Alert.Title, null, title), h(Alert.Description, null, children)));
+
+function Sentence({ result, dagId }) {
+  const { sentence, outcome, forms } = result;
+  if (outcome === "refused") return h(Notice, { status: "warning", title: "Refused" }, sentence);
+  if (outcome === "nothing") return h(Notice, { status: "info", title: "Nothing to do" }, sentence);
+  if (outcome !== "failed") return h(Text, { fontSize: "lg" }, sentence);
+  return [
+    h(Problem, { key: "why" }, sentence),
+    ...(forms.length ? forms : [dagId]).map((each) => h(Form, { key: each, dagId: each }, `Mend it by the form of ${each}`)),
+  ];
+}
+
 const Told = ({ result, dagId, picture }) =>
   h(
     Card,
-    { title: result.task },
-    result.failed
-      ? [
-          h(Problem, { key: "why" }, result.sentence),
-          h(Form, { key: "form", dagId }, `Mend it in the form of ${dagId}`),
-        ]
-      : h(Text, { fontSize: "lg" }, result.sentence),
+    { title: result.task, aside: result.outcome !== "done" && h(Word, null, result.outcome) },
+    h(Sentence, { result, dagId }),
     result.bars && h(Bars, { title: result.bars.title, rows: result.bars.rows }),
-    picture && result.release && h(Summary, result.release),
+    picture && result.release && h(Summary, { ...result.release, refused: result.outcome === "refused" }),
     picture && result.page && h(Frame, { page: result.page }),
   );
 
-globalThis.Result = function Result({ dagId, runId, taskId }) {
+globalThis.Result = function Result({ dagId, runId, taskId, mapIndex }) {
   const { value: results, problem } = useAnswer(
-    () => readResults(dagId, runId, taskId),
-    `${dagId} ${runId} ${taskId}`,
+    () => readResults(dagId, runId, taskId, mapIndex),
+    `${dagId} ${runId} ${taskId} ${mapIndex}`,
   );
   // One picture a run: that of the last that has one.
   const last = results?.findLastIndex((result) => result.release || result.page);
