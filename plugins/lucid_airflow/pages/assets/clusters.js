@@ -150,7 +150,7 @@ const Missing = ({ cluster, may }) =>
       HStack,
       { key: sentence, wrap: "wrap" },
       h(Text, null, sentence),
-      dagId === "ingest_logs" && h(Go, { to: "/plugin/lucid/ingest" }, "Bring it by hand"),
+      dagId === "ingest_logs" && h(Go, { to: "/plugin/lucid/ingest" }, "Bring a log"),
       dagId in BROUGHT_BY &&
         h(Act, { label: BROUGHT_BY[dagId], may: may[ALLOWED_AS[dagId]], act: () => trigger(dagId, { cluster: cluster.name }) }),
     ),
@@ -209,6 +209,7 @@ export function Clusters() {
     !value && !problem && h(Waiting),
     value && h(Approvals, { clusters, may: value.may.approve }),
     value &&
+      !value.problem &&
       !clusters.length &&
       h(Text, null, "There is no cluster yet. ", h(Go, { to: "/plugin/lucid/ingest" }, "Bring the log of one"), "."),
     clusters.map((cluster) =>

@@ -25,6 +25,6 @@ globalThis["Lucid at a glance"] = function LucidAtAGlance() {
         waiting.map((each) => h(Go, { key: each.runId, to: "/plugin/lucid" }, each.subject)),
       ),
     value?.clusters.map((cluster) => h(Row, { key: cluster.name, cluster })),
-    value && !value.clusters.length && h(Text, null, "There is no cluster yet. ", h(Go, { to: "/plugin/lucid/ingest" }, "Bring the log of one"), "."),
+    value && !value.problem && !value.clusters.length && h(Text, null, "There is no cluster yet. ", h(Go, { to: "/plugin/lucid/ingest" }, "Bring the log of one"), "."),
   );
 };
