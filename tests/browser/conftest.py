@@ -15,6 +15,11 @@ PROGRAM = shutil.which("chromium") or "/usr/bin/chromium"
 PATIENCE_MS = 30_000  # the machine may be busy
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Last of all tests, the one after which another release is live."""
+    items.sort(key=lambda item: item.path.stem == "test_approval_in_the_browser")
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Debian's Chromium, driven by Playwright."""

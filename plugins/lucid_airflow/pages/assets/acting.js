@@ -43,7 +43,9 @@ export function Followed({ run }) {
   const path = `dags/${encodeURIComponent(run.dag_id)}/dagRuns/${encodeURIComponent(run.dag_run_id)}`;
   const { value, problem } = useAnswer(() => airflow("GET", path), path, 3_000);
   const { state, note } = value ?? run;
-  useEffect(acted, [state]);
+  useEffect(() => {
+    acted(); // returns nothing: React would call what it returns
+  }, [state]);
   return h(
     HStack,
     { role: "status", wrap: "wrap" },
