@@ -25,7 +25,7 @@ with DAG(
     description="What if: policies, settings and seeds on a log, simulated side by side.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=4,  # they share nothing: what-ifs of people do not wait for a long sweep
     dagrun_timeout=timedelta(hours=24),
     default_args=DEFAULT_ARGS,
     tags=[TAG, "simulator"],
@@ -62,6 +62,11 @@ with DAG(
                     title="Cluster sizes (factors)",
                     description="A JSON list of factors above 0 on every virtual cluster's nodes, e.g. "
                     "[0.9, 1, 1.2].",
+                ),
+                "added_nodes": form_fields.values(
+                    "Nodes more or fewer",
+                    "Of virtual clusters, in whole numbers, beside the present ones; * is of all, in proportion.",
+                    '{"vc1": -2, "*": 4}',
                 ),
                 "estimate_noises": Param(
                     [],
@@ -118,6 +123,18 @@ with DAG(
                     title="Job types",
                     description="Which jobs may share GPUs.",
                 ),
+                "live_release": Param(
+                    False,
+                    type="boolean",
+                    title="By the live release's models",
+                    description="Its settings, its estimates and its packing; for a cluster of the lake.",
+                ),
+                "keep_jobs": Param(
+                    False,
+                    type="boolean",
+                    title="Keep each job's wait",
+                    description="As the page What if has it done; of 64 runs at most.",
+                ),
                 "rules": form_fields.rule_set(),
                 "runs_per_task": Param(
                     4,
@@ -140,6 +157,9 @@ with DAG(
             "variants": dag.param("variants"),
             "seeds": dag.param("seeds"),
             "node_scales": dag.param("node_scales"),
+            "added_nodes": dag.param("added_nodes"),
+            "live_release": dag.param("live_release"),
+            "keep_jobs": dag.param("keep_jobs"),
             "estimate_noises": dag.param("estimate_noises"),
             "failure_mtbf_hours": dag.param("failure_mtbf_hours"),
             "node_sleep": dag.param("node_sleep"),
@@ -157,7 +177,9 @@ with DAG(
         },
         runs_per_task=dag.param("runs_per_task"),
     )
-    simulate_runs = SimulateRunsOperator.partial(task_id="simulate_runs").expand_kwargs(plan_sweep.output)
+    simulate_runs = SimulateRunsOperator.partial(
+        task_id="simulate_runs", map_index_template="{{ task.replays }}"
+    ).expand_kwargs(plan_sweep.output)
     collect_sweep = CollectSweepOperator(
         task_id="collect_sweep",
         sweep_uri=plan_sweep.output["sweep_uri"],

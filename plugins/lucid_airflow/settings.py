@@ -117,6 +117,11 @@ def plans_dir() -> Path:
     return state_dir() / "plans"
 
 
+def what_if_dir() -> Path:
+    """Return the folder of the what-ifs that are kept."""
+    return state_dir() / "what_if"
+
+
 def time_zone() -> str | None:
     """Return the clock by which hours, days and months of a cluster count, or None for UTC."""
     return os.environ.get("LUCID_TIME_ZONE", "").strip() or None

@@ -91,6 +91,11 @@ def policy_class(name: str, rules: "Rules | None" = None) -> "type[Policy]":
     return policy
 
 
+def policy_sentence(name: str) -> str:
+    """Return a policy's rule in one sentence, as its class says it; empty where it says nothing."""
+    return (policy_class(name).__doc__ or "").strip().partition("\n")[0]
+
+
 def load_policy(
     name: str, settings: Mapping[str, Any] | None = None, rules: "Rules | None" = None
 ) -> "Policy":

@@ -66,7 +66,10 @@ def plan_evaluation(
     size = max(1, runs_per_task, -(-len(left) // MOST_CHUNKS))
     return {
         "sweep_uri": plan.uri,
-        "tasks": plan.tasks(left, size),
+        "tasks": [
+            {**task, "replays": ", ".join(plan.runs[identity].label for identity in task["run_ids"])}
+            for task in plan.tasks(left, size)
+        ],
         "runs": len(plan.runs),
         "reused": len(plan.runs) - len(left),
         "remarks": list(plan.remarks),

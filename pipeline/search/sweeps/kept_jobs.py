@@ -6,6 +6,7 @@ URI/ID-usage.parquet   a row a change: virtual_cluster, at_s, gpus_in_use, waiti
 
 from collections.abc import Collection
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,8 @@ WAITS, USAGE = "waits", "usage"
 # Beside the columns of `WaitRecorder.table`.
 RESULT_COLUMNS = ("end_time_s", "jct_s", "duration_s", "estimated_duration_s", "preemptions", "colocated")
 ROW = "row"  # the job's row among the sweep's, the same in every run
+SUBMIT_TIME = "submit_time"  # UTC
+MOST_RUNS = 64  # that a sweep may have which keeps its jobs: some megabytes a run of 100,000 jobs
 
 
 def kept_table(uri: str, name: str) -> str:
@@ -85,7 +88,8 @@ class JobKeeper:
         """Write both tables, whose names begin with `uri`."""
         rows = np.arange(len(workload)) if workload.rows is None else workload.rows
         waits = self._waits.table(result).assign(
-            **{name: result.jobs[name] for name in RESULT_COLUMNS}, **{ROW: rows}
+            **{name: result.jobs[name] for name in RESULT_COLUMNS},
+            **{ROW: rows, SUBMIT_TIME: _instants(workload, result.jobs["submit_time_s"])},
         )
         usage = [
             pd.DataFrame({"virtual_cluster": name, **vars(steps)})
@@ -96,3 +100,9 @@ class JobKeeper:
             fs, path = locate(kept_table(uri, name))
             table = pa.Table.from_pandas(frame, preserve_index=False)
             write_atomically(fs, path, partial(pq.write_table, table, compression="zstd"))
+
+
+def _instants(workload: Workload, seconds: "pd.Series[float]") -> "pd.Series[Any]":
+    """Return moments of a replay as times (UTC)."""
+    origin = workload.origin if workload.origin is not None else pd.Timestamp(0, tz="UTC")
+    return origin + pd.to_timedelta(seconds, unit="s")

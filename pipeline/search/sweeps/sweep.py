@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foundation.csv_files import csv_text
-from foundation.errors import LucidError
+from foundation.errors import BadInputError, LucidError
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
@@ -29,7 +29,7 @@ from pipeline.search.experiment_store.documents import store_files, write_json
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK, Experiment, Record
 from pipeline.search.sweeps.added_nodes import with_added_nodes
 from pipeline.search.sweeps.inputs import SweepInputs, store_inputs
-from pipeline.search.sweeps.kept_jobs import WAITS, kept_table
+from pipeline.search.sweeps.kept_jobs import MOST_RUNS, WAITS, kept_table
 from pipeline.search.sweeps.run import execute_run
 from pipeline.search.sweeps.runs import SweepRun, run_id, tidy_table
 from simulator.policies.registry import policy_class
@@ -103,8 +103,13 @@ def plan_sweep(
     """Store inputs and plan below `out_uri`. Records that lie there already stay, and count.
 
     `keep_jobs`: every job's wait with its causes, and the cluster over time, are kept of each run. Raises
-    BadInputError for nodes that cannot be taken away.
+    BadInputError for nodes that cannot be taken away, and for more runs than jobs are kept of.
     """
+    if keep_jobs and len(runs) > MOST_RUNS:
+        raise BadInputError(
+            f"The jobs of {len(runs):,} runs are too many to keep.",
+            remedy=f"Keep those of {MOST_RUNS} runs at most.",
+        )
     for run in runs:
         with_added_nodes(inputs.sizes, run.added_nodes, one_pool=inputs.one_pool)
     uri = out_uri.rstrip("/")

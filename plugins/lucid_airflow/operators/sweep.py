@@ -1,6 +1,7 @@
 """Evaluate policies: plan a sweep, simulate its runs on as many workers as there are, collect one table."""
 
 from typing import Any
+from urllib.parse import quote
 
 from lucid_airflow import settings
 from lucid_airflow.links import MlflowLink
@@ -30,7 +31,7 @@ class PlanSweepOperator(LucidOperator):
         plan = plan_evaluation(
             lake_uri=lake_uri,
             cluster=cluster,
-            asked=self.asked,
+            asked={**self.asked, "tracking": settings.tracking_uri()},
             runs_per_task=int(self.runs_per_task),
             progress=self.log_progress(),
         )
@@ -54,6 +55,7 @@ class SimulateRunsOperator(LucidOperator):
 
     sweep_uri: Any
     run_ids: Any
+    replays: Any = ""  # in words, for people who watch
 
     def run(self, context: Any) -> dict[str, int]:
         """Simulate; returns how many runs were done and failed, and how many jobs they replayed."""
@@ -80,6 +82,7 @@ class CollectSweepOperator(LucidOperator):
         """Collect; returns where the table is, and the best variants."""
         from pipeline.search.sweeps.evaluation import collect_evaluation
 
+        self._keep_what_if(context)
         result = collect_evaluation(
             sweep_uri=self.sweep_uri, cluster=self.cluster, tracking_uri=settings.tracking_uri()
         )
@@ -95,3 +98,19 @@ class CollectSweepOperator(LucidOperator):
             bars=("Mean JCT (s)", mean_jct_s),
         )
         return result
+
+    def _keep_what_if(self, context: Any) -> None:
+        """Keep what the page What if shows, where the sweep kept its jobs, and say where that is."""
+        from pipeline.what_if.kept import AskedWhatIf, keep_what_if
+
+        run = context["dag_run"]
+        asked = AskedWhatIf(
+            run_id=run.run_id,
+            cluster=self.cluster,
+            asked_by=getattr(run, "triggering_user_name", None) or "",
+            asked_at=run.run_after.isoformat(timespec="seconds"),
+            fields=dict(run.conf or {}),
+        )
+        if keep_what_if(self.sweep_uri, asked, settings.what_if_dir()) is not None:
+            place = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
+            self.log.info("The page What if shows it: %s/%s", settings.airflow_url(), place)

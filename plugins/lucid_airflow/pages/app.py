@@ -6,6 +6,7 @@ browser without one to Airflow's login. Everything is imported at the first requ
 every task, and only the API server needs this.
 """
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,7 +33,7 @@ def _build() -> Any:
     from fastapi.exception_handlers import http_exception_handler
     from fastapi.responses import FileResponse, RedirectResponse
 
-    from lucid_airflow.pages import clusters_api, ingest_api, kept_pages, overview_api
+    from lucid_airflow.pages import clusters_api, ingest_api, kept_pages, overview_api, what_if_api
 
     app = FastAPI(title="Lucid", openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -47,6 +48,13 @@ def _build() -> Any:
 
     for pages in (overview_api, ingest_api, clusters_api):
         app.include_router(pages.router(), prefix="/api", dependencies=[Depends(get_user)])
+    app.include_router(what_if_api.router(), prefix="/api/what-if", dependencies=[Depends(get_user)])
+
+    @app.get("/assets/plotly.min.js")
+    def read_plotly() -> FileResponse:
+        """The library of interactive pictures, as its Python package brings it."""
+        file = Path(str(files("plotly").joinpath("package_data/plotly.min.js")))
+        return FileResponse(file, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
     @app.get("/assets/{name}")
     def read_asset(name: str) -> FileResponse:

@@ -5,6 +5,7 @@ import { Clusters } from "./clusters.js";
 import { Go, h } from "./cards.js";
 import { Ingest } from "./ingest.js";
 import { ReleasePage } from "./release.js";
+import { WhatIf } from "./what_if.js";
 
 const { Box, HStack } = globalThis.ChakraUI;
 const { useLocation } = globalThis.ReactRouterDOM;
@@ -15,9 +16,10 @@ const PLACES = {
   releases: ReleasePage,
   clusters: ClusterPage,
   ingest: Ingest,
+  "what-if": WhatIf,
 };
 
-const WAYS = [["", "Clusters"], ["ingest", "Bring a log"]];
+const WAYS = [["", "Clusters"], ["ingest", "Bring a log"], ["what-if", "What if"]];
 
 globalThis.Lucid = function Lucid() {
   const behind = useLocation().pathname.split("/plugin/lucid")[1] ?? "";
