@@ -65,7 +65,7 @@ with DAG(
                 ),
                 "added_nodes": form_fields.values(
                     "Nodes more or fewer",
-                    "Of virtual clusters, in whole numbers, beside the present ones; * is of all, in proportion.",
+                    "Whole numbers by virtual cluster, beside the present nodes; * is all, in proportion.",
                     '{"vc1": -2, "*": 4}',
                 ),
                 "estimate_noises": Param(
