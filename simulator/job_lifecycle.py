@@ -86,10 +86,14 @@ class JobLifecycle:
         view.queued_since_s = self.now_s
         if self.unplaceable is None or not self.unplaceable.hold(view, pool):
             pool.queue.add(self.policy.priority(view), view)
-        if not self._in_order or pool.queue.head() is view:
+        waits_its_turn = self._in_order and pool.queue.head() is not view
+        if not waits_its_turn:
             self.changed[pool] = None
         if self.recorder is not None:
             self.recorder.queued(self.now_s, view, pool)
+            if waits_its_turn and pool not in self.changed:
+                # A policy that goes by the order need not be asked: whoever is ahead still comes first.
+                self.recorder.decided(self.now_s, (pool,))
 
     def waits_on(self, view: JobView, pool: NodePool) -> None:
         """A job waits that began to before the simulation did, or that its pool had no room for."""
