@@ -97,10 +97,10 @@ function Running({ runId, onKept }) {
   const { about, tasks } = value;
   const replays = tasks.filter((task) => task.task_id === "simulate_runs" && task.map_index >= 0);
   const over = replays.filter((task) => OVER.includes(task.state));
-  const now = replays.filter((task) => task.state === "running").map((task) => task.rendered_map_index || `replay ${task.map_index + 1}`);
+  const now = replays.filter((task) => task.state === "running").map((task) => Number.isNaN(Number(task.rendered_map_index ?? "0")) ? task.rendered_map_index : `replay ${task.map_index + 1}`);
   const words =
     about.state === "queued"
-      ? "It waits for other what-ifs to end."
+      ? "It waits until Airflow has room for it."
       : !replays.length
         ? "The jobs are read, and the replays are planned."
         : over.length < replays.length

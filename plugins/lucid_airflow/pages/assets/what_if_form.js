@@ -3,7 +3,6 @@
 import { Act, trigger } from "./acting.js";
 import { Card, Line, Problem, h } from "./cards.js";
 import { address } from "./reading.js";
-import { count } from "./words.js";
 
 const { Box, HStack, Input, NativeSelect, Text, VStack } = globalThis.ChakraUI;
 const { useEffect, useState } = globalThis.React;
@@ -140,7 +139,7 @@ export function WhatIfForm({ choices: { clusters, policies, may }, placeOf, dagI
       h(
         "details",
         null,
-        h("summary", { style: { cursor: "pointer" } }, `${count(resizing.length, "more")} that resize running jobs, where the log says how they scale`),
+        h("summary", { style: { cursor: "pointer" } }, `${resizing.length} more, which change the GPUs of running jobs where the log says how these scale`),
         h(Policies, { policies: resizing, chosen: asked.policies, onChange: choose(resizing) }),
       ),
     ),
