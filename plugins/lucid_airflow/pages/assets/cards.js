@@ -65,4 +65,8 @@ export const Rows = ({ columns, rows }) =>
     ),
   );
 
+// The numbers behind a picture as a table, which opens below it.
+export const Folded = ({ columns, rows }) =>
+  h("details", null, h("summary", { style: { cursor: "pointer" } }, "The same as a table"), h(Rows, { columns, rows }));
+
 export const keptPage = (kind, path) => address(`${kind}/${path}`);

@@ -6,7 +6,6 @@ import { AgainstLimit, Changes, Dots } from "./charts.js";
 import { Card, Go, Out, Problem, Rows, Time, Waiting, Word, h } from "./cards.js";
 import { Decided, PublishButton, RollbackButton } from "./clusters.js";
 import { count, figure, plain, spoken } from "./words.js";
-import { Rows } from "./tables.js";
 import { useReading } from "./reading.js";
 
 const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;

@@ -1,12 +1,11 @@
 // What if: the form, what runs, and the results of the past, each with an address of its own.
 
-import { Card, Go, Problem, Time, Waiting, h } from "./cards.js";
+import { Card, Go, Problem, Rows, Time, Waiting, h } from "./cards.js";
 import { WhatIfForm } from "./what_if_form.js";
 import { WhatIfResult } from "./what_if_result.js";
 import { airflow, runAddress } from "./acting.js";
 import { count, figure } from "./words.js";
-import { Rows } from "./tables.js";
-import { useAnswer, useOnce, useReading } from "./reading.js";
+import { useAnswer, useLook, useReading } from "./reading.js";
 
 const { Box, HStack, Heading, Progress, Text, VStack } = globalThis.ChakraUI;
 const { useState } = globalThis.React;
@@ -25,7 +24,7 @@ export function WhatIf({ parts: [runId, other] }) {
 }
 
 function Start() {
-  const { value, problem } = useOnce("what-if/form");
+  const { value, problem } = useLook("what-if/form");
   return h(
     VStack,
     { align: "stretch", gap: 4 },

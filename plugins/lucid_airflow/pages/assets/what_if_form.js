@@ -2,11 +2,10 @@
 
 import { Act, trigger } from "./acting.js";
 import { Card, Line, Problem, h } from "./cards.js";
-import { address } from "./reading.js";
+import { useLook } from "./reading.js";
 
 const { Box, HStack, Input, NativeSelect, Text, VStack } = globalThis.ChakraUI;
-const { useEffect, useState } = globalThis.React;
-const SETTLED_MS = 400;
+const { useState } = globalThis.React;
 
 const dayAfter = (day) => new Date(Date.parse(`${day}T00:00:00Z`) + 86_400_000).toISOString().slice(0, 10);
 
@@ -32,12 +31,6 @@ const freshOf = (cluster, policies) => ({
   each: {},
   models: cluster.live != null,
 });
-
-async function check(fields) {
-  const response = await fetch(address(`api/what-if/check?asked=${encodeURIComponent(JSON.stringify(fields))}`));
-  const answer = await response.json();
-  return response.ok ? answer : { problem: answer.detail };
-}
 
 const Day = ({ label, value, cluster, onChange }) =>
   h(
@@ -76,19 +69,9 @@ const Policies = ({ policies, chosen, onChange }) =>
 
 export function WhatIfForm({ choices: { clusters, policies, may }, placeOf, dagId }) {
   const [asked, setAsked] = useState(clusters.length ? freshOf(clusters[0], policies) : null);
-  const [said, setSaid] = useState(null);
   const fields = asked && fieldsOf(asked);
-  const key = JSON.stringify(fields);
-  useEffect(() => {
-    if (!asked) return undefined;
-    setSaid(null);
-    let gone = false;
-    const timer = setTimeout(() => check(fields).then((answer) => gone || setSaid(answer), (error) => gone || setSaid({ problem: error.message })), SETTLED_MS);
-    return () => {
-      gone = true;
-      clearTimeout(timer);
-    };
-  }, [key]);
+  const looked = useLook(fields && `what-if/check?asked=${encodeURIComponent(JSON.stringify(fields))}`);
+  const said = looked.problem ? { problem: looked.problem } : looked.busy ? null : looked.value;
   if (!asked) return h(Problem, null, "The lake has no jobs of any cluster: ingest a log first.");
   const cluster = clusters.find(({ name }) => name === asked.cluster);
   const change = (part) => setAsked({ ...asked, ...part });
@@ -99,8 +82,6 @@ export function WhatIfForm({ choices: { clusters, policies, may }, placeOf, dagI
     change({ policies: policies.map(({ name }) => name).filter((name) => [...others, ...names].includes(name)) });
   };
   const run = async () => {
-    const found = await check(fields);
-    if (found.problem) throw new Error(found.problem);
     const started = await trigger(dagId, { ...fields, keep_jobs: true, runs_per_task: 1 });
     return placeOf(started.dag_run_id);
   };

@@ -1,11 +1,10 @@
 // The result of a what-if as pictures, each with its numbers as a table, for all jobs or one virtual cluster.
 
-import { Card, Out, Problem, Time, Waiting, h } from "./cards.js";
+import { Card, Folded, Out, Problem, Rows, Time, Waiting, h } from "./cards.js";
 import { Dots } from "./charts.js";
-import { Folded, Rows } from "./tables.js";
 import { Plot } from "./plots.js";
 import { Waits } from "./what_if_waits.js";
-import { address, useOnce } from "./reading.js";
+import { address, useLook } from "./reading.js";
 import { figure } from "./words.js";
 
 const { HStack, Heading, NativeSelect, Text, VStack } = globalThis.ChakraUI;
@@ -143,8 +142,8 @@ function OverTime({ runId, virtualCluster, styleOf, variants }) {
   const [span, setSpan] = useState(null);
   const path = `what-if/kept/${encodeURIComponent(runId)}/pictures`;
   const of = virtualCluster ? `&virtual_cluster=${encodeURIComponent(virtualCluster)}` : "";
-  const whole = useOnce(`${path}?points=600${of}`);
-  const closer = useOnce(span && whole.value && `${path}?points=600${of}&from_s=${span[0]}&until_s=${span[1]}`);
+  const whole = useLook(`${path}?points=600${of}`);
+  const closer = useLook(span && whole.value && `${path}?points=600${of}&from_s=${span[0]}&until_s=${span[1]}`);
   const { value, problem } = whole;
   if (!value) return problem ? h(Problem, null, problem) : h(Waiting);
   const pictures = (span && closer.value) || value;
@@ -191,7 +190,7 @@ const Download = ({ runId, table, children }) =>
   h(Out, { href: address(`api/what-if/kept/${encodeURIComponent(runId)}/${table}.csv`) }, children);
 
 export function WhatIfResult({ runId }) {
-  const { value, problem } = useOnce(`what-if/kept/${encodeURIComponent(runId)}`);
+  const { value, problem } = useLook(`what-if/kept/${encodeURIComponent(runId)}`);
   const [virtualCluster, setVirtualCluster] = useState("");
   if (!value) return problem ? h(Problem, null, problem) : h(Waiting);
   const { asked, variants, reference, remarks } = value;

@@ -1,10 +1,9 @@
 // Why did this job wait: the longest waits of a variant, and what the simulator knows of the one that is picked.
 
-import { Card, Problem, Waiting, h } from "./cards.js";
+import { Card, Problem, Rows, Waiting, h } from "./cards.js";
 import { Plot } from "./plots.js";
-import { Rows } from "./tables.js";
 import { count, figure, moment } from "./words.js";
-import { useOnce } from "./reading.js";
+import { useLook } from "./reading.js";
 
 const { Box, Button, HStack, Heading, Input, NativeSelect, Text, VStack } = globalThis.ChakraUI;
 const { useState } = globalThis.React;
@@ -32,7 +31,7 @@ const sizes = (jobs, all) =>
   jobs.length ? `${jobs.map((job) => `${job.job_id} (${job.gpus})`).join(", ")}${all > jobs.length ? ", ..." : ""}` : "none";
 
 function Why({ runId, row }) {
-  const { value, problem } = useOnce(`what-if/kept/${encodeURIComponent(runId)}/job?row=${row}`);
+  const { value, problem } = useLook(`what-if/kept/${encodeURIComponent(runId)}/job?row=${row}`);
   if (!value) return problem ? h(Problem, null, problem) : h(Waiting);
   const causes = Object.keys(value.variants[0].causes_s);
   return h(
@@ -63,7 +62,7 @@ export function Waits({ runId, virtualCluster, variants }) {
   const [sought, setSought] = useState("");
   const [row, setRow] = useState(null);
   const of = virtualCluster ? `&virtual_cluster=${encodeURIComponent(virtualCluster)}` : "";
-  const { value, problem } = useOnce(
+  const { value, problem } = useLook(
     `what-if/kept/${encodeURIComponent(runId)}/waits?variant=${encodeURIComponent(variant)}&text=${encodeURIComponent(sought)}${of}`,
   );
   const submit = (event) => {
