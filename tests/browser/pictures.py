@@ -21,6 +21,7 @@ COLOURS = 96
 # Name of the picture -> address, and what is there once the page has read its data.
 PICTURES = {
     "clusters": ("/plugin/lucid", "Roll back to release"),
+    "cluster": (f"/plugin/lucid/clusters/{CLUSTER}", "Ready to publish?"),
     "release": (f"/plugin/lucid/releases/{CLUSTER}/{LIVE}", "Mean queuing by virtual cluster"),
     "refused": (f"/plugin/lucid/releases/{CLUSTER}/{REFUSED}", "Refused: mean JCT"),
     "result": ("/dags/validate_release/runs/{run}/plugin/result", "All about release"),

@@ -14,6 +14,8 @@ from tests.browser.installation import Installation
 PAGES = {
     "/": "All clusters",
     "/plugin/lucid": CLUSTER,
+    "/plugin/lucid/ingest": "Bring a log",
+    f"/plugin/lucid/clusters/{CLUSTER}": "Ready to publish?",
     f"/plugin/lucid/releases/{CLUSTER}/1": "Verdict",
     f"/plugin/lucid/releases/{CLUSTER}/{REFUSED}": "Refused: mean JCT",
 }
