@@ -35,14 +35,14 @@ def test_a_log_is_shown_checked_and_ingested(visit: Callable[..., Any], log: Pat
     expect(how).to_contain_text("gpu_num = many")
     expect(how).to_contain_text(HOSTILE)  # text, not markup
 
-    page.get_by_label("Format").select_option("swf")
+    page.get_by_label("Format", exact=True).select_option("swf")
     expect(page.get_by_text("The file cannot be ingested as it is")).to_be_visible()
-    page.get_by_label("Format").select_option("")
+    page.get_by_label("Format", exact=True).select_option("")
     cluster = page.get_by_role("region", name="3. The cluster")
     expect(cluster).to_contain_text("known neither to the log nor to the lake")
-    page.get_by_label("Name").fill("two words")
+    page.get_by_label("Name", exact=True).fill("two words")
     expect(cluster).to_contain_text("cannot name a cluster")
-    page.get_by_label("Name").fill("brought")
+    page.get_by_label("Name", exact=True).fill("brought")
     ingest = page.get_by_role("button", name="as brought")
     expect(ingest).to_be_disabled()
     page.get_by_label("Nodes of vc0").fill("2")
