@@ -4,8 +4,9 @@ What follows from a row here, without a change elsewhere:
 
 - the column of the job table and its documentation (`job_table.JOB_SCHEMA`), its checks on the way in
   (`readers/job_rows.py`) and its expectations (`expectations/job_suites.py`);
-- its place in what the duration model reads, once a level or a plain feature names it
-  (`lucid_models/duration/levels.py`, `job_columns.py`): training, serving, drift, reasons and pictures;
+- its place in what the duration model reads: every text that is known when a job is submitted is tried at
+  each training (`lucid_models/duration/level_search.py`), a number once a plain feature names it
+  (`job_columns.py`); training, serving, drift, reasons and pictures know it then;
 - its place in a queue file, in what a live cluster pushes and in what is asked of Slurm's squeue and sacct;
 - its reading, where a format holds it in a column of its own (`columns`): a reader says only what is not
   plain. A reader of another package names its columns itself.

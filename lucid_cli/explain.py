@@ -108,6 +108,9 @@ def _print(
             of = f"{title}, {part}" if part else title
             print_lines([f"{of}: what it looks at ({one['unit']})"])
             print_table(rows)
+            if one.get("levels"):
+                print_lines([f"{of}: what tells run times apart, found in the training window"])
+                print_table(one["levels"])
     if figures:
         print_lines([f"Pictures: {len(figures)} files, the first {figures[0]}"])
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
+from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
 from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.evaluation.packing import evaluate_packing
@@ -227,6 +228,7 @@ def train_duration(
             log_card("duration", data, metrics, baselines, {"jobs": len(data.table)}),
             monotone=model.scorer.training["monotone"],
             unconstrained=unconstrained,
+            levels=level_rows(model.scorer.training["levels"]),
         ),
         example=_duration_example(data.table),
         explained={"": model.explain_global()},

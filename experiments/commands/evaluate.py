@@ -157,6 +157,7 @@ def duration(
 
         drawn = draw_durations(found, out)
     document = {"rows": found.rows, "by_group": found.by_group, "train_jobs": found.train_jobs}
+    document["levels"] = found.levels
     _present(document, f"Run-time estimates on {source}", _DURATION_COLUMNS, drawn, as_json)
 
 
@@ -376,6 +377,8 @@ def _present(
 
     def people() -> None:
         print_table(rows, title=title, columns=columns)
+        if document.get("levels"):
+            print_table(document["levels"], title="What tells run times apart, found in the training days")
         if drawn:
             print_lines([f"Drawn: {path}" for path in drawn])
 

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.progress import Progress, silent
+from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import Floats, Row, log10_errors
@@ -22,12 +23,14 @@ class DurationComparison:
       split, group, jobs, mae_log10}.
     - `estimates`: one row a test job: submit_time, virtual_cluster, truth_s, p50_s, p90_s, mean_s of the
       model and one column a rival, in seconds.
+    - `levels`: what the model tells jobs apart by (`level_record.level_rows`).
     """
 
     rows: list[Row] = field(default_factory=list)
     by_group: list[Row] = field(default_factory=list)
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     train_jobs: int = 0
+    levels: list[Row] = field(default_factory=list)
 
 
 class DurationRivalTest(DurationTest):
@@ -116,4 +119,5 @@ def compare_durations(
         rivals(test, model, features, progress)
     progress(1, 1, "durations evaluated")
     p90_s = model.scorer.estimate_rows(features.to_numpy())[1]
-    return DurationComparison(test.rows(), test.by_group(), test.estimates(p90_s), len(test.train))
+    levels = level_rows(model.scorer.training["levels"])
+    return DurationComparison(test.rows(), test.by_group(), test.estimates(p90_s), len(test.train), levels)

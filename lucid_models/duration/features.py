@@ -1,11 +1,11 @@
 """Causal statistics of run times, kept up to date job by job.
 
-What a new job will do is read off what jobs like it did: of the same user, name, name family, size, virtual
-cluster and combinations of these (*levels*). Each key of a level carries a time-decayed mean of log run time
-that is shrunk towards the level above it, a fast moving average, the last run times, their spread, and which
-jobs are running now and for how long. A run time enters the statistics when the job ends and never before, so
-features of a job depend only on what was known at its submission. The same object computes the features for
-training and on a live scheduler.
+What a new job will do is read off what jobs like it did, which have facts in common with it: the user, the
+queue, the size and combinations of these (*levels*). Each key of a level carries a time-decayed mean of log
+run time that is shrunk towards the level above it, a fast moving average, the last run times, their spread,
+and which jobs are running now and for how long. A run time enters the statistics when the job ends and never
+before, so features of a job depend only on what was known at its submission. The same object computes the
+features for training and on a live scheduler.
 """
 
 import math
@@ -28,12 +28,14 @@ from lucid_models.duration.key_statistics import (
     read_level,
     write_level,
 )
-from lucid_models.duration.levels import LEVELS, FeatureLayout
+from lucid_models.duration.layout_2 import read_levels_of_layout_2
+from lucid_models.duration.levels import PARTS, TOP, FeatureLayout, Level, is_coarser
 from lucid_models.duration.name_buckets import NameBuckets
 from lucid_models.model_format import Fields, FormatVersionError
 
 # Of the saved state; raised when a reader of the older layout would not know what it reads.
-LAYOUT = 2
+LAYOUT = 3
+MOST_LEVELS = 64
 _DAY_S = 86_400.0
 
 
@@ -56,14 +58,13 @@ class DurationFeatureSettings:
 class DurationFeatureState:
     """The statistics of all levels at one moment (`now_s`, Unix time) and the jobs in flight.
 
-    A job is a mapping with any of: job_id, gpus, cpus, nodes, virtual_cluster, user, name, job_type,
-    submit_time_s (Unix time), time_limit_s, gpu_util_pct, gpu_mem_util_pct, gpu_mem_mib. What is missing
-    counts as unknown.
+    A job is a mapping with any of the facts that models read (`job_columns.MODEL_FACTS`) and submit_time_s
+    (Unix time). What is missing counts as unknown. `levels` as in `FeatureLayout`.
     """
 
     def __init__(
         self,
-        levels: Sequence[str],
+        levels: Sequence[Level],
         facts: Sequence[str],
         settings: DurationFeatureSettings | None = None,
         buckets: NameBuckets | None = None,
@@ -203,11 +204,11 @@ class DurationFeatureState:
 
     def keys_of(self, job: Mapping[str, Any]) -> tuple[str | None, ...]:
         """The job's key in each level; None where a part of the key is unknown."""
-        return keys_of(job, self.levels, self._bucket_of)
+        return keys_of(job, self.layout.of, self._bucket_of)
 
     def keys_of_all(self, jobs: Sequence[Mapping[str, Any]]) -> list[tuple[str | None, ...]]:
         """`keys_of` of each job."""
-        columns = JobColumns(jobs).keys(self.levels, self._bucket_of)
+        columns = JobColumns(jobs).keys(self.layout.of, self._bucket_of)
         return list(zip(*(column.each() for column in columns), strict=True))
 
     def facts_of_all(self, jobs: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
@@ -225,7 +226,7 @@ class DurationFeatureState:
         columns = JobColumns(jobs)
         submit_s = columns.submit_s(self.now_s)
         time_s = submit_s if at_s is None else np.full(len(jobs), at_s)
-        keys = columns.keys(self.levels, self._bucket_of)
+        keys = columns.keys(self.layout.of, self._bucket_of)
         statistics = [
             None if key is None else table.get(key)
             for column, table in zip(keys, self.tables, strict=True)
@@ -265,7 +266,7 @@ class DurationFeatureState:
             forget_oldest(table, settings.max_keys)
         return {
             "layout": LAYOUT,
-            "levels": list(self.levels),
+            "levels": [level.to_data() for level in self.layout.of],
             "facts": list(self.facts),
             "half_life_s": settings.half_life_s,
             "prior_jobs": settings.prior_jobs,
@@ -288,19 +289,9 @@ class DurationFeatureState:
     def from_data(cls, data: Mapping[str, Any] | Fields) -> "DurationFeatureState":
         """Read what `to_data` wrote; raises CorruptModelError."""
         fields = data if isinstance(data, Fields) else Fields(data, "state")
-        layout = fields.integer("layout", 1, 1_000_000) if fields.has("layout") else 1
-        if layout != LAYOUT:
-            raise FormatVersionError(
-                f"{fields.place} has layout {layout} of the statistics; this program reads {LAYOUT}.",
-                remedy="Train the duration model again with this version.",
-            )
-        levels = fields.texts("levels", most=len(LEVELS), unique=True)
-        facts = fields.texts("facts", most=len(FACTS), unique=True)
-        if any(name not in LEVELS for name in levels) or any(name not in FACTS for name in facts):
-            raise fields.fail("levels", "or facts name something unknown")
         state = cls(
-            levels,
-            facts,
+            _read_levels(fields),
+            fields.texts("facts", most=len(FACTS), unique=True),
             DurationFeatureSettings(
                 half_life_s=fields.number("half_life_s", 1.0, 1e12),
                 prior_jobs=fields.number("prior_jobs", 0.0, 1e9),
@@ -310,13 +301,13 @@ class DurationFeatureState:
             ),
             NameBuckets.from_data(fields.child("buckets")) if fields.has("buckets") else None,
         )
-        if list(state.levels) != levels or list(state.facts) != facts:
-            raise fields.fail("levels", "or facts are not in their order")
+        if list(state.facts) != fields.texts("facts"):
+            raise fields.fail("facts", "name something unknown, or are not in their order")
         if fields.has("now_s"):
             state.now_s = fields.number("now_s", -1e15, 1e15)
-        tables = fields.children("tables", most=len(LEVELS))
-        if len(tables) != len(levels):
-            raise fields.fail("tables", f"has {len(tables)} entries for {len(levels)} levels")
+        tables = fields.children("tables", most=MOST_LEVELS)
+        if len(tables) != len(state.levels):
+            raise fields.fail("tables", f"has {len(tables)} entries for {len(state.levels)} levels")
         state.tables = tuple(read_level(table, state.settings.max_keys) for table in tables)
         for item in fields.children("flights", most=10_000_000):
             state._restore_flight(item)
@@ -327,7 +318,7 @@ class DurationFeatureState:
         return state
 
     def _restore_flight(self, item: Fields) -> None:
-        keys = item.items("keys", most=len(LEVELS))
+        keys = item.items("keys", most=MOST_LEVELS)
         if len(keys) != len(self.levels) or any(key is not None and not isinstance(key, str) for key in keys):
             raise item.fail("keys", "does not hold one key a level")
         flight = _Flight(tuple(keys))
@@ -338,7 +329,7 @@ class DurationFeatureState:
 
     def copy(self) -> "DurationFeatureState":
         """An independent copy."""
-        twin = DurationFeatureState(self.levels, self.facts, self.settings, self.buckets)
+        twin = DurationFeatureState(self.layout.of, self.facts, self.settings, self.buckets)
         twin.now_s = self.now_s
         twin.tables = tuple({key: value.copy() for key, value in table.items()} for table in self.tables)
         twin.flights = {
@@ -376,3 +367,33 @@ class KnownOfJobs:
 class _Flight:
     keys: tuple[str | None, ...]
     start_s: float | None = None
+
+
+def _read_levels(state: Fields) -> Sequence[Level]:
+    """The levels of a saved state, also of layout 2; raises CorruptModelError and FormatVersionError."""
+    layout = state.integer("layout", 1, 1_000_000) if state.has("layout") else 1
+    if layout == 2:
+        return read_levels_of_layout_2(state)
+    if layout != LAYOUT:
+        raise FormatVersionError(
+            f"{state.place} has layout {layout} of the statistics; this program reads 2 to {LAYOUT}.",
+            remedy="Train the duration model again with this version.",
+        )
+    levels: list[Level] = []
+    for item in state.children("levels", most=MOST_LEVELS):
+        level = Level(
+            tuple(item.texts("parts", most=len(PARTS), unique=True)),
+            item.text("parent") if item.has("parent") else None,
+            item.flag("last_runs"),
+            item.flag("flights"),
+        )
+        before = [other.name for other in levels]
+        if not set(level.parts) <= set(PARTS) or level.name in before:
+            raise item.fail("parts", "name something unknown, or make a level that is there already")
+        above = next((other.parts for other in levels if other.name == level.parent), None)
+        if (above is None or not is_coarser(above, level.parts)) if before else (level != TOP):
+            raise item.fail("parent", "is no coarser level before it")
+        levels.append(level)
+    if not levels:
+        raise state.fail("levels", "is empty")
+    return levels

@@ -19,7 +19,7 @@ from lucid_models.duration.job_keys import (
     text_or_none,
 )
 from lucid_models.duration.key_columns import exactly_where
-from lucid_models.duration.levels import LEVELS, PARTS, facts_of_part
+from lucid_models.duration.levels import PARTS, Level, facts_of_part
 
 Floats = NDArray[np.float64]
 Jobs = Sequence[Mapping[str, Any]]
@@ -64,11 +64,11 @@ class KeyColumn:
 
 
 def keys_of(
-    job: Mapping[str, Any], levels: Sequence[str], bucket_of: Callable[[str], str | None]
+    job: Mapping[str, Any], levels: Sequence[Level], bucket_of: Callable[[str], str | None]
 ) -> tuple[str | None, ...]:
     """A job's key in each level; None where a part of the key is unknown."""
     parts = _parts_of(job, bucket_of)
-    return tuple([join_key([parts[part] for part in LEVELS[level][0]]) for level in levels])
+    return tuple([join_key([parts[part] for part in level.parts]) for level in levels])
 
 
 def _parts_of(job: Mapping[str, Any], bucket_of: Callable[[str], str | None]) -> dict[str, str | None]:
@@ -121,7 +121,7 @@ class JobColumns:
             row[timed] = seconds / 3_600.0 if name == "hour" else (days + _EPOCH_DAY_OF_WEEK) % 7
         return facts
 
-    def keys(self, levels: Sequence[str], bucket_of: Callable[[str], str | None]) -> list[KeyColumn]:
+    def keys(self, levels: Sequence[Level], bucket_of: Callable[[str], str | None]) -> list[KeyColumn]:
         """`keys_of` of all jobs, one column a level."""
         if 0 < len(self) <= _FEW_JOBS:
             each, of = [keys_of(job, levels, bucket_of) for job in self._jobs], np.arange(len(self))
@@ -129,13 +129,13 @@ class JobColumns:
         parts: dict[str, KeyColumn] = {}
         columns = []
         for level in levels:
-            for part in LEVELS[level][0]:
+            for part in level.parts:
                 if part not in parts:
-                    parts[part] = self._part(part, bucket_of)
-            columns.append(_joined([parts[part] for part in LEVELS[level][0]], len(self)))
+                    parts[part] = self.part(part, bucket_of)
+            columns.append(_joined([parts[part] for part in level.parts], len(self)))
         return columns
 
-    def _part(self, part: str, bucket_of: Callable[[str], str | None]) -> KeyColumn:
+    def part(self, part: str, bucket_of: Callable[[str], str | None]) -> KeyColumn:
         """One part of the keys."""
         if part == "size":
             # No number is infinite here, and NaN would differ from NaN.

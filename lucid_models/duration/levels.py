@@ -1,50 +1,46 @@
-"""The levels of the run-time statistics, the features that each gives, and where they stand in a row."""
+"""The levels of the run-time statistics: what jobs have in common, and where each level's features stand.
 
-from collections.abc import Sequence
+A level is made of *parts*: a fact of a job (its user, its queue), or what is made of facts (its size, the
+family of its name). Which levels a model has is found from its log (`level_search`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_logs.job_facts import JOB_FACTS, Kind, KnownFrom
 from foundation.errors import BadInputError
 
-# level -> the parts of its key, and the level towards which its mean is shrunk.
-LEVELS: dict[str, tuple[tuple[str, ...], str | None]] = {
-    "all": ((), None),
-    "size": (("size",), "all"),
-    "virtual_cluster": (("virtual_cluster",), "all"),
-    "virtual_cluster_size": (("virtual_cluster", "size"), "size"),
-    "job_type": (("job_type",), "all"),
-    "time_limit": (("time_limit",), "all"),
-    "bucket": (("bucket",), "all"),
-    "family": (("family",), "bucket"),
-    "name": (("name",), "family"),
-    "user": (("user",), "all"),
-    "user_size": (("user", "size"), "user"),
-    "user_time_limit": (("user", "time_limit"), "user"),
-    "user_size_time_limit": (("user", "size", "time_limit"), "user_time_limit"),
-    "user_bucket": (("user", "bucket"), "user"),
-    "user_family": (("user", "family"), "user_bucket"),
-    "user_family_size": (("user", "family", "size"), "user_family"),
-    "user_name": (("user", "name"), "user_family"),
-    "user_name_size": (("user", "name", "size"), "user_name"),
-}
-# Parts of keys that are not a fact of the job's own name: the facts that they are made of.
+# Parts that are not a fact as it stands: the facts that they are made of.
 _MADE_OF = {
     "size": ("gpus", "cpus"),
     "time_limit": ("time_limit_s",),
     "family": ("name",),
     "bucket": ("name",),
 }
-_COARSE = ("all", "size", "virtual_cluster", "virtual_cluster_size", "job_type", "time_limit", "bucket")
-_COARSE_STATISTICS = ("mean", "raw_mean", "soft_mean")
-_FINE_STATISTICS = ("mean", "raw_mean", "soft_mean", "last", "last_two", "median", "spread", "log_count")
-_FLIGHT_STATISTICS = ("log_running", "log_oldest_age", "log_since_submission")
-_FLIGHT_LEVELS = ("user", "user_name", "name", "virtual_cluster")
-# Of these features of a fine level only the first is a coarse one's too.
-STILL = _FINE_STATISTICS[2:]
+# In the order in which they are tried and named: of two that divide the jobs alike the first is kept.
+PARTS = (
+    *(
+        fact.name
+        for fact in JOB_FACTS
+        if fact.kind is Kind.TEXT and fact.known is KnownFrom.SUBMITTED and fact.name != "job_id"
+    ),
+    *_MADE_OF,
+)
+_WORDS = {fact.name: fact.words for fact in JOB_FACTS}
+# What a part tells besides itself: a name its family, and a family its bucket.
+_TELLS = {"name": ("family", "bucket"), "family": ("bucket",)}
 
-
-PARTS = tuple(dict.fromkeys(part for parts, _ in LEVELS.values() for part in parts))
+_MEANS = ("mean", "raw_mean", "soft_mean")
+_LAST_RUNS = ("last", "last_two", "median", "spread", "log_count")
+_FLIGHTS = ("log_running", "log_oldest_age", "log_since_submission")
+# Those that look at a key's own finished jobs alone.
+STILL = (_MEANS[-1], *_LAST_RUNS)
+ALL = "all"
 
 
 def facts_of_part(part: str) -> tuple[str, ...]:
@@ -52,45 +48,137 @@ def facts_of_part(part: str) -> tuple[str, ...]:
     return _MADE_OF.get(part, (part,))
 
 
-class FeatureLayout:
-    """Levels in the order of LEVELS, where a parent comes before its children, and the places of features.
+def part_words(part: str) -> str:
+    """What people call a part of a key: `virtual cluster`, `QOS`."""
+    return _WORDS.get(part) or part.replace("_", " ")
 
-    `parents` are the levels towards which means are shrunk, by position (-1: none); `depths` the positions of
-    the levels that are as far from the top, and those of their parents; `flights` the positions of the levels
-    that know which jobs are in flight, `fine` of those that also know the last run times.
-    `names` are those of the statistics, level after level. The places, in this order, are shaped: means (2,
-    levels), soft means (levels,), the rest of STILL (its features, fine levels), in flight (3, flights).
+
+def level_name(parts: Sequence[str]) -> str:
+    """`user_size` for jobs of one user and size; `all` for all jobs."""
+    return "_".join(parts) or ALL
+
+
+@lru_cache(maxsize=4_096)
+def level_parts(level: str) -> tuple[str, ...]:
+    """The parts of a level by its name; raises BadInputError for a part that there is none of."""
+    if level == ALL:
+        return ()
+    for part in PARTS:
+        if level == part:
+            return (part,)
+        if level.startswith(f"{part}_"):
+            try:
+                return (part, *level_parts(level.removeprefix(f"{part}_")))
+            except BadInputError:
+                continue
+    raise BadInputError(
+        f"Unknown level {level!r}.", remedy=f"Join one or more of: {', '.join(PARTS)} by underscores."
+    )
+
+
+def is_coarser(parts: Sequence[str], than: Sequence[str]) -> bool:
+    """Whether jobs that have `than` in common always have `parts` in common, and not the reverse."""
+    told, fine = _told_by(parts), _told_by(than)
+    return told < fine
+
+
+def _told_by(parts: Sequence[str]) -> frozenset[str]:
+    return frozenset([*parts, *(more for part in parts for more in _TELLS.get(part, ()))])
+
+
+@dataclass(frozen=True)
+class Level:
+    """Jobs that have `parts` in common. Their mean run time leans on that of the level `parent` (None: on
+    nothing).
+
+    A feature of every level are its means; `last_runs` and `flights` say whether the run times of its last
+    jobs are too, and which of its jobs run or were submitted lately.
     """
 
-    def __init__(self, levels: Sequence[str]) -> None:
-        for name in levels:
-            if name not in LEVELS:
-                raise BadInputError(f"Unknown level {name!r}.", remedy=f"Choose from: {', '.join(LEVELS)}.")
-        self.levels = tuple(name for name in LEVELS if name in levels or name == "all")
-        self.parents = tuple(self._parent_position(name) for name in self.levels)
-        self.depths = self._by_depth()
-        self.tracks_flights = tuple(name in _FLIGHT_LEVELS for name in self.levels)
-        self.flights = np.flatnonzero(self.tracks_flights)
-        self.fine = np.flatnonzero([name not in _COARSE for name in self.levels])
-        self.names = tuple(
-            f"{level}:{statistic}"
-            for level, in_flight in zip(self.levels, self.tracks_flights, strict=True)
-            for statistic in (
-                *(_COARSE_STATISTICS if level in _COARSE else _FINE_STATISTICS),
-                *(_FLIGHT_STATISTICS if in_flight else ()),
-            )
-        )
-        every = np.arange(len(self.levels))
-        self.means = self._places(every, _COARSE_STATISTICS[:2])
-        self.soft_means = self._places(every, STILL[:1])[0]
-        self.last_runs = self._places(self.fine, STILL[1:])
-        self.in_flight = self._places(self.flights, _FLIGHT_STATISTICS)
+    parts: tuple[str, ...]
+    parent: str | None = None
+    last_runs: bool = True
+    flights: bool = True
 
-    def _parent_position(self, level: str) -> int:
-        parent = LEVELS[level][1]
-        while parent is not None and parent not in self.levels:
-            parent = LEVELS[parent][1]
-        return -1 if parent is None else self.levels.index(parent)
+    @property
+    def name(self) -> str:
+        """The parts as one word."""
+        return level_name(self.parts)
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The names of its features."""
+        return (
+            *_MEANS,
+            *(_LAST_RUNS if self.last_runs else ()),
+            *(_FLIGHTS if self.flights else ()),
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "parts": list(self.parts),
+            "parent": self.parent,
+            "last_runs": self.last_runs,
+            "flights": self.flights,
+        }
+
+
+TOP = Level((), last_runs=False, flights=False)
+
+
+def hierarchy(levels: Sequence[Sequence[str]], means_only: Sequence[Sequence[str]] = ()) -> tuple[Level, ...]:
+    """Levels of these parts, the coarsest first, below the level of all jobs.
+
+    Each leans on the last one before it that is coarser (`is_coarser`); those of `means_only` have means
+    alone.
+    """
+    placed: list[Level] = [TOP]
+    for parts in levels:
+        if parts:
+            above = next(level for level in reversed(placed) if is_coarser(level.parts, parts))
+            whole = parts not in means_only
+            placed.append(Level(tuple(parts), above.name, whole, whole))
+    return tuple(placed)
+
+
+class FeatureLayout:
+    """Levels in an order where a parent comes before its children, and the places of features.
+
+    `levels` are their names. `parents` are the levels towards which means are shrunk, by position (-1: none);
+    `depths` the positions of the levels that are as far from the top, and those of their parents; `flights`
+    the positions of the levels that know which jobs are in flight, `fine` of those that also know the last
+    run times. `names` are those of the statistics, level after level. The places, in this order, are shaped:
+    means (2, levels), soft means (levels,), the rest of STILL (its features, fine levels), in flight (3,
+    flights).
+
+    Raises BadInputError for a level that comes twice, or before its parent.
+    """
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        self.of = tuple(levels)
+        self.levels = tuple(level.name for level in levels)
+        self.parents = tuple(self._parent_position(at) for at in range(len(levels)))
+        self.depths = self._by_depth()
+        self.tracks_flights = tuple(level.flights for level in levels)
+        self.flights = np.flatnonzero(self.tracks_flights)
+        self.fine = np.flatnonzero([level.last_runs for level in levels])
+        self.names = tuple(f"{level.name}:{statistic}" for level in levels for statistic in level.statistics)
+        place = {name: at for at, name in enumerate(self.names)}
+        every = np.arange(len(levels))
+        self.means = self._places(place, every, _MEANS[:2])
+        self.soft_means = self._places(place, every, STILL[:1])[0]
+        self.last_runs = self._places(place, self.fine, STILL[1:])
+        self.in_flight = self._places(place, self.flights, _FLIGHTS)
+
+    def _parent_position(self, at: int) -> int:
+        level, before = self.of[at], self.levels[:at]
+        if level.name in before or (level.parent is not None and level.parent not in before):
+            raise BadInputError(
+                f"The level {level.name!r} comes twice, or before {level.parent!r}, which it leans on.",
+                remedy="Name each level once, the coarsest first.",
+            )
+        return -1 if level.parent is None else before.index(level.parent)
 
     def _by_depth(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         depths: list[tuple[list[int], list[int]]] = []
@@ -105,8 +193,9 @@ class FeatureLayout:
                 depths[depth][1].append(parent)
         return [(np.array(levels, np.intp), np.array(parents, np.intp)) for levels, parents in depths]
 
-    def _places(self, positions: NDArray[np.intp], statistics: Sequence[str]) -> NDArray[np.intp]:
+    def _places(
+        self, place: Mapping[str, int], positions: NDArray[np.intp], statistics: Sequence[str]
+    ) -> NDArray[np.intp]:
         """Where these statistics of these levels stand, shape (statistics, levels)."""
-        place = {name: at for at, name in enumerate(self.names)}
-        found = [place[f"{self.levels[at]}:{statistic}"] for statistic in statistics for at in positions]
-        return np.array(found, dtype=np.intp).reshape(len(statistics), len(positions))
+        places = [place[f"{self.levels[at]}:{statistic}"] for statistic in statistics for at in positions]
+        return np.array(places, dtype=np.intp).reshape(len(statistics), len(positions))

@@ -21,15 +21,15 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
-from lucid_models.duration.bucket_choice import choose_buckets
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
+from lucid_models.duration.level_record import level_rows
+from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
 from lucid_models.duration.tables import (
     by_submission,
     choose_facts,
-    choose_levels,
     epoch_seconds,
     job_mappings,
     job_stream,
@@ -65,6 +65,7 @@ class DurationSettings:
     """
 
     features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
+    levels: LevelSearchSettings = field(default_factory=LevelSearchSettings)
     log_boosting: BoostingSettings = field(
         default_factory=lambda: BoostingSettings(
             # Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
@@ -99,7 +100,7 @@ class _Lesson:
     taught: NDArray[np.bool_]
     rows: NDArray[np.float64]
     until_s: float
-    buckets: dict[str, Any]
+    levels: dict[str, Any]
 
 
 class WorkloadEstimateModel:
@@ -171,7 +172,7 @@ class WorkloadEstimateModel:
                     "log_boosting": log_boosting.to_data(),
                     "mean_boosting": affordable(self.settings.mean_boosting, *rows.shape).to_data(),
                     "monotone": dict(held.directions),
-                    "name_buckets": lesson.buckets,
+                    "levels": lesson.levels,
                 },
             )
 
@@ -231,8 +232,11 @@ class WorkloadEstimateModel:
         return pd.DataFrame(rows[back], columns=list(state.names), index=jobs.index)
 
     def explain_global(self) -> dict[str, Any]:
-        """Importances and shape functions of the log head: what a feature's value adds to log run time."""
-        return explain_additive_global(self.scorer.log_head, self.kind, "log seconds")
+        """Importances and shape functions of the log head: what a feature's value adds to log run time; and
+        what its `levels` brought (`level_rows`).
+        """
+        explained = explain_additive_global(self.scorer.log_head, self.kind, "log seconds")
+        return {**explained, "levels": level_rows(self.scorer.training.get("levels", {}))}
 
     def explain_local(self, row: "pd.Series[Any] | Mapping[str, Any]") -> dict[str, Any]:
         """What each feature adds to one job's estimate; `row` of a job table (Figure 7 c)."""
@@ -262,12 +266,16 @@ class WorkloadEstimateModel:
         table = by_submission(jobs)
         submit_s = epoch_seconds(table, "submit_time")
         until_s = float(submit_s[-1]) if known_until_s is None else known_until_s
-        progress(0, None, "buckets of names")
-        choice = choose_buckets(
-            table[submit_s <= until_s], self.settings.features, self.settings.log_boosting
+        progress(0, None, "finding what tells run times apart")
+        choice = choose_levels(
+            table[submit_s <= until_s].reset_index(drop=True),
+            self.settings.features,
+            self.settings.levels,
+            until_s,
         )
-        levels = choose_levels(table, buckets=choice.buckets is not None)
-        state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
+        state = DurationFeatureState(
+            choice.levels, choose_facts(table), self.settings.features, choice.buckets
+        )
         stream = job_stream(table, state)
         taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
         if int(taught.sum()) < MIN_JOBS:

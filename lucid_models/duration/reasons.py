@@ -24,7 +24,7 @@ from lucid_models.duration.features import DurationFeatureState, KnownOfJobs
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, text_or_none
 from lucid_models.duration.key_statistics import COUNT, LOG_SUM, TIME, WEIGHT
-from lucid_models.duration.levels import LEVELS
+from lucid_models.duration.levels import level_parts, part_words
 
 # A sentence names the largest parts of an estimate, from this share of it on; what is left is told as one.
 _WORTH_NAMING = 0.03
@@ -61,8 +61,8 @@ class Part(NamedTuple):
 class DurationAccount(NamedTuple):
     """An estimate as an account: `history.usual_s` plus the seconds of all parts is `estimate_s`.
 
-    `new` names what no finished job had (the user, the job's name). Without any finished job `history` is
-    None and there are no parts.
+    `new` names what no finished job had (the user, the virtual cluster, the job's name). Without any finished
+    job `history` is None and there are no parts.
     """
 
     estimate_s: float
@@ -102,7 +102,9 @@ class DurationAccount(NamedTuple):
         seen = f"{history.jobs:,} jobs, the last" if history.jobs > 1 else "1 job,"
         because = f"{history.subject} {often}{verb} {scale.text(usual)} ({seen} {time_ago(history.ago_s)})"
         if self.new:
-            because = f"{' and '.join(self.new)} {'is' if len(self.new) == 1 else 'are'} new and {because}"
+            *others, last = self.new
+            news = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+            because = f"{news} new and {because}"
         estimate = scale.text(scale.steps(self.estimate_s))
         return "; ".join([f"{estimate} because {because}", *filter(None, clauses)]) + "."
 
@@ -159,7 +161,7 @@ def _accounts(
             yield DurationAccount(estimate_s, None, new, ())
             continue
         known_facts = {name: value for name, value in zip(state.facts, values, strict=True) if value == value}
-        shared = _SHARED[history.level]
+        shared = _shared(history.level)
         effects = [
             (*_describe(group, known_facts), effect_of[group])
             for group in _GROUPS
@@ -216,24 +218,27 @@ def _told_of_key(
 def _what_is_new(
     state: DurationFeatureState, known: KnownOfJobs, jobs: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str, ...]]:
-    """Each job's user, and its name unless names like it are known, when no finished job had them."""
-    ended, is_new = known.columns.ended, np.zeros((2, len(jobs)), dtype=np.bool_)
-    of_user = [at for at, level in enumerate(state.levels) if level == "user"]
-    of_names = [at for at, level in enumerate(state.levels) if level in _NAME_LEVELS]
-    for row, levels in zip(is_new, (of_user, of_names), strict=True):
-        if levels:
-            row[:] = ~ended[levels].any(axis=0)
+    """What each job has (its user, its virtual cluster, its name unless names like it are known) and no
+    finished job had.
+    """
+    ended = known.columns.ended
+    levels_of: dict[str, list[int]] = {}
+    for at, level in enumerate(state.levels):
+        fact = "name" if level in _NAME_LEVELS else level
+        if fact in _TEXTS:
+            levels_of.setdefault(fact, []).append(at)
     news: list[tuple[str, ...]] = [()] * len(jobs)
-    for at in np.flatnonzero(is_new.any(axis=0)).tolist():
-        fields = [field for field, new in zip(("user", "name"), is_new[:, at], strict=True) if new]
-        values = [(field, text_or_none(jobs[at].get(field))) for field in fields]
-        news[at] = tuple(f"{field} {text}" for field, text in values if text is not None)
+    for fact in filter(levels_of.__contains__, _TEXTS):
+        for at in np.flatnonzero(~ended[levels_of[fact]].any(axis=0)).tolist():
+            text = text_or_none(jobs[at].get(fact))
+            if text is not None:
+                news[at] = (*news[at], f"{part_words(fact)} {text}")
     return news
 
 
 def _subject(level: str, key: str) -> tuple[str, bool]:
     """A key in words, and whether they are plural: `user u1 x net# family`, `jobs with 8 GPUs`."""
-    parts = LEVELS[level][0]
+    parts = level_parts(level)
     if not parts:
         return "jobs of this cluster", True
     words = [_key_words(part, value) for part, value in zip(parts, key.split(KEY_SEPARATOR), strict=False)]
@@ -243,7 +248,7 @@ def _subject(level: str, key: str) -> tuple[str, bool]:
 
 
 def _key_words(part: str, value: str) -> str:
-    noun = part.replace("_", " ")
+    noun = part_words(part)
     if part == "size":
         return _size_words(value)
     if part == "time_limit":
@@ -252,7 +257,7 @@ def _key_words(part: str, value: str) -> str:
         return "unnamed jobs"
     if part == "bucket":
         return f"names like {value}"
-    if value.lower().startswith(noun):  # `user7` says what it is
+    if value.lower().startswith(noun.lower()):  # `user7` says what it is
         return value
     return f"{value} {noun}" if part == "family" else f"{noun} {value}"
 
@@ -267,11 +272,10 @@ def _size_words(key: str) -> str:
 # -- what moves the estimate
 
 
-# The facts that all jobs of a key have in common: against them, these facts change nothing.
-_SHARED = {
-    level: {group for part, group in (("size", "size"), ("time_limit", "limit")) if part in parts}
-    for level, (parts, _) in LEVELS.items()
-}
+def _shared(level: str) -> set[str]:
+    """The groups of facts that all jobs of a key have in common: against them, these change nothing."""
+    parts = level_parts(level)
+    return {group for part, group in (("size", "size"), ("time_limit", "limit")) if part in parts}
 
 
 def _effects_of(
@@ -302,6 +306,7 @@ def _effects_of(
 _SUBMISSION = {"hour": "submission", "day_of_week": "submission"}
 _TOGETHER = {"gpus": "size", "cpus": "size", "nodes": "size", "time_limit_s": "limit"}
 _FACT = {fact.name: fact for fact in MODEL_FACTS}
+_TEXTS = tuple(fact.name for fact in MODEL_FACTS if not fact.is_number and fact.name != "job_id")
 # The group of each plain feature; a fact that belongs to none is one by itself.
 _GROUP_OF_FACT = _SUBMISSION | {
     feature: "profile" if _FACT[fact].known is KnownFrom.PROFILED else _TOGETHER.get(fact, feature)

@@ -11,28 +11,17 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS, MODEL_FACTS, PLAIN_FACTS
-from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.job_replay import JobStream
-from lucid_models.duration.levels import LEVELS, PARTS, facts_of_part
+from lucid_models.duration.levels import PARTS, facts_of_part
 
 # A column is used when at least this share of its rows is known.
 _LEAST_KNOWN_SHARE = 0.02
-# Parts of keys that every log has, or that come with the jobs' names.
-_MADE = ("size", "family", "bucket")
 
 
-def choose_levels(jobs: pd.DataFrame, *, buckets: bool = False) -> list[str]:
-    """The levels that this log has the columns for, without those that repeat another one; those of name
-    buckets if asked for.
-    """
-    parts = {part for part in PARTS if part not in _MADE and _tells(jobs, *facts_of_part(part))}
-    if "name" in parts:
-        names = jobs["name"].dropna().astype(str).unique()
-        if 1 < len({name_family(name) for name in names}) < len(names):
-            parts.add("family")
-        if buckets:
-            parts.add("bucket")
-    return [level for level, (needed, _) in LEVELS.items() if parts.issuperset(set(needed) - {"size"})]
+def usable_parts(jobs: pd.DataFrame) -> list[str]:
+    """The parts of keys that this log has the columns for, and of which jobs differ."""
+    parts = [part for part in PARTS if all(_tells(jobs, fact) for fact in facts_of_part(part))]
+    return [part for part in PARTS if part in parts or part == "size"]
 
 
 def choose_facts(jobs: pd.DataFrame) -> list[str]:

@@ -36,26 +36,14 @@ def throughput_baselines(
 def duration_baselines(features: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
     """Run times in seconds by the naive rivals, from the same causal statistics that the model reads.
 
-    `size_alone`: moving average of log run time per size. `ewma`: the same per user x name, falling back on
-    the user and the size. `tsafrir`: mean of the user's last two run times (Tsafrir et al., 2007).
-    `user_size_mean`: the user's decayed mean at that size. Rivals that need a column which the log lacks are
-    left out.
+    `size_alone`: moving average of log run time per size, or of all jobs where the model has no such level.
+    `ewma`: that of the finest of the model's levels of which a job has ended.
     """
-    size = _first_known(features, ("size:soft_mean", "all:soft_mean"))
-    rivals = {"size_alone": np.exp(size)}
-    keys = ("user_name:soft_mean", "user_size:soft_mean", "name:soft_mean", "virtual_cluster_size:soft_mean")
-    if any(key in features for key in keys):
-        rivals["ewma"] = np.exp(
-            _first_known(features, (*keys, "user:soft_mean", "size:soft_mean", "all:soft_mean"))
-        )
-    if "user:last" in features:
-        last, pair = features["user:last"].to_numpy(), features["user:last_two"].to_numpy()
-        mean = 0.5 * (np.exp(last) + np.exp(2.0 * pair - last))
-        rivals["tsafrir"] = np.where(np.isnan(mean), np.exp(size), mean)
-        rivals["user_size_mean"] = np.exp(
-            _first_known(features, ("user_size:mean", "user:mean", "size:mean"))
-        )
-    return rivals
+    averages = [column for column in map(str, features.columns) if column.endswith(":soft_mean")]
+    return {
+        "size_alone": np.exp(_first_known(features, ("size:soft_mean", "all:soft_mean"))),
+        "ewma": np.exp(_first_known(features, tuple(reversed(averages)))),
+    }
 
 
 def majority_class(scores: NDArray[np.intp]) -> int:

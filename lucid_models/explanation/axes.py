@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from foundation.human_times import human_duration
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
-from lucid_models.duration.levels import LEVELS
+from lucid_models.duration.level_record import level_words
 from lucid_models.throughput.features import LEVEL
 
 _STATISTICS = {
@@ -92,7 +92,7 @@ def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
     level, _, statistic = name.rpartition(":")
     label = _STATISTICS.get(statistic) or _FACTS.get(name) or _plain_words(statistic.removeprefix("log_"))
     if level:
-        label = f"{label} of {_level_words(level)}"
+        label = f"{label} of {level_words(level)}"
     if level and statistic in _RUN_TIMES:
         return FeatureAxis(label, _exp, math.log, human_duration, (1.0, None), _TIME_TICKS)
     if level and statistic == "spread":
@@ -117,11 +117,6 @@ def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
 def feature_words(term: str) -> str:
     """The name of a term (one feature, or two joined by ` x `) in words."""
     return " x ".join(feature_axis(name).label for name in term.split(" x "))
-
-
-def _level_words(level: str) -> str:
-    parts = LEVELS[level][0] if level in LEVELS else (level,)
-    return " x ".join(part.replace("_", " ") for part in parts) or "all jobs"
 
 
 def _plain_words(name: str) -> str:

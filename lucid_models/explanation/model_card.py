@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from foundation.errors import BadInputError
 from foundation.markdown import markdown_text
 from lucid_models.catalogue import load_catalogue_entry
+from lucid_models.duration.level_record import level_table
 
 _LIMITS: Mapping[str, tuple[str, ...]] = {
     "packing": (
@@ -103,12 +105,18 @@ _IN_WORDS: Mapping[str, str] = {
     "near_mean_mae": "mean absolute error (nodes)",
     "mse": "mean squared error of the share in use",
 }
+_LEVELS = (
+    "Found in the training window, on its newest jobs, and searched for again at every training: which facts",
+    "of a job, and which of their combinations, tell how long it runs. Each row is what one more level",
+    "brings on later jobs, by a simple prediction from the statistics of its keys.",
+)
 
 
 @dataclass(frozen=True)
 class CardFacts:
     """What a card says. `metrics` and `baselines` are measured on the test window, baselines by the rival's
     name. `monotone` names the features held to a direction; `unconstrained` are the metrics before that.
+    `levels`: what the run-time statistics tell jobs apart by (`duration.level_record`).
     """
 
     kind: str
@@ -124,6 +132,7 @@ class CardFacts:
     notes: Sequence[str] = ()
     monotone: Mapping[str, str] = field(default_factory=dict)
     unconstrained: Mapping[str, float] = field(default_factory=dict)
+    levels: Sequence[Mapping[str, Any]] = ()
 
 
 def build_model_card(facts: CardFacts) -> str:
@@ -158,6 +167,9 @@ def build_model_card(facts: CardFacts) -> str:
             lines += _table(
                 {"before": before, "with the constraint": {name: facts.metrics[name] for name in before}}
             )
+    if facts.levels:
+        table = level_table(facts.levels)
+        lines += ["", "## What tells run times apart", "", *_LEVELS, "", table]
     lines += ["", "## Limits", ""]
     lines += [f"- {text}" for text in (*_LIMITS[facts.kind], *facts.notes)]
     lines += ["", "## How to read its explanation", "", *_READING[facts.kind], ""]

@@ -26,6 +26,7 @@ from pipeline.monitoring.errors import (
     throughput_health,
 )
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
+from pipeline.monitoring.habits import habit_findings
 from pipeline.monitoring.inference import load_findings, load_health
 from pipeline.monitoring.live import NO_RECORDS, LiveRecords, live_findings, live_health
 from pipeline.monitoring.live_predictions import gate_prediction_errors, prediction_findings
@@ -158,6 +159,7 @@ def monitor_release(
         [
             *data_findings(health, window, monitor_settings),
             *drift_findings(drifts, monitor_settings),
+            *habit_findings(release.models.duration.scorer.state, tables),
             *duration_findings(duration, monitor_settings),
             *throughput_findings(throughput, monitor_settings),
             *packing_findings(packing, monitor_settings),

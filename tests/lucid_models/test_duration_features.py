@@ -1,5 +1,8 @@
+import copy
+import gzip
 import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +14,13 @@ from lucid_models.duration.features import (
     DurationFeatureState,
 )
 from lucid_models.duration.job_keys import name_family, size_key
+from lucid_models.duration.levels import PARTS, Level, hierarchy, level_name, level_parts
 from lucid_models.duration.name_buckets import NameBuckets
-from lucid_models.model_format import FormatVersionError
+from lucid_models.duration.scorer import DurationScorer
+from lucid_models.model_format import CorruptModelError, FormatVersionError, parse_model
 
-LEVELS = ("all", "size", "user", "user_size", "name", "family", "user_family", "user_name")
+NAMES = ("size", "user", "user_size", "family", "name", "user_family", "user_name")
+LEVELS = hierarchy([level_parts(name) for name in NAMES])
 HOUR = 3_600.0
 
 
@@ -169,7 +175,10 @@ def test_a_restart_at_any_moment_loses_nothing(events: list, saved_after: set[in
     """Saved and loaded at any moments, the state is to the bit what it is without a restart, and so are the
     features of any job.
     """
-    levels = (*LEVELS, "bucket", "user_bucket", "user_family_size")
+    levels = hierarchy(
+        [level_parts(name) for name in ("bucket", *NAMES, "user_bucket", "user_family_size")],
+        means_only=[("bucket",), ("size",)],
+    )
     facts, buckets = ("log_gpus", "hour"), NameBuckets(["a#"], 0.5)
     never_stopped = DurationFeatureState(levels, facts, None, buckets)
     restarted = never_stopped.copy()
@@ -188,6 +197,41 @@ def test_a_restart_at_any_moment_loses_nothing(events: list, saved_after: set[in
     assert never_stopped.copy().to_data() == never_stopped.to_data()
 
 
+def test_a_model_of_the_layout_before_is_read_as_it_was() -> None:
+    """Saved when levels were a fixed list; the estimates are those of the program that saved it."""
+    saved = Path(__file__).parent / "saved"
+    model = parse_model(gzip.decompress((saved / "duration_layout_2.json.gz").read_bytes()), kind="duration")
+    queue = json.loads((saved / "duration_layout_2_queue.json").read_text(encoding="utf-8"))
+    scorer = DurationScorer.from_data(model)
+    parents = dict(zip(scorer.state.levels, scorer.state.layout.parents, strict=True))
+    assert scorer.state.levels[parents["virtual_cluster_size"]] == "size"
+    assert scorer.predict(queue).tolist() == [job["p50_s"] for job in queue]
+    again = DurationScorer.from_data(json.loads(json.dumps(scorer.to_data())))
+    assert again.predict(queue).tolist() == scorer.predict(queue).tolist()
+    broken = copy.deepcopy(model)
+    broken["model"]["state"]["levels"][1] = "planet"
+    with pytest.raises(CorruptModelError, match="levels name something unknown"):
+        DurationScorer.from_data(broken)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "match"),
+    [
+        ("parts", ["planet"], "something unknown"),
+        ("parts", ["size"], "there already"),
+        ("parent", "nobody", "no coarser level"),
+        ("parent", "size", "no coarser level"),
+        ("flights", 1, "flights"),
+    ],
+)
+def test_saved_levels_that_contradict_each_other_are_refused(field: str, value: object, match: str) -> None:
+    data = state().to_data()
+    user = next(level for level in data["levels"] if level["parts"] == ["user"])
+    user[field] = value
+    with pytest.raises(CorruptModelError, match=match):
+        DurationFeatureState.from_data(data)
+
+
 def test_a_state_of_an_older_layout_is_refused() -> None:
     data = state().to_data()
     del data["layout"]
@@ -204,7 +248,7 @@ def test_the_median_is_deaf_to_one_crash() -> None:
 
 
 def test_jobs_with_one_time_limit_have_a_history() -> None:
-    one = DurationFeatureState(("user", "time_limit", "user_time_limit"), ())
+    one = DurationFeatureState(hierarchy([("user",), ("time_limit",), ("user", "time_limit")]), ())
     one.observe_end({**ended(job(1, 0), 5, 50.0), "time_limit_s": 3_600})
     one.observe_end({**ended(job(2, 0), 6, 5_000.0), "time_limit_s": 86_400})
     now = features(one, {**job(3, 10), "time_limit_s": 3_600.0})
@@ -214,4 +258,13 @@ def test_jobs_with_one_time_limit_have_a_history() -> None:
 
 def test_unknown_levels_are_named() -> None:
     with pytest.raises(LucidError, match="planet"):
-        DurationFeatureState(("planet",), ())
+        level_parts("user_planet")
+    with pytest.raises(LucidError, match="comes twice"):
+        DurationFeatureState(hierarchy([("user",), ("user",)]), ())
+    with pytest.raises(LucidError, match="before 'user'"):
+        DurationFeatureState((Level(("user", "size"), "user"),), ())
+
+
+@given(parts=st.lists(st.sampled_from(PARTS), unique=True))
+def test_a_level_is_told_by_its_name(parts: list[str]) -> None:
+    assert level_parts(level_name(parts)) == tuple(parts)

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.boosting import BoostingSettings
-from lucid_models.duration.bucket_choice import choose_buckets
 from lucid_models.duration.bucket_learning import BucketSettings, learn_buckets
 from lucid_models.duration.features import DurationFeatureSettings
 from lucid_models.duration.job_keys import name_family
+from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
 from lucid_models.duration.name_buckets import NameBuckets, levenshtein
 from lucid_models.model_format import CorruptModelError
 
@@ -120,10 +119,11 @@ def made_log(names: list[str], kind: np.ndarray) -> pd.DataFrame:
 @pytest.mark.slow
 def test_buckets_are_kept_where_they_help_and_only_there() -> None:
     names = typed(12, 2_400)
-    boosting = BoostingSettings(bags=2, max_rounds=200, max_bins=64)
-    helped = choose_buckets(made_log(names, np.arange(2_400) % 12), DurationFeatureSettings(), boosting)
+    features, search = DurationFeatureSettings(), LevelSearchSettings()
+    helped = choose_levels(made_log(names, np.arange(2_400) % 12), features, search)
     assert helped.buckets is not None
-    assert helped.record["mae_with"] < 0.8 * helped.record["mae_without"]
+    assert helped.record["chosen"][0]["level"] == "bucket"
+    assert helped.record["error"] < 0.8 * helped.record["error_of_all_jobs"]
     noise = np.random.default_rng(5).integers(0, 12, 2_400)
-    useless = choose_buckets(made_log(names, noise), DurationFeatureSettings(), boosting)
+    useless = choose_levels(made_log(names, noise), features, search)
     assert useless.buckets is None

@@ -27,14 +27,16 @@ def scorer(document: str) -> DurationScorer:
     assert isinstance(loaded, DurationScorer)
     names, cuts = loaded.log_head.feature_names, np.array([0.5, 1.5, 4.0, 9.0])
     rng = np.random.default_rng(3)
+    gaps = [at for at, name in enumerate(names) if name.endswith(":log_since_submission")]
+    last = next(at for at, name in enumerate(names) if name.endswith(":last"))
     pairs = [
         Term(
-            (names.index(f"{level}:log_since_submission"), names.index("user:last")),
+            (gap, last),
             (cuts, cuts),
             rng.normal(0, 0.3, (7, 7)),
             np.ones((7, 7)),
         )
-        for level in ("name", "user_name")
+        for gap in gaps[:2]
     ]
     taken = {feature for term in pairs for feature in term.features}
     known = [

@@ -13,10 +13,11 @@ from foundation.human_times import human_duration
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
-from lucid_models.duration.levels import LEVELS
+from lucid_models.duration.levels import PARTS, hierarchy, level_parts
 from lucid_models.duration.model import job_mappings
 from lucid_models.duration.reasons import account_for_duration
 
+HISTORY_LEVELS = ("size", "family", "name", "user", "user_family", "user_name", "user_name_size")
 HOUR = 3_600.0
 FRIDAY_EVENING = 1_585_940_400.0  # 2020-04-03, 19:00 UTC
 NUMBER = r"([0-9][0-9,]*(?:\.[0-9]+)?) (?:s|min|h|days?)"
@@ -30,7 +31,7 @@ def ended(state: DurationFeatureState, job: dict, hours: float, ago_s: float, nu
 def history(users: list[tuple[str, str, int, float, float]]) -> DurationFeatureState:
     """A state that saw one finished job per (user, name, gpus, hours, ended so many seconds ago)."""
     state = DurationFeatureState(
-        ["size", "family", "name", "user", "user_family", "user_name", "user_name_size"],
+        hierarchy([level_parts(level) for level in HISTORY_LEVELS]),
         ["log_gpus", "hour", "day_of_week"],
     )
     for number, (user, name, gpus, hours, ago_s) in enumerate(sorted(users, key=lambda one: -one[4])):
@@ -194,9 +195,10 @@ def test_the_parts_add_up_and_so_does_the_sentence(base, effects, user, name, gp
 
 def test_every_level_and_fact_has_words(duration_model, jobs) -> None:
     """No name of a feature or level reaches an operator."""
-    for level in LEVELS:
-        state = DurationFeatureState([level], FACTS)
+    for parts in [*((part,) for part in PARTS), ("virtual_cluster", "user", "time_limit"), ("user", "qos")]:
+        state = DurationFeatureState(hierarchy([parts]), FACTS)
         job = {"user": "ada", "name": "Net_1", "gpus": 2, "virtual_cluster": "vc", "job_type": "r/i/64/1"}
+        job |= dict.fromkeys(("account", "group", "queue", "qos"), "x1")
         job |= {"cpus": 4, "nodes": 1, "time_limit_s": 7_200, "gpu_util_pct": 96, "gpu_mem_util_pct": 40}
         job |= {"gpu_mem_mib": 8_192.0, "submit_time_s": FRIDAY_EVENING}
         for number in range(5):
@@ -239,7 +241,7 @@ def test_an_effect_is_what_its_terms_say_one_by_one(duration_model, jobs) -> Non
         scores = zip(scorer.log_head.terms, scorer.log_head.contributions_one(row), strict=True)
         said = sum(score for term, score in scores if sizes.issuperset(term.features))
         account = account_for_duration(state, scorer.log_head, job, row, 600.0)
-        shared = "size" in LEVELS[account.history.level][0]
+        shared = "size" in level_parts(account.history.level)
         told = [part.effect for part in account.parts if "GPU" in part.subject]
         assert told == ([] if shared or not said else [said])
         found += len(told)

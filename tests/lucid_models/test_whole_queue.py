@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
-from lucid_models.duration.levels import LEVELS
+from lucid_models.duration.levels import PARTS, hierarchy
 from lucid_models.duration.name_buckets import NameBuckets
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.duration.scorer import DurationScorer, ResidualQuantiles
 
 DAY_S = 86_400.0
+# Every part, alone and with others, and a level of three parts.
+PAIRS = [("user", part) for part in PARTS if part != "user"]
+LEVELS = hierarchy(
+    [*((part,) for part in reversed(PARTS)), *PAIRS, ("user", "name", "size")],
+    means_only=[("size",), ("bucket",), ("virtual_cluster",)],
+)
 
 texts = st.sampled_from(["ann", "bob", "", None, 1, 1.0, True, math.nan, "a\x1fb", "A7", "a8"])
 numbers = st.one_of(
@@ -27,7 +33,7 @@ times = st.one_of(st.floats(0, 40 * DAY_S), st.sampled_from([None, math.nan, "36
 jobs = st.fixed_dictionaries(
     {"job_id": st.integers(0, 30).map("j{}".format)},
     optional={
-        **dict.fromkeys(("user", "name", "virtual_cluster", "job_type"), texts),
+        **dict.fromkeys(("user", "name", "virtual_cluster", "job_type", "account"), texts),
         **dict.fromkeys(("gpus", "cpus", "nodes", "time_limit_s", "gpu_util_pct"), numbers),
         "gpu_mem_mib": numbers,
         "submit_time_s": times,
@@ -120,7 +126,7 @@ def test_facts_are_the_logarithms_and_hours_of_what_is_told() -> None:
 @pytest.mark.parametrize("jobs_told", [1, 20])
 def test_statistics_are_those_of_the_standard_library_to_the_last_bit(jobs_told: int) -> None:
     """Training and service agree on every processor: NumPy's own logarithms differ between them."""
-    state = DurationFeatureState(("user",), ())
+    state = DurationFeatureState(hierarchy([("user",)]), ())
     for number in range(7):
         happen(state, "end", {"job_id": f"e{number}", "user": "ann"}, 1_000.0 + 333.3 * number)
     durations = [1.0 + (1_000.0 + 333.3 * number) % 7_919 for number in range(7)]

@@ -28,7 +28,7 @@ from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.control import PRIORITIES
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
-from lucid_models.duration.levels import LEVELS
+from lucid_models.duration.levels import PARTS, hierarchy
 from tests.slurm.adapter_jobs import FULL, ODD, runs, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, skip_without_slurm
 from tests.slurm.private_slurm import SEARCH_PATH, Node, Partition, PrivateSlurm, short_folder
@@ -119,7 +119,7 @@ def test_a_job_is_the_same_before_it_runs_and_in_the_log_that_models_learn_from(
     frame, report = read_jobs_file(str(log), "sacct")
     assert report.rows_kept == len(ids)
     learnt = {row["job_id"]: row for row in frame.to_dict("records")}
-    state = DurationFeatureState(tuple(LEVELS), FACTS)
+    state = DurationFeatureState(hierarchy([(part,) for part in PARTS]), FACTS)
     for name, job_id in ids.items():
         row = learnt[job_id]
         row["submit_time_s"] = row["submit_time"].timestamp()

@@ -1,0 +1,314 @@
+"""Finds which facts of jobs, and which combinations of them, tell how long jobs run: in a log's own history.
+
+The newest jobs of the training table are replayed once with a level for every single part and every pair,
+and once more for each round that joins a further part to a level that was chosen. Each candidate thus has its
+causal statistics, which are what the model itself would know. Levels are taken one after another (greedy
+forward selection): given what is predicted so far, a candidate moves the prediction towards its own mean and
+last run times, by weights that least absolute deviations give on the earlier jobs, and the one that lowers
+the error of the later jobs most is taken. What the choice costs does not depend on the log's length.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lucid_models.duration.bucket_learning import learn_buckets
+from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
+from lucid_models.duration.job_columns import JobColumns, KeyColumn
+from lucid_models.duration.job_replay import replay
+from lucid_models.duration.levels import PARTS, TOP, Level, hierarchy, is_coarser, level_name
+from lucid_models.duration.name_buckets import NameBuckets
+from lucid_models.duration.tables import job_mappings, job_stream, usable_parts
+
+Floats = NDArray[np.float64]
+Parts = tuple[str, ...]
+
+# A level of which hardly any key comes twice tells nothing: at least this share of jobs must not be the
+# first of their key.
+_LEAST_RECURRING = 0.05
+_LEARNED_SHARE = 0.7
+# How sure a key is: jobs with one finished job of it, with some, with many.
+_COUNT_EDGES = (1.0, 2.0, 6.0, np.inf)
+_MOVERS = ("mean", "soft_mean", "last", "median")
+_ROUNDS_OF_WEIGHTS = 4
+# Closer to the truth than this (log seconds), least absolute deviations turn into least squares.
+_EVEN_WITHIN = 0.25
+_LEAST_JOBS = 100
+_STANDARD_ERRORS = 3.0
+_LN_10 = float(np.log(10.0))
+
+
+@dataclass(frozen=True)
+class LevelSearchSettings:
+    """What the search may cost and when it ends.
+
+    `trial_jobs`: the newest jobs that it looks at; `most_parts`, `most_levels`: of a level, and of levels
+    that are chosen; `least_gain`: by which share of itself a level must lower the error to be taken.
+    """
+
+    trial_jobs: int = 20_000
+    most_parts: int = 4
+    most_levels: int = 12
+    least_gain: float = 0.001
+
+
+@dataclass(frozen=True)
+class LevelChoice:
+    """The levels to learn from, the buckets of names that they need (None: none), and what was measured."""
+
+    levels: tuple[Level, ...]
+    buckets: NameBuckets | None = None
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def choose_levels(
+    jobs: pd.DataFrame,
+    features: DurationFeatureSettings,
+    settings: LevelSearchSettings,
+    known_until_s: float = np.inf,
+) -> LevelChoice:
+    """The levels that tell run times of `jobs`, in the order of submission.
+
+    Run times of jobs that ended after `known_until_s` (Unix time) are not known. Every part of a chosen level
+    also has a level of its own, with means alone, which answers for keys that are new. A table that is too
+    small to try has a level for each of its parts, those with the fewest keys first.
+    """
+    parts = usable_parts(jobs)
+    trial = jobs.iloc[-settings.trial_jobs :].reset_index(drop=True)
+    cut = int(_LEARNED_SHARE * len(trial))
+    trial_buckets = _buckets(trial.iloc[:cut]) if "bucket" in parts else None
+    search = _Search(trial, cut, parts, features, trial_buckets, known_until_s)
+    if not search.can_measure:
+        record = {"why": f"{len(trial)} jobs are too few to try levels on", "chosen": []}
+        alone = [(part,) for part in parts if part not in ("family", "bucket")]
+        alone.sort(key=lambda one: (search.count_keys(one), _rank(one)))
+        return LevelChoice(hierarchy(alone), None, record)
+    search.offer_all()
+    search.run(settings)
+    chosen = [parts for parts, _ in search.chosen]
+    carried = {(part,) for parts in chosen for part in parts if (part,) in search.keys} - set(chosen)
+    in_order = _the_best_last({*chosen, *carried}, search.errors_alone)
+    with_buckets = any("bucket" in one for one in chosen)
+    return LevelChoice(
+        hierarchy(in_order, means_only=sorted(carried)),
+        _buckets(jobs) if with_buckets else None,
+        search.record(),
+    )
+
+
+def _buckets(jobs: pd.DataFrame) -> NameBuckets:
+    return learn_buckets(jobs["name"].dropna().astype(str))
+
+
+def further_levels(
+    jobs: pd.DataFrame, state: DurationFeatureState, settings: LevelSearchSettings
+) -> dict[str, Any]:
+    """What levels that a model with this state does not have would bring on the newest of `jobs`.
+
+    A record as that of `LevelChoice`: its errors begin where all of the model's levels are taken.
+    """
+    trial = jobs.iloc[-settings.trial_jobs :].reset_index(drop=True)
+    cut = int(_LEARNED_SHARE * len(trial))
+    search = _Search(trial, cut, usable_parts(jobs), state.settings, state.buckets)
+    if not search.can_measure:
+        return {"why": f"{len(trial)} jobs are too few to try levels on", "chosen": []}
+    search.begin_with([level.parts for level in state.layout.of])
+    search.offer_all()
+    search.run(settings)
+    return search.record()
+
+
+def _the_best_last(levels: Iterable[Parts], errors: Mapping[Parts, float]) -> list[Parts]:
+    """Levels by what each tells alone, the least first, but a level behind all that are coarser."""
+    waiting = sorted(levels, key=lambda parts: (-errors[parts], _rank(parts)))
+    placed: list[Parts] = []
+    while waiting:
+        ready = (one for one in waiting if not any(is_coarser(other, one) for other in waiting))
+        placed.append(next(ready))
+        waiting.remove(placed[-1])
+    return placed
+
+
+def _rank(parts: Parts) -> list[int]:
+    return [PARTS.index(part) for part in parts]
+
+
+class _Search:
+    """Candidates, what each knows of the trial's jobs, and the prediction as levels are taken."""
+
+    def __init__(
+        self,
+        trial: pd.DataFrame,
+        cut: int,
+        parts: Sequence[str],
+        features: DurationFeatureSettings,
+        buckets: NameBuckets | None,
+        known_until_s: float = np.inf,
+    ) -> None:
+        self._trial, self._features, self._buckets = trial, features, buckets
+        self._known_until_s = known_until_s
+        self._parts = tuple(sorted(parts, key=PARTS.index))
+        columns = JobColumns(job_mappings(trial))
+        self._codes = {part: _codes(columns.part(part, self._bucket_of)) for part in self._parts}
+        self.keys: dict[Parts, int] = {(): 1}  # the candidates, and how many keys each has
+        self._moves: dict[Parts, Floats] = {}
+        self.errors_alone: dict[Parts, float] = {}  # of the prediction that knows this level only
+        self.chosen: list[tuple[Parts, float]] = []
+        self._taken: set[Parts] = set()
+        self._prepare(cut)
+
+    def _prepare(self, cut: int) -> None:
+        state = self._state([TOP])
+        stream = job_stream(self._trial, state)
+        self._known = ~np.isnan(stream.duration_s) & (stream.end_s <= self._known_until_s)
+        self._truth = np.log(np.maximum(stream.duration_s[self._known], 1.0))
+        cut_s = stream.submit_s[cut] if len(self._trial) else 0.0
+        # A job that was still running at the cut is neither learned from nor judged by.
+        self._learned = (stream.end_s <= cut_s)[self._known]
+        self._judged = (stream.submit_s >= cut_s)[self._known]
+        self.can_measure = min(int(self._learned.sum()), int(self._judged.sum())) >= _LEAST_JOBS
+        if self.can_measure:
+            rows = replay(state, stream, scored=self._known, until_s=self._known_until_s)
+            usual = rows[:, state.names.index("all:mean")]
+            self._usual = np.where(np.isnan(usual), np.median(self._truth[self._learned]), usual)
+            self._predicted = self._usual
+            self.errors = [self._error(self._predicted)]
+
+    def offer_all(self) -> None:
+        """Make candidates of all parts and pairs of parts."""
+        self._offer(combinations(self._parts, 1))
+        self._offer(combinations(self._parts, 2))
+
+    def begin_with(self, levels: Iterable[Parts]) -> None:
+        """Take these levels, whatever they bring; what they tell is the error that others start from."""
+        self._offer(tuple(sorted(parts, key=PARTS.index)) for parts in levels if set(parts) <= {*self._parts})
+        for parts in list(self._moves):
+            self._predicted = self._moved(self._predicted, parts)
+            self._taken.add(parts)
+        self.errors = [self._error(self._predicted)]
+
+    def run(self, settings: LevelSearchSettings) -> None:
+        """Take levels until none lowers the error by enough."""
+        while len(self.chosen) < settings.most_levels:
+            others = (parts for parts in self._moves if parts not in self._taken)
+            trials = {parts: self._moved(self._predicted, parts) for parts in others}
+            errors = {parts: self._error(moved) for parts, moved in trials.items()}
+            # Of two that are as good, the one with fewer keys.
+            best = min(errors, key=lambda parts: (errors[parts], self.keys[parts], _rank(parts)), default=())
+            if not best or errors[best] > (1.0 - settings.least_gain) * self.errors[-1]:
+                break
+            if not self._is_beyond_chance(trials[best]):
+                break
+            self.chosen.append((best, self.errors[-1] - errors[best]))
+            self._taken.add(best)
+            self._predicted = trials[best]
+            self.errors.append(errors[best])
+            if len(best) < settings.most_parts:
+                further = ({*best, part} for part in self._parts if part not in best)
+                self._offer(tuple(sorted(parts, key=PARTS.index)) for parts in further)
+
+    def record(self) -> dict[str, Any]:
+        """What was tried and what each level brought: mean absolute errors of log10 run time."""
+        return {
+            "jobs": int(self._known.sum()),
+            "judged_jobs": int(self._judged.sum()),
+            "candidates": len(self.keys) - 1,
+            "error_of_all_jobs": round(self.errors[0] / _LN_10, 6),
+            "error": round(self.errors[-1] / _LN_10, 6),
+            "chosen": [
+                {"level": level_name(parts), "keys": self.keys[parts], "gain": round(gain / _LN_10, 6)}
+                for parts, gain in self.chosen
+            ],
+        }
+
+    def _offer(self, candidates: Iterable[Parts]) -> None:
+        """Make candidates of what divides the jobs further than its parts do, and learn what they know."""
+        fresh = []
+        for parts in candidates:
+            if parts in self.keys:
+                continue
+            keys = self.count_keys(parts)
+            coarser = [self.keys.get(fewer) for fewer in combinations(parts, len(parts) - 1)]
+            # One part that follows from the others adds nothing (a name's family, a user's only group).
+            if keys in coarser or keys == 1 or keys > (1.0 - _LEAST_RECURRING) * len(self._trial):
+                continue
+            self.keys[parts] = keys
+            fresh.append(parts)
+        if fresh:
+            self._moves |= self._known_of(fresh)
+            self.errors_alone |= {parts: self._error(self._moved(self._usual, parts)) for parts in fresh}
+
+    def count_keys(self, parts: Parts) -> int:
+        """How many different keys the trial's jobs have."""
+        codes = np.zeros(len(self._trial), dtype=np.intp)
+        for part in parts:
+            codes = np.unique(
+                codes * (int(self._codes[part].max()) + 1) + self._codes[part], return_inverse=True
+            )[1]
+        return int(codes.max()) + 1
+
+    def _known_of(self, candidates: Sequence[Parts]) -> dict[Parts, Floats]:
+        """What each candidate's keys tell of each job: _MOVERS, and how many jobs ended; shape (5, jobs)."""
+        state = self._state([TOP, *(Level(parts, TOP.name, flights=False) for parts in candidates)])
+        stream = job_stream(self._trial, state)
+        rows = replay(state, stream, scored=self._known, until_s=self._known_until_s)
+        at = {name: position for position, name in enumerate(state.names)}
+        return {
+            parts: rows[:, [at[f"{level_name(parts)}:{name}"] for name in (*_MOVERS, "log_count")]].T
+            for parts in candidates
+        }
+
+    def _moved(self, predicted: Floats, parts: Parts) -> Floats:
+        """A prediction, moved towards what the keys of a level tell."""
+        *told, log_count = self._moves[parts]
+        count = np.expm1(np.nan_to_num(log_count))
+        sure = [(count > low - 0.5) & (count < high - 0.5) for low, high in pairwise(_COUNT_EDGES)]
+        away = [np.nan_to_num(one - predicted) for one in told]
+        moves = np.stack([one * enough for one in away for enough in sure], axis=1)
+        missing = self._truth - predicted
+        return predicted + moves @ _least_deviation(moves[self._learned], missing[self._learned])
+
+    def _is_beyond_chance(self, moved: Floats) -> bool:
+        """Whether the error falls by several standard errors of its fall: the best of many candidates looks
+        good by chance.
+        """
+        falls = np.abs(self._predicted - self._truth) - np.abs(moved - self._truth)
+        judged = falls[self._judged]
+        return bool(judged.mean() > _STANDARD_ERRORS * judged.std() / np.sqrt(judged.size))
+
+    def _error(self, predicted: Floats) -> float:
+        """Mean absolute error of log run time of the later jobs, without what linear algebra rounds
+        differently from processor to processor.
+        """
+        return round(float(np.abs(predicted - self._truth)[self._judged].mean()), 9)
+
+    def _state(self, levels: Sequence[Level]) -> DurationFeatureState:
+        return DurationFeatureState(levels, (), self._features, self._buckets)
+
+    def _bucket_of(self, name: str) -> str | None:
+        return None if self._buckets is None else self._buckets.bucket_of(name)
+
+
+def _codes(column: KeyColumn) -> NDArray[np.intp]:
+    """A number for each key (unknown ones share one), job by job; several names may be one family."""
+    number: dict[str | None, int] = {}
+    of_keys = [number.setdefault(key, len(number)) for key in column.keys]
+    return np.array(of_keys, dtype=np.intp)[column.of]
+
+
+def _least_deviation(columns: Floats, target: Floats) -> Floats:
+    """Weights of the columns with nearly the least mean absolute deviation: least squares, weighed anew."""
+    weights = np.ones(len(target))
+    slopes = np.zeros(columns.shape[1])
+    for _ in range(_ROUNDS_OF_WEIGHTS):
+        weighed = columns * weights[:, None]
+        # The unit matrix holds columns together that say the same, or nothing.
+        squares = columns.T @ weighed + np.eye(columns.shape[1])
+        slopes = np.asarray(np.linalg.solve(squares, weighed.T @ target), dtype=np.float64)
+        weights = 1.0 / np.maximum(np.abs(target - columns @ slopes), _EVEN_WITHIN)
+    return slopes
