@@ -23,7 +23,7 @@ from lucid_models.duration.job_columns import JobColumns, KeyColumn
 from lucid_models.duration.job_replay import replay
 from lucid_models.duration.levels import PARTS, TOP, Level, hierarchy, is_coarser, level_name
 from lucid_models.duration.name_buckets import NameBuckets
-from lucid_models.duration.tables import job_mappings, job_stream, usable_parts
+from lucid_models.duration.tables import ends_and_run_times, job_mappings, job_stream, usable_parts
 
 Floats = NDArray[np.float64]
 Parts = tuple[str, ...]
@@ -40,6 +40,7 @@ _ROUNDS_OF_WEIGHTS = 4
 _EVEN_WITHIN = 0.25
 _LEAST_JOBS = 100
 _STANDARD_ERRORS = 3.0
+_ALWAYS = ("size", "virtual_cluster", "user", "name")
 _LN_10 = float(np.log(10.0))
 
 
@@ -74,24 +75,25 @@ def choose_levels(
 ) -> LevelChoice:
     """The levels that tell run times of `jobs`, in the order of submission.
 
-    Run times of jobs that ended after `known_until_s` (Unix time) are not known. Every part of a chosen level
-    also has a level of its own, with means alone, which answers for keys that are new. A table that is too
-    small to try has a level for each of its parts, those with the fewest keys first.
+    Run times of jobs that ended after `known_until_s` (Unix time) are not known. Every part of a chosen
+    level, and what people ask about (_ALWAYS), also has a level of its own, with means alone: it answers for
+    keys that are new, and can say so. A table that is too small to try has a level for each of its parts,
+    those with the fewest keys first.
     """
+    trial = _Trial.of(jobs, settings.trial_jobs, known_until_s)
     parts = usable_parts(jobs)
-    trial = jobs.iloc[-settings.trial_jobs :].reset_index(drop=True)
-    cut = int(_LEARNED_SHARE * len(trial))
-    trial_buckets = _buckets(trial.iloc[:cut]) if "bucket" in parts else None
-    search = _Search(trial, cut, parts, features, trial_buckets, known_until_s)
+    buckets = _buckets(trial.jobs[trial.learned]) if "bucket" in parts else None
+    search = _Search(trial, parts, features, buckets)
     if not search.can_measure:
-        record = {"why": f"{len(trial)} jobs are too few to try levels on", "chosen": []}
+        record = {"why": f"{len(trial.jobs)} jobs are too few to try levels on", "chosen": []}
         alone = [(part,) for part in parts if part not in ("family", "bucket")]
         alone.sort(key=lambda one: (search.count_keys(one), _rank(one)))
         return LevelChoice(hierarchy(alone), None, record)
     search.offer_all()
     search.run(settings)
     chosen = [parts for parts, _ in search.chosen]
-    carried = {(part,) for parts in chosen for part in parts if (part,) in search.keys} - set(chosen)
+    parts_in_use = {*_ALWAYS, *(part for parts in chosen for part in parts)}
+    carried = {(part,) for part in parts_in_use if (part,) in search.keys} - set(chosen)
     in_order = _the_best_last({*chosen, *carried}, search.errors_alone)
     with_buckets = any("bucket" in one for one in chosen)
     return LevelChoice(
@@ -110,14 +112,14 @@ def further_levels(
 ) -> dict[str, Any]:
     """What levels that a model with this state does not have would bring on the newest of `jobs`.
 
-    A record as that of `LevelChoice`: its errors begin where all of the model's levels are taken.
+    A record as that of `LevelChoice`: its errors begin where those of the model's levels are taken that have
+    more than means.
     """
-    trial = jobs.iloc[-settings.trial_jobs :].reset_index(drop=True)
-    cut = int(_LEARNED_SHARE * len(trial))
-    search = _Search(trial, cut, usable_parts(jobs), state.settings, state.buckets)
+    trial = _Trial.of(jobs, settings.trial_jobs)
+    search = _Search(trial, usable_parts(jobs), state.settings, state.buckets)
     if not search.can_measure:
-        return {"why": f"{len(trial)} jobs are too few to try levels on", "chosen": []}
-    search.begin_with([level.parts for level in state.layout.of])
+        return {"why": f"{len(trial.jobs)} jobs are too few to try levels on", "chosen": []}
+    search.begin_with([level.parts for level in state.layout.of if level.last_runs])
     search.offer_all()
     search.run(settings)
     return search.record()
@@ -138,43 +140,53 @@ def _rank(parts: Parts) -> list[int]:
     return [PARTS.index(part) for part in parts]
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """The jobs whose run times became known last, in the order of submission: those that ended earlier are
+    learned from, the others judge.
+
+    By when jobs ended: among those submitted lately, only the short ones have.
+    """
+
+    jobs: pd.DataFrame
+    learned: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, jobs: pd.DataFrame, most: int, known_until_s: float = np.inf) -> "_Trial":
+        """At most `most` of the jobs that ended by `known_until_s`."""
+        end_s, duration_s = ends_and_run_times(jobs)
+        ended = np.flatnonzero(~np.isnan(duration_s) & (end_s <= known_until_s))
+        in_order = ended[np.argsort(end_s[ended], kind="stable")][-most:]
+        rows, earlier = np.sort(in_order), in_order[: int(_LEARNED_SHARE * len(in_order))]
+        return cls(jobs.iloc[rows].reset_index(drop=True), np.isin(rows, earlier))
+
+
 class _Search:
     """Candidates, what each knows of the trial's jobs, and the prediction as levels are taken."""
 
     def __init__(
         self,
-        trial: pd.DataFrame,
-        cut: int,
+        trial: _Trial,
         parts: Sequence[str],
         features: DurationFeatureSettings,
         buckets: NameBuckets | None,
-        known_until_s: float = np.inf,
     ) -> None:
-        self._trial, self._features, self._buckets = trial, features, buckets
-        self._known_until_s = known_until_s
+        self._jobs, self._learned, self._judged = trial.jobs, trial.learned, ~trial.learned
+        self._features, self._buckets = features, buckets
         self._parts = tuple(sorted(parts, key=PARTS.index))
-        columns = JobColumns(job_mappings(trial))
+        columns = JobColumns(job_mappings(trial.jobs))
         self._codes = {part: _codes(columns.part(part, self._bucket_of)) for part in self._parts}
         self.keys: dict[Parts, int] = {(): 1}  # the candidates, and how many keys each has
         self._moves: dict[Parts, Floats] = {}
         self.errors_alone: dict[Parts, float] = {}  # of the prediction that knows this level only
         self.chosen: list[tuple[Parts, float]] = []
         self._taken: set[Parts] = set()
-        self._prepare(cut)
-
-    def _prepare(self, cut: int) -> None:
-        state = self._state([TOP])
-        stream = job_stream(self._trial, state)
-        self._known = ~np.isnan(stream.duration_s) & (stream.end_s <= self._known_until_s)
-        self._truth = np.log(np.maximum(stream.duration_s[self._known], 1.0))
-        cut_s = stream.submit_s[cut] if len(self._trial) else 0.0
-        # A job that was still running at the cut is neither learned from nor judged by.
-        self._learned = (stream.end_s <= cut_s)[self._known]
-        self._judged = (stream.submit_s >= cut_s)[self._known]
         self.can_measure = min(int(self._learned.sum()), int(self._judged.sum())) >= _LEAST_JOBS
         if self.can_measure:
-            rows = replay(state, stream, scored=self._known, until_s=self._known_until_s)
-            usual = rows[:, state.names.index("all:mean")]
+            state = self._state([TOP])
+            stream = job_stream(self._jobs, state)
+            self._truth = np.log(np.maximum(stream.duration_s, 1.0))
+            usual = replay(state, stream)[:, state.names.index("all:mean")]
             self._usual = np.where(np.isnan(usual), np.median(self._truth[self._learned]), usual)
             self._predicted = self._usual
             self.errors = [self._error(self._predicted)]
@@ -215,7 +227,7 @@ class _Search:
     def record(self) -> dict[str, Any]:
         """What was tried and what each level brought: mean absolute errors of log10 run time."""
         return {
-            "jobs": int(self._known.sum()),
+            "jobs": len(self._jobs),
             "judged_jobs": int(self._judged.sum()),
             "candidates": len(self.keys) - 1,
             "error_of_all_jobs": round(self.errors[0] / _LN_10, 6),
@@ -235,7 +247,7 @@ class _Search:
             keys = self.count_keys(parts)
             coarser = [self.keys.get(fewer) for fewer in combinations(parts, len(parts) - 1)]
             # One part that follows from the others adds nothing (a name's family, a user's only group).
-            if keys in coarser or keys == 1 or keys > (1.0 - _LEAST_RECURRING) * len(self._trial):
+            if keys in coarser or keys == 1 or keys > (1.0 - _LEAST_RECURRING) * len(self._jobs):
                 continue
             self.keys[parts] = keys
             fresh.append(parts)
@@ -245,7 +257,7 @@ class _Search:
 
     def count_keys(self, parts: Parts) -> int:
         """How many different keys the trial's jobs have."""
-        codes = np.zeros(len(self._trial), dtype=np.intp)
+        codes = np.zeros(len(self._jobs), dtype=np.intp)
         for part in parts:
             codes = np.unique(
                 codes * (int(self._codes[part].max()) + 1) + self._codes[part], return_inverse=True
@@ -255,8 +267,7 @@ class _Search:
     def _known_of(self, candidates: Sequence[Parts]) -> dict[Parts, Floats]:
         """What each candidate's keys tell of each job: _MOVERS, and how many jobs ended; shape (5, jobs)."""
         state = self._state([TOP, *(Level(parts, TOP.name, flights=False) for parts in candidates)])
-        stream = job_stream(self._trial, state)
-        rows = replay(state, stream, scored=self._known, until_s=self._known_until_s)
+        rows = replay(state, job_stream(self._jobs, state))
         at = {name: position for position, name in enumerate(state.names)}
         return {
             parts: rows[:, [at[f"{level_name(parts)}:{name}"] for name in (*_MOVERS, "log_count")]].T

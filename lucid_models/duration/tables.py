@@ -39,21 +39,29 @@ def job_stream(jobs: pd.DataFrame, state: DurationFeatureState) -> JobStream:
     submit = epoch_seconds(jobs, "submit_time")
     if np.isnan(submit).any():
         raise BadInputError("A job has no submission time.", remedy="Quarantine such rows at ingest.")
-    start, end = epoch_seconds(jobs, "start_time"), epoch_seconds(jobs, "end_time")
-    duration = _numbers(jobs, "duration_s")
-    duration = np.where(duration >= 0, duration, np.nan)
-    waited = np.nan_to_num(_numbers(jobs, "queuing_delay_s"), nan=0.0)
-    begun = np.where(np.isnan(start), submit + np.maximum(waited, 0.0), start)
+    end, duration = ends_and_run_times(jobs)
     mappings = job_mappings(jobs)
     return JobStream(
         [str(job["job_id"]) for job in mappings],
         state.keys_of_all(mappings),
         state.facts_of_all(mappings),
         submit,
-        start,
-        np.where(np.isnan(end), begun + duration, end),
+        epoch_seconds(jobs, "start_time"),
+        end,
         duration,
     )
+
+
+def ends_and_run_times(jobs: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """When each job ended (Unix seconds; in a log without ends, after its wait and its run) and how long it
+    ran, in seconds; NaN where unknown.
+    """
+    submit, start, end = (epoch_seconds(jobs, f"{moment}_time") for moment in ("submit", "start", "end"))
+    duration = _numbers(jobs, "duration_s")
+    duration = np.where(duration >= 0, duration, np.nan)
+    waited = np.nan_to_num(_numbers(jobs, "queuing_delay_s"), nan=0.0)
+    begun = np.where(np.isnan(start), submit + np.maximum(waited, 0.0), start)
+    return np.where(np.isnan(end), begun + duration, end), duration
 
 
 def job_mappings(jobs: pd.DataFrame) -> list[dict[str, Any]]:

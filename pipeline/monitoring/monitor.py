@@ -159,7 +159,7 @@ def monitor_release(
         [
             *data_findings(health, window, monitor_settings),
             *drift_findings(drifts, monitor_settings),
-            *habit_findings(release.models.duration.scorer.state, tables),
+            *habit_findings(release.models.duration.scorer, tables),
             *duration_findings(duration, monitor_settings),
             *throughput_findings(throughput, monitor_settings),
             *packing_findings(packing, monitor_settings),

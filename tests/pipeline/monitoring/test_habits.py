@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
-from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
+from lucid_models.boosting import BoostingSettings
+from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from pipeline.monitoring.data import MonitoredTables
 from pipeline.monitoring.habits import habit_findings
 from pipeline.monitoring.rules import Urgency
@@ -27,12 +27,12 @@ def log(told_by: str, seed: int, jobs: int = 2_000) -> pd.DataFrame:
 
 
 def findings(later: pd.DataFrame) -> list:
-    features = DurationFeatureSettings()
-    choice = choose_levels(log("user", 0), features, LevelSearchSettings())
-    state = DurationFeatureState(choice.levels, (), features, choice.buckets)
-    assert "virtual_cluster" not in state.levels
+    few = BoostingSettings(bags=2, max_rounds=10, max_bins=8)
+    settings = DurationSettings(log_boosting=few, mean_boosting=few, pairs=0)
+    scorer = WorkloadEstimateModel(settings).fit(log("user", 0)).scorer
+    assert [level["level"] for level in scorer.training["levels"]["chosen"]] == ["user"]
     tables = MonitoredTables(None, log("user", 0), later, later, None, 0, len(later), None)
-    return list(habit_findings(state, tables))
+    return list(habit_findings(scorer, tables))
 
 
 def test_another_habit_asks_for_a_retraining_and_is_named() -> None:
