@@ -72,7 +72,7 @@ class DurationSettings:
             objective="pseudo_huber:delta=0.25",
             bags=4,
             max_rounds=1_500,
-            max_bins=128,
+            max_bins=256,
             min_samples_leaf=8,
         )
     )
