@@ -20,7 +20,6 @@ from foundation.errors import LucidError
 from foundation.leftovers import scratch_folder
 from foundation.markdown import markdown_table
 from lucid_cli.explain import prediction_tables
-from lucid_models.duration.level_record import level_rows, level_table
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.explanation.plots import draw_prediction, draw_shape
@@ -70,7 +69,6 @@ def page_tables(data: Path | None, images: Path | None) -> dict[str, str]:
         tables = {
             "a run time": _prediction(of_job),
             "a new user": _strangers(duration, jobs, example),
-            "what tells run times apart": level_table(level_rows(duration.scorer.training["levels"])),
             "a forecast": "\n\n".join(_prediction(one) for one in of_bins),
             "a sharing score": _prediction(of_score),
             "monotone constraints": _monotone_table(jobs, data),
