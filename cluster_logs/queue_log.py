@@ -149,6 +149,8 @@ def _table(path: str) -> pd.DataFrame:
     for name, source in columns.items():
         values = raw[source] if source is not None else pd.Series(np.nan, index=raw.index)
         table[name] = _read(name, values)
+    if columns["eligible_s"] is None:
+        table["eligible_s"] = table["submit_s"]
     if columns["gpus"] is None and "req_tres" in raw:
         counts = raw["req_tres"].astype(str).str.extract(_GPUS_OF_TRES, expand=False)
         table["gpus"] = pd.to_numeric(counts).fillna(0.0)

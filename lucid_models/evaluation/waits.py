@@ -13,7 +13,7 @@ from lucid_models.waits.calibration import LEVELS
 from lucid_models.waits.fitting import Learner, WaitSettings, additive_learner
 from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
-from lucid_models.waits.walk_forward import SaidWaits, calibrated, walk_forward
+from lucid_models.waits.walk_forward import calibrated, walk_forward
 
 OURS = "ebm"
 MEDIAN = "partition_median"
@@ -27,12 +27,12 @@ Makers = Mapping[str, Learner]
 @dataclass(frozen=True)
 class WaitEvaluation:
     """`rows`: one a model; `groups`: of ours, one a group of rows (all, GPU jobs, the largest partitions);
-    `said`: of each model, what it said of each row of the table.
+    `said`: of each model, the quantiles of each row of the table, shape (rows, levels), as logarithms.
     """
 
     rows: list[Row]
     groups: list[Row]
-    said: Mapping[str, SaidWaits]
+    said: Mapping[str, Floats]
 
 
 def evaluate_waits(
@@ -46,7 +46,7 @@ def evaluate_waits(
     """A row a model: `model`, `mse_log10`, `within_x2`, `within_x3`, `coverage_p50`, `coverage_p90`, `rows`.
 
     The moments after the first `train_moments` are forecast one after the other, by models and offsets of
-    what was known at each; `within_x2`: share of waits (plus a second) within twice or half of the forecast.
+    what was known at each; `within_x2`: share of waits (plus a second) within twice or half of P50.
     Waits that the log does not see end are not judged. `names` says what a partition is called. Raises
     BadInputError where either part is too short.
     """
@@ -59,7 +59,7 @@ def evaluate_waits(
             remedy="Give more snapshots, or train on fewer: --train-snapshots N.",
         )
     first = max(train_moments - CALIBRATION_MOMENTS, (train_moments + 1) // 2)
-    said: dict[str, SaidWaits] = {}
+    said: dict[str, Floats] = {}
     learners = {OURS: additive_learner(table.features.names, chosen.boosting), **(rivals or {})}
     for name, learner in learners.items():
         progress(len(said), len(learners), name)
@@ -69,7 +69,7 @@ def evaluate_waits(
     return WaitEvaluation(rows, _groups(table, said[OURS], truth, judged, names), said)
 
 
-def _partition_medians(table: WaitTable, first: int) -> SaidWaits:
+def _partition_medians(table: WaitTable, first: int) -> Floats:
     """The quantiles of the partition's waits so far; of a partition without one those of all."""
     quantiles = np.full((table.moment.size, len(LEVELS)), np.nan)
     for moment in range(first, table.moments_s.size):
@@ -81,11 +81,11 @@ def _partition_medians(table: WaitTable, first: int) -> SaidWaits:
             spread = ErrorDistribution.of(waits[rows], is_over[rows])
             here = (table.moment == moment) & (table.partition == code)
             quantiles[here] = [spread.quantile(level) for level in LEVELS]
-    return SaidWaits(quantiles[:, 0], quantiles)
+    return quantiles
 
 
-def _row(name: str, said: SaidWaits, truth: Floats, judged: NDArray[np.bool_]) -> Row:
-    error = np.abs(said.point - truth)[judged]
+def _row(name: str, said: Floats, truth: Floats, judged: NDArray[np.bool_]) -> Row:
+    error = np.abs(said[:, 0] - truth)[judged]
     return {
         "model": name,
         "mse_log10": float(np.square(error).mean()),
@@ -97,7 +97,7 @@ def _row(name: str, said: SaidWaits, truth: Floats, judged: NDArray[np.bool_]) -
 
 def _groups(
     table: WaitTable,
-    said: SaidWaits,
+    said: Floats,
     truth: Floats,
     judged: NDArray[np.bool_],
     names: Callable[[int], str],
@@ -111,8 +111,8 @@ def _groups(
     return [{"group": group, **_row(OURS, said, truth, rows)} for group, rows in groups.items() if rows.any()]
 
 
-def _coverage(said: SaidWaits, truth: Floats, judged: NDArray[np.bool_]) -> Row:
+def _coverage(said: Floats, truth: Floats, judged: NDArray[np.bool_]) -> Row:
     return {
-        f"coverage_p{100 * level:g}": float((truth <= said.quantiles[:, place])[judged].mean())
+        f"coverage_p{100 * level:g}": float((truth <= said[:, place])[judged].mean())
         for place, level in enumerate(LEVELS)
     }

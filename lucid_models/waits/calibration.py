@@ -16,6 +16,8 @@ from lucid_models.waits.groups import Codes, Floats
 from lucid_models.waits.survival import ErrorDistribution
 
 LEVELS = (0.5, 0.9)
+# The median is moved for all partitions alike: one has too few crowds of jobs to tell its own by.
+_SHARED = (0.5,)
 # After so many moments an error counts half.
 HALF_LIFE_MOMENTS = 20.0
 # All other partitions together count as so many rows of the partition's own.
@@ -53,9 +55,14 @@ def offsets_of_errors(
         spread = ErrorDistribution.of(errors, is_over, weights)
         return tuple(float(np.nan_to_num(spread.quantile(level))) for level in levels)
 
+    of_all = offsets(recent)
     by_partition = {}
     for code in np.unique(partition).tolist():
         own = partition == code
         others = max(float(recent[~own].sum()), 1e-9)
-        by_partition[int(code)] = offsets(recent * np.where(own, 1.0, STEADYING_ROWS / others))
-    return WaitOffsets(by_partition, offsets(recent))
+        its_own = offsets(recent * np.where(own, 1.0, STEADYING_ROWS / others))
+        by_partition[int(code)] = tuple(
+            everyone if level in _SHARED else one
+            for level, everyone, one in zip(levels, of_all, its_own, strict=True)
+        )
+    return WaitOffsets(by_partition, of_all)

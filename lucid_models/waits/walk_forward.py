@@ -1,7 +1,5 @@
 """What would have been said of each waiting job, moment by moment, by models of what was known before it."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,18 +8,6 @@ from lucid_models.waits.calibration import LEVELS, WaitOffsets, offsets_of_error
 from lucid_models.waits.fitting import Learner, WaitSettings, fit_before
 from lucid_models.waits.groups import Codes, Floats
 from lucid_models.waits.wait_table import WaitTable
-
-
-@dataclass(frozen=True)
-class SaidWaits:
-    """Forecasts as logarithms (base 10) of a second more than the wait, arrays of shape (rows,) of a table.
-
-    `point`: NaN before the first moment that was forecast; `quantiles`: shape (rows, levels) of LEVELS, NaN
-    before the first moment that was calibrated.
-    """
-
-    point: Floats
-    quantiles: Floats
 
 
 def walk_forward(
@@ -46,22 +32,25 @@ def walk_forward(
     return said
 
 
-def calibrated(table: WaitTable, point: Floats, first: int) -> SaidWaits:
-    """Quantiles of each row from the moment numbered `first` on, by errors of earlier ones known at each."""
-    quantiles = np.full((point.size, len(LEVELS)), np.nan)
+def calibrated(table: WaitTable, said: Floats, first: int) -> Floats:
+    """The quantiles of each row, shape (rows, levels) of LEVELS, as logarithms; NaN before moment `first`.
+
+    `said`: what `walk_forward` gave. Offsets of a moment are made of earlier errors, as known at it.
+    """
+    quantiles = np.full((said.size, len(LEVELS)), np.nan)
     for moment in range(first, table.moments_s.size):
         rows = table.moment == moment
-        offsets = offsets_at(table, point, moment)
-        quantiles[rows] = point[rows, None] + offsets.of(table.partition[rows])
-    return SaidWaits(point, quantiles)
+        offsets = offsets_at(table, said, moment)
+        quantiles[rows] = said[rows, None] + offsets.of(table.partition[rows])
+    return quantiles
 
 
-def offsets_at(table: WaitTable, point: Floats, moment: int) -> WaitOffsets:
+def offsets_at(table: WaitTable, said: Floats, moment: int) -> WaitOffsets:
     """The offsets that were known at the moment numbered `moment` (beyond the last: all that is known)."""
     known_at_s = float(table.moments_s[moment]) if moment < table.moments_s.size else np.inf
     waits, is_over = table.waits(known_at_s)
-    rows: NDArray[np.bool_] = (table.moment < moment) & ~np.isnan(point)
+    rows: NDArray[np.bool_] = (table.moment < moment) & ~np.isnan(said)
     ages: Codes = moment - table.moment[rows]
     return offsets_of_errors(
-        waits[rows] - point[rows], is_over[rows], table.partition[rows], ages.astype(np.float64)
+        waits[rows] - said[rows], is_over[rows], table.partition[rows], ages.astype(np.float64)
     )

@@ -16,10 +16,11 @@ def make_queue_tables(days: int = 12, seed: int = 0) -> tuple[pd.DataFrame, pd.D
     """The two tables that a site exports: jobs, and snapshots of all that waits at noon."""
     rng = np.random.default_rng(seed)
     jobs: list[dict[str, object]] = []
-    for partition, servers, load in (("cpu", 12, 0.98), ("gpu", 6, 0.98)):
-        backlog = 15 * servers
-        count = backlog + int(days * DAY_S * servers * load / 5_000)
-        submit = np.sort(rng.integers(0, days * DAY_S, count))
+    for partition, servers, load in (("cpu", 12, 0.95), ("gpu", 6, 0.95)):
+        backlog = 25 * servers
+        span_s = (days + 5) * DAY_S  # jobs come after the last snapshot too
+        count = backlog + int(span_s * servers * load / 5_000)
+        submit = np.sort(rng.integers(0, span_s, count))
         submit[:backlog] = 0
         run = rng.lognormal(8.2, 0.8, count).clip(60, 40_000).astype(int)
         account = rng.integers(0, 6, count)
