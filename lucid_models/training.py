@@ -177,7 +177,9 @@ def train_throughput(
         params={**asdict(throughput_settings), "bin_s": int(data.table["bin_s"].iloc[0])},
         metrics=metrics,
         baselines=baselines,
-        card=log_card("throughput", data, metrics, baselines, {"bins": len(data.table)}),
+        card=_with_blends(
+            log_card("throughput", data, metrics, baselines, {"bins": len(data.table)}), forecasts
+        ),
         example=_throughput_example(recent),
         explained={series: model.explain_global() for series, model in models.items()},
         local=models["submitted_gpu_jobs"].explain_local(features),
@@ -239,6 +241,16 @@ def train_duration(
 
 
 # Measuring ---------------------------------------------------------------------------------------------
+
+
+def _with_blends(card: CardFacts, forecasts: ThroughputForecasts) -> CardFacts:
+    """The card with how far each series' forecasts lean on the rolling median."""
+    notes = tuple(
+        f"Forecasts of {series.replace('_', ' ')}: {scorer.learned_share:.0%} of what was learned, the rest "
+        f"is the rolling median, as the newest {scorer.training['blend']['bins']} bins of the history chose."
+        for series, scorer in forecasts.scorers.items()
+    )
+    return replace(card, notes=(*card.notes, *notes))
 
 
 def _throughput_metrics(

@@ -15,6 +15,9 @@ An additive model cannot multiply a daily pattern by how busy the cluster is; on
 a sum, and the `..._at_level` features hand it over: what the last days (or weeks) brought at this time,
 raised by how far the last hours lie above the same hours of those days.
 
+The last column is the naive forecast, the median of the newest known bins, which nothing is learned over: a
+model leans on it as far as it was the better one (blend).
+
 A bin without a count (NaN) is taken to be what the same time of the last days brought (`filled`).
 """
 
@@ -33,6 +36,7 @@ from lucid_models.series_windows import (
     Floats,
     hour_and_weekday,
     mean_of,
+    rolling,
     rolling_mean,
     soft_mean,
     values_at,
@@ -42,6 +46,8 @@ from lucid_models.series_windows import (
 FEATURES_VERSION = 2
 
 LEVEL = "log_level"
+MEDIAN_BINS = 12
+MEDIAN = f"log_median_{MEDIAN_BINS}_bins"
 LAGS = (0, 1, 2, 3, 4, 5)
 MEAN_SPANS_S = (1_800, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, WEEK_S)
 LEVEL_SPANS_S = (HOUR_S, 3 * HOUR_S, 6 * HOUR_S)
@@ -110,7 +116,12 @@ class ThroughputFeatures:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Feature names in the order of the matrix's columns."""
+        """Feature names in the order of the matrix's columns: the learned ones, then the naive forecast."""
+        return (*self.learned_names, MEDIAN)
+
+    @property
+    def learned_names(self) -> tuple[str, ...]:
+        """The features that shape functions are learned over."""
         names = [f"log_lag_{lag + self.lead_bins}" for lag in LAGS]
         names += [f"log_mean_{window}_bins" for window in self.mean_bins]
         names += [f"log_soft_mean_{span}_bins" for span in self.ewma_bins]
@@ -128,7 +139,7 @@ class ThroughputFeatures:
         """Bins before a forecast bin that its features read (soft means reach further, with vanishing
         weight).
         """
-        windows = (*self._level_spans, *self.mean_bins, *self.level_bins)
+        windows = (*self._level_spans, *self.mean_bins, *self.level_bins, MEDIAN_BINS)
         back = max(
             [day * self.day_bins for day in (*self.slot_days, *(7 * w for w in self.slot_weeks))] or [0]
         )
@@ -174,6 +185,7 @@ class ThroughputFeatures:
             columns += [usual + rise - level for rise in above]
         columns.append(level)
         columns += hour_and_weekday(first_bin_s + self.bin_s * kept.astype(np.int64), self.utc_offset_s)
+        columns.append(np.log1p(rolling(values, MEDIAN_BINS, np.median, newest_readable)) - level)
         return np.stack(columns, axis=1)
 
     def to_data(self) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2, of multiples of the present
 level (throughput_features). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
 cannot steer, weighted so that it counts jobs or GPUs; a bin counts half as much for every two months that it
-is older than the newest one. Validation bags are whole weeks.
+is older than the newest one. Validation bags are whole weeks. The newest part of the history chooses how far
+forecasts lean on the rolling median instead (blend).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.series_windows import DAY_S, WEEK_S, local_days, time_blocks
-from lucid_models.throughput.features import LEVEL, ThroughputFeatures
+from lucid_models.throughput.blend import Blend, best_blend, held_out_bins
+from lucid_models.throughput.features import LEVEL, MEDIAN, ThroughputFeatures
 from lucid_models.throughput.scorer import SERIES, ThroughputScorer
 
 DEFAULT_LEAD_BINS = 5
@@ -149,6 +151,28 @@ class ThroughputPredictModel:
                 f"{known_s / DAY_S:.2f} days of throughput are too short to learn from.",
                 remedy=f"Give at least {MIN_HISTORY_S // DAY_S} days.",
             )
+        blend = self._validated_blend(data, series, lead_bins)
+        scorer = self._fitted(data, series, lead_bins)
+        scorer.learned_share = blend.learned_share
+        scorer.training["blend"] = blend.to_data()
+        self._scorer = scorer
+        return self
+
+    def _validated_blend(self, data: BinnedSeries, series: str, lead_bins: int) -> Blend:
+        """What a model of the older bins says of the newest ones decides how far this one is trusted."""
+        held_out = held_out_bins(data.counts.size, DAY_S // data.bin_s)
+        older = replace(data, counts=data.counts[: data.counts.size - held_out])
+        try:
+            scorer = self._fitted(older, series, lead_bins)
+        except BadInputError:
+            return Blend(0.0)  # too short to hold anything out: nothing speaks for what is learned
+        newest = slice(older.counts.size, None)
+        rows = scorer.features.matrix(data.counts, data.first_bin_s, newest)
+        return best_blend(data.counts[newest], scorer.predict_rows(rows), scorer.medians(rows))
+
+    def _fitted(self, data: BinnedSeries, series: str, lead_bins: int) -> ThroughputScorer:
+        """A scorer of shape functions alone."""
+        known_s = int((~np.isnan(data.counts)).sum()) * data.bin_s
         # A span longer than half the history would be missing in most rows.
         features = ThroughputFeatures(
             data.bin_s, lead_bins, self.settings.utc_offset_s, min(known_s // 2, 4 * WEEK_S)
@@ -175,14 +199,14 @@ class ThroughputPredictModel:
         # An error counts by its size in jobs or GPUs, not in levels.
         weights = recency * level
         boosted = boost(
-            matrix,
+            matrix[:, :-1],
             target / level,
-            features.names,
+            features.learned_names,
             blocks,
             self.settings.boosting,
             weights / weights.mean(),
         )
-        self._scorer = ThroughputScorer(
+        return ThroughputScorer(
             series,
             features,
             boosted.scorer,
@@ -196,7 +220,6 @@ class ThroughputPredictModel:
                 "boosting": self.settings.boosting.to_data(),
             },
         )
-        return self
 
     def predict(self, throughput: pd.DataFrame) -> NDArray[np.float64]:
         """Forecast of each row's bin from the bins of the table that lie at least the lead before it.
@@ -232,10 +255,17 @@ class ThroughputPredictModel:
         account = self.scorer.account(values)
         explained = explain_additive_row(self.scorer.additive, values, account.forecast)
         # Scores are multiples of the level; times the level they add up in the unit of the forecast.
+        row_alone = np.array([values])
+        share = float(self.scorer.learned_shares(row_alone)[0])
         for name in ("intercept", "score"):
-            explained[name] *= account.level
+            explained[name] *= account.level * share
         for term in explained["terms"]:
-            term["contribution"] *= account.level
+            term["contribution"] *= account.level * share
+        if share < 1.0:
+            median = (1.0 - share) * float(self.scorer.medians(row_alone)[0])
+            explained["score"] += median
+            explained["terms"].append({"term": MEDIAN, "values": [values[-1]], "contribution": median})
+            explained["terms"].sort(key=lambda term: -abs(term["contribution"]))
         unit = f"{account.unit} a bin"
         return {
             "model": self.kind,

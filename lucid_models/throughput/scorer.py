@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
-from lucid_models.throughput.features import LEVEL, ThroughputFeatures
+from lucid_models.throughput.features import LEVEL, MEDIAN, ThroughputFeatures
 from lucid_models.throughput.reasons import ForecastAccount, account_for_forecast
 
 SERIES = ("submitted_gpu_jobs", "submitted_gpus")
@@ -21,7 +21,8 @@ class ThroughputScorer:
     """Shape functions over `ThroughputFeatures`, whose sum is a multiple of the present level; forecasts are
     finite and within [0, `ceiling`].
 
-    `usual_level` is the level where no bin is known.
+    `usual_level` is the level where no bin is known. `learned_share`, within [0, 1], is the weight of the
+    shape functions in a forecast; the rest is the rolling median's, where it is known.
     """
 
     kind = "throughput"
@@ -34,15 +35,29 @@ class ThroughputScorer:
         ceiling: float,
         usual_level: float,
         training: Mapping[str, Any] | None = None,
+        learned_share: float = 1.0,
     ) -> None:
-        require_features(additive, features.names, "The throughput model")
+        require_features(additive, features.learned_names, "The throughput model")
         self.series, self.features, self.additive = series, features, additive
         self.ceiling, self.usual_level = ceiling, usual_level
         self.training = dict(training or {})
+        self.learned_share = learned_share
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Forecast of each feature row, in the series' unit (jobs or GPUs a bin)."""
-        return np.clip(self.levels(rows) * self.additive.predict(rows), 0.0, self.ceiling)
+        share = self.learned_shares(rows)
+        learned = self.levels(rows) * self.additive.predict(rows[:, :-1])
+        blended = share * learned + (1.0 - share) * np.nan_to_num(self.medians(rows))
+        return np.clip(blended, 0.0, self.ceiling)
+
+    def learned_shares(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weight of the shape functions in each row's forecast: all of it where no median is known."""
+        return np.where(np.isnan(self.medians(rows)), 1.0, self.learned_share)
+
+    def medians(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The naive forecast of each feature row, in the series' unit; NaN: too few bins are known."""
+        above = rows[:, self.features.names.index(MEDIAN)]
+        return np.clip(self.levels(rows) * np.exp(above) - 1.0, 0.0, self.ceiling)
 
     def levels(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The level that each feature row is measured against, shape (rows,), in the series' unit."""
@@ -52,13 +67,18 @@ class ThroughputScorer:
     def account(self, values: Sequence[float]) -> ForecastAccount:
         """Why one feature row is forecast as it is, in numbers; `sentence()` says it in words."""
         row = np.array([values], dtype=np.float64)
+        level, share = float(self.levels(row)[0]), float(self.learned_shares(row)[0])
+        learned = zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)
+        added = {name: share * value for name, value in learned}
+        if share < 1.0:
+            added[MEDIAN] = (1.0 - share) * float(self.medians(row)[0]) / level
         return account_for_forecast(
             self.series,
             self.features.bin_s,
             float(self.predict_rows(row)[0]),
-            float(self.levels(row)[0]),
-            self.additive.intercept,
-            dict(zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)),
+            level,
+            share * self.additive.intercept,
+            added,
             dict(zip(self.features.names, values, strict=True)),
         )
 
@@ -102,6 +122,7 @@ class ThroughputScorer:
                 "additive": self.additive.to_data(),
                 "ceiling": self.ceiling,
                 "usual_level": self.usual_level,
+                "learned_share": self.learned_share,
                 "training": self.training,
             },
         )
@@ -117,6 +138,8 @@ class ThroughputScorer:
             fields.number("ceiling", 0.0, 1e12),
             fields.number("usual_level", 1.0, 1e12),
             fields.details("training"),
+            # What was trained before models leaned on the median stands alone.
+            fields.number("learned_share", 0.0, 1.0) if fields.has("learned_share") else 1.0,
         )
 
 

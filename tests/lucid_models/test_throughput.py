@@ -43,6 +43,7 @@ def test_every_lag_is_read_where_its_name_says() -> None:
     level = np.log1p(np.arange(202, 346)).mean()
     assert row["log_level"] == pytest.approx(level, abs=1e-7)
     assert row["log_lag_5"] == pytest.approx(np.log1p(345) - level, abs=1e-7)
+    assert row["log_median_12_bins"] == pytest.approx(np.log1p(339.5) - level, abs=1e-7)
     assert row["log_lag_10"] == pytest.approx(np.log1p(340) - level, abs=1e-7)
     assert row["log_mean_3_bins"] == pytest.approx(np.log1p([343, 344, 345]).mean() - level, abs=1e-7)
     now = np.log1p([340, 341, 342, 343, 344, 345]).mean()
