@@ -30,7 +30,7 @@ _NEIGHBOURS = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class SeenPart:
     """Which part of a what-if a picture is of: a virtual cluster (None: all), and a span of time (s of the
     replays' clock; None: all of it), in so many points.
     """
@@ -66,7 +66,7 @@ def read_what_ifs(pages_dir: Path) -> list[dict[str, Any]]:
     ]
 
 
-def read_pictures(pages_dir: Path, run_id: str, part: Part) -> dict[str, Any]:
+def read_pictures(pages_dir: Path, run_id: str, part: SeenPart) -> dict[str, Any]:
     """Return, of each variant that was replayed, the distribution of waits, the queue and the GPUs in use.
 
     `at_ms` (since 1970) begins each span of time; a curve has the least, mean and greatest value in each.

@@ -19,6 +19,7 @@ from simulator.gate.metrics import (
     worst_group,
 )
 from simulator.gate.rules import ANCHOR, GateRules
+from simulator.gate.spoken_names import spoken
 from simulator.gate.verdict import LATENCY, Constraint
 
 P999_JOBS = 1_000
@@ -131,7 +132,8 @@ def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
         change.reference,
         limit,
         passed,
-        f"{name} of {human_duration(change.challenger)} against FIFO's {human_duration(change.reference)}; "
+        f"The {spoken(name)} is {human_duration(change.challenger)} against FIFO's "
+        f"{human_duration(change.reference)}; "
         f"the change's upper bound is {upper}, {'within' if passed else 'beyond'} the margin of "
         f"+{margin_pct:g} % or +{human_duration(floor_s)}.",
     )

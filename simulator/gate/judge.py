@@ -56,6 +56,7 @@ from simulator.gate.objective import (
     price_in_mean_jct,
 )
 from simulator.gate.rules import ANCHOR, GateRules
+from simulator.gate.spoken_names import spoken
 from simulator.gate.verdict import Constraint, Row, Verdict
 
 IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
@@ -226,7 +227,7 @@ def _own_assumptions(
     if rules.judges_predictions and reference == ANCHOR:
         assumptions.append(
             "Nobody is more predictable than FIFO: against it mean JCT counts, not "
-            f"{_spoken(rules.objective)}."
+            f"{spoken(rules.objective)}."
         )
     if objective.get("interval_note"):
         assumptions.append(
@@ -245,33 +246,8 @@ def _own_assumptions(
     return assumptions
 
 
-_SPOKEN = {
-    "mean_jct_s": "mean JCT",
-    "mean_queuing_delay_s": "mean queuing delay",
-    "p99_queuing_delay_s": "P99 queuing delay",
-    "p999_queuing_delay_s": "P99.9 queuing delay",
-    "p999_queuing_delay": "P99.9 queuing delay",
-    "mean_pred_err_pct": "mean prediction error",
-    "p50_pred_err_pct": "median prediction error",
-    "p90_pred_err_pct": "P90 prediction error",
-    "p99_pred_err_pct": "P99 prediction error",
-    PRICE: "its price in mean JCT",
-    PROVING_WINDOW: "a window in which next to nothing queues",
-    "champion": "the champion",
-    "fifo": "FIFO",
-    "sjf": "SJF",
-    "qssf": "QSSF",
-    "tiresias": "Tiresias",
-    "tsafrir": "Tsafrir's estimate",
-}
-
-
-def _spoken(name: str) -> str:
-    return _SPOKEN.get(name, name.replace("_", " "))
-
-
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(_spoken(name) for name in names)
+    return ", ".join(spoken(name) for name in names)
 
 
 def _price_paid(verdict: Verdict) -> list[str]:
@@ -313,13 +289,13 @@ def _with_sentence(verdict: Verdict) -> Verdict:
         size = f"{change:+.1f} %" if change is not None else f"{amount:+.1f} {unit}"
         doubt = "" if objective["interval_reliable"] else ", unreliable"
         parts.append(
-            f"{_spoken(str(objective['name']))} is {quantity(objective['challenger'], unit)} against "
-            f"{_spoken(verdict.reference)}'s "
+            f"{spoken(str(objective['name']))} is {quantity(objective['challenger'], unit)} against "
+            f"{spoken(verdict.reference)}'s "
             f"{quantity(objective['reference'], unit)} ({size}{bounds}{doubt}), and {objective['reason']};"
         )
         parts += _price_paid(verdict)
     else:
-        parts.append(f"{_spoken(str(objective['name']))} was not judged because {objective['reason']};")
+        parts.append(f"{spoken(str(objective['name']))} was not judged because {objective['reason']};")
     if verdict.failed:
         parts.append(f"blocked by {_listed(c.name for c in verdict.failed)};")
     else:

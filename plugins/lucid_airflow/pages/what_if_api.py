@@ -83,7 +83,7 @@ def _results(api: Any) -> None:
 
     from foundation.csv_files import csv_text
     from pipeline.overview.what_if import (
-        Part,
+        SeenPart,
         read_csv_table,
         read_job,
         read_pictures,
@@ -112,7 +112,7 @@ def _results(api: Any) -> None:
         points: int = 600,
     ) -> Any:
         def read() -> dict[str, Any]:
-            return read_pictures(folder(), run_id, Part(virtual_cluster, from_s, until_s, points))
+            return read_pictures(folder(), run_id, SeenPart(virtual_cluster, from_s, until_s, points))
 
         return _answered(read)
 

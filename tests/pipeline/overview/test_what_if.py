@@ -10,7 +10,7 @@ from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from pipeline.overview.what_if import (
     LISTED_JOBS,
     MOST_NUMBERS,
-    Part,
+    SeenPart,
     read_csv_table,
     read_job,
     read_pictures,
@@ -34,8 +34,8 @@ def test_past_what_ifs_say_who_asked_what(pages_dir: Path) -> None:
 
 
 def test_pictures_of_all_are_the_sum_of_those_of_each_virtual_cluster(pages_dir: Path) -> None:
-    whole = read_pictures(pages_dir, RUN_ID, Part(points=50))
-    parts = [read_pictures(pages_dir, RUN_ID, Part(name, points=50)) for name in ("vc0", "vc1")]
+    whole = read_pictures(pages_dir, RUN_ID, SeenPart(points=50))
+    parts = [read_pictures(pages_dir, RUN_ID, SeenPart(name, points=50)) for name in ("vc0", "vc1")]
     assert len(whole["at_ms"]) == 50 <= MOST_NUMBERS
     for number, variant in enumerate(whole["variants"]):
         sums = [
@@ -50,9 +50,9 @@ def test_pictures_of_all_are_the_sum_of_those_of_each_virtual_cluster(pages_dir:
 
 
 def test_a_part_of_the_time_is_seen_closer(pages_dir: Path) -> None:
-    whole = read_pictures(pages_dir, RUN_ID, Part(points=10))
+    whole = read_pictures(pages_dir, RUN_ID, SeenPart(points=10))
     seconds = [(at - whole["origin_ms"]) / 1_000 for at in whole["at_ms"]]
-    close = read_pictures(pages_dir, RUN_ID, Part(from_s=seconds[2], until_s=seconds[3], points=10))
+    close = read_pictures(pages_dir, RUN_ID, SeenPart(from_s=seconds[2], until_s=seconds[3], points=10))
     assert close["at_ms"][0] == whole["at_ms"][2]
     wide, narrow = (each["variants"][0]["waiting_jobs"] for each in (whole, close))
     assert max(narrow["most"]) == wide["most"][2]
@@ -62,12 +62,12 @@ def test_a_part_of_the_time_is_seen_closer(pages_dir: Path) -> None:
 @pytest.mark.parametrize("change", [{"points": 1}, {"points": 10**6}, {"from_s": 5.0, "until_s": 5.0}])
 def test_a_part_that_cannot_be_drawn_is_refused(change: dict[str, float]) -> None:
     with pytest.raises(BadInputError):
-        Part(**change)
+        SeenPart(**change)
 
 
 def test_names_that_are_not_there_are_refused(pages_dir: Path) -> None:
     with pytest.raises(UnknownNameError, match="virtual cluster"):
-        read_pictures(pages_dir, RUN_ID, Part("nowhere"))
+        read_pictures(pages_dir, RUN_ID, SeenPart("nowhere"))
     with pytest.raises(UnknownNameError, match="variant"):
         read_waits(pages_dir, RUN_ID, "lifo")
     with pytest.raises(UnknownNameError, match="job"):
@@ -75,7 +75,7 @@ def test_names_that_are_not_there_are_refused(pages_dir: Path) -> None:
     with pytest.raises(UnknownNameError, match="table"):
         read_csv_table(pages_dir, RUN_ID, "passwords")
     with pytest.raises(NotFoundError, match="No result is kept"):
-        read_pictures(pages_dir, "../../etc/passwd", Part())
+        read_pictures(pages_dir, "../../etc/passwd", SeenPart())
 
 
 def test_the_longest_waits_and_why(pages_dir: Path) -> None:
@@ -112,7 +112,7 @@ def test_tables_to_download_are_no_formulas(pages_dir: Path) -> None:
 
 def test_what_is_read_is_json(pages_dir: Path) -> None:
     for seen in (
-        read_pictures(pages_dir, RUN_ID, Part()),
+        read_pictures(pages_dir, RUN_ID, SeenPart()),
         read_waits(pages_dir, RUN_ID, "lucid"),
         read_job(pages_dir, RUN_ID, 7),
     ):
