@@ -144,7 +144,7 @@ def test_a_file_needs_no_lake_of_its_own(
 def test_a_what_if_is_kept_with_what_was_asked(
     dag_bag: Any, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipeline.overview.what_if import Part, read_pictures
+    from pipeline.overview.what_if import SeenPart, read_pictures
     from pipeline.what_if.kept import read_kept
 
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
@@ -156,4 +156,4 @@ def test_a_what_if_is_kept_with_what_was_asked(
     assert [variant["name"] for variant in kept["variants"]] == ["fifo", "fifo, nodes +1 in all"]
     assert [variant["gpus"] for variant in kept["variants"]] == [24, 32]
     assert kept["asked"]["fields"]["added_nodes"] == {"*": 1}
-    assert len(read_pictures(tmp_path / "state" / "what_if", run.run_id, Part())["variants"]) == 2
+    assert len(read_pictures(tmp_path / "state" / "what_if", run.run_id, SeenPart())["variants"]) == 2
