@@ -88,7 +88,8 @@ def _write_stated(lake: Lake, cluster: str, virtual_cluster: str, stated: Stated
     lake.write_nodes(cluster, pd.DataFrame([{"virtual_cluster": virtual_cluster, **size}]))
     return (
         f"The log states the cluster's size ({stated.source}): virtual cluster {virtual_cluster!r} has "
-        f"{stated.nodes:,} nodes of {stated.gpus_per_node} GPUs. Give --nodes if it is another."
+        f"{stated.nodes:,} nodes with {stated.nodes * stated.gpus_per_node:,} GPUs in all. "
+        "Give its nodes at ingest if they are others."
     )
 
 

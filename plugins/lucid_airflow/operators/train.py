@@ -58,7 +58,6 @@ class ResolveInputsOperator(LucidOperator, multiple_outputs=True):
             "training_until": until.isoformat(),
             "version": values["version"],
         }
-        self.log.info("This run is about %s", inputs)
         which = f"release {values['version']}" if values["version"] else "the challenger"
         tell(
             context,
@@ -133,7 +132,6 @@ class ResolveTrainingOperator(ResolveInputsOperator):
                 self.allow_simulated_profiles or announced.get("allow_simulated_profiles")
             ),
         }
-        self.log.info("This run is about %s", inputs)
         kept = f"; kept: {', '.join(plan.kept)}" if plan.kept else ""
         tell(
             context,
@@ -195,7 +193,6 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
             progress=self.log_progress(),
         )
         self.mlflow_path = model_version_path(report["name"], report["version"])
-        self.log.info("%s beside %s", report["metrics"], report["baselines"])
         for remark in report["remarks"]:
             self.log.warning("%s", remark)
         announce(context, {key: report[key] for key in ("name", "version", "digest")})
