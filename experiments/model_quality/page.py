@@ -16,6 +16,8 @@ from cluster_logs.synthetic.generator import synthesize
 from experiments.model_quality.duration_comparison import DurationComparison, compare_durations
 from experiments.model_quality.duration_rivals import add_duration_rivals
 from experiments.model_quality.packing_rivals import CONTENDERS
+from experiments.model_quality.throughput_clusters import FILES as CLUSTER_FILES
+from experiments.model_quality.throughput_clusters import measure_clusters
 from experiments.model_quality.throughput_comparison import ThroughputComparison, compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from experiments.model_quality.utilisation import UtilisationQuality, measure_utilisation
@@ -35,7 +37,7 @@ PUBLISHED = "data/venus/lucid_september_predictions.csv"
 DURATION = "data/swf/NASA-iPSC-1993-3.1-cln.swf.gz"
 SINGLES = "data/packing/single_jobs_rtx3090.csv"
 PAIRS = "data/packing/colocated_pairs_rtx3090.csv"
-FILES = (THROUGHPUT, PUBLISHED, DURATION, SINGLES, PAIRS)
+FILES = (THROUGHPUT, PUBLISHED, DURATION, SINGLES, PAIRS, *CLUSTER_FILES)
 TEST_DAYS, TRAIN_DAYS = 28, 61
 # Leads besides those of the main tables, measured for the model and the naive forecasts only.
 LEADS = ("g1", "g2", "g5", "g12", "g36", "g144")
@@ -49,6 +51,7 @@ class ModelQuality:
 
     throughput: ThroughputComparison
     by_lead: Sequence[Row]
+    clusters: Sequence[Row]
     duration: DurationComparison
     synthetic: DurationComparison
     packing: Sequence[Row]
@@ -62,6 +65,7 @@ class ModelQuality:
         """Everything as plain data."""
         return {
             "throughput": {"rows": self.throughput.rows, "by_lead": list(self.by_lead)},
+            "throughput_clusters": {"rows": list(self.clusters)},
             "duration": {"rows": self.duration.rows, "by_group": self.duration.by_group},
             "duration_synthetic": {"rows": self.synthetic.rows, "by_group": self.synthetic.by_group},
             "packing": {"rows": list(self.packing)},
@@ -96,6 +100,7 @@ def measure(data: Path, *, out_dir: Path | None = None, progress: Progress = sil
     )
     others = tuple(lead for lead in LEADS if lead not in {row["lead"] for row in throughput.rows})
     by_lead = compare_throughput(table, test_days=TEST_DAYS, leads=others, progress=progress)
+    clusters = measure_clusters(data, progress)
     jobs, _ = read_jobs_file(str(data / DURATION), "swf")
     duration = compare_durations(
         jobs, TRAIN_DAYS, rivals=add_duration_rivals, progress=partial(_of, progress, "NASA iPSC")
@@ -123,6 +128,7 @@ def measure(data: Path, *, out_dir: Path | None = None, progress: Progress = sil
     return ModelQuality(
         throughput,
         [*throughput.rows, *by_lead.rows],
+        clusters,
         duration,
         synthetic,
         packing,

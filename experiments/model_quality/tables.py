@@ -7,6 +7,8 @@ import pandas as pd
 from experiments.model_quality import page as quality_of
 from experiments.model_quality.duration_comparison import DurationComparison
 from experiments.model_quality.page import ModelQuality
+from experiments.model_quality.throughput_clusters import FILES as CLUSTER_FILES
+from experiments.model_quality.throughput_clusters import cluster_table
 from experiments.model_quality.utilisation import utilisation_standing, utilisation_tables
 from experiments.model_quality.verdicts import verdict
 from experiments.reproduction.published import PACKING_ACCURACY, TABLE_7
@@ -77,6 +79,7 @@ def tables(quality: ModelQuality) -> dict[str, str]:
         "table_7_duration": _table_7_duration(quality.duration.rows),
         **throughput,
         "throughput_by_lead": _by_lead(quality.by_lead),
+        **cluster_table(quality.clusters),
         "duration": _duration(quality.duration.rows),
         "duration_groups": _groups(quality.duration, ("user", "name")),
         "duration_synthetic": _duration(quality.synthetic.rows),
@@ -93,6 +96,9 @@ def _origin(quality: ModelQuality) -> str:
         quality_of.DURATION: f"training: the first {quality_of.TRAIN_DAYS} days, test: all later jobs",
         quality_of.SINGLES: "configurations, or all of a model, left out in turn (graphs: a model)",
         quality_of.PAIRS: "every pair of what is left out is left out too",
+        **dict.fromkeys(
+            CLUSTER_FILES, "test: the last 14 days (ServeGen: 4), training: 3, 14 and all before"
+        ),
     }
     rows = [
         {"data": f"`{name}`", "SHA-256": f"`{digest[:16]}`", "split": splits[name]}

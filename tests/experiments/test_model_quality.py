@@ -67,6 +67,29 @@ def quality() -> ModelQuality:
             "recall_min": None,
         }
     ]
+    clusters = [
+        {
+            "cluster": "Philly",
+            "series": "GPU jobs",
+            "train_days": 3.0,
+            "learned_share": 0.25,
+            "by_model": {
+                name: {
+                    "model": name,
+                    "mae": error,
+                    "worse_by": 0.5,
+                    "worse_by_low": 0.25,
+                    "worse_by_high": 1.0,
+                }
+                for name, error in (
+                    ("ebm", 2.5),
+                    ("rolling_median_12", 3.0),
+                    ("zero", 2.75),
+                    ("lightgbm", 2.0),
+                )
+            },
+        }
+    ]
     graphs = [
         {
             "target": target,
@@ -91,6 +114,7 @@ def quality() -> ModelQuality:
     return ModelQuality(
         ThroughputComparison(rows, dict.fromkeys(at)),
         rows,
+        clusters,
         durations,
         durations,
         packing,
@@ -122,6 +146,13 @@ def test_the_page_has_a_place_for_every_table_and_no_other(quality: ModelQuality
     assert "4.607 | 4.491 | 5.807 | 5.132 | 4.125" in filled  # the paper's own row
     assert "vc\\|1" in filled  # a name cannot break a table
     assert written(filled, made) == filled
+
+
+def test_a_cluster_is_shown_beside_its_best_naive_forecast(quality: ModelQuality) -> None:
+    row = tables(quality)["throughput_clusters"].splitlines()[2]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:6] == ["Philly", "GPU jobs", "3", "25%", "2.500", "3.000"]
+    assert cells[6:] == ["ours better", "2.750 (zero)", "2.000"]
 
 
 def test_every_number_of_a_table_is_one_that_was_measured(quality: ModelQuality) -> None:
