@@ -268,7 +268,7 @@ def waits(
     as_json: JsonFlag = False,
 ) -> None:
     """Forecast when waiting jobs start over the last snapshots of a queue, each from what was known then."""
-    from cluster_logs.queue_log import read_queue_log
+    from cluster_logs.queue_log_files import read_queue_log
     from experiments.model_quality.wait_rivals import slurm_row, wait_rivals
     from lucid_models.evaluation.waits import evaluate_waits
     from lucid_models.waits.wait_table import WaitTable

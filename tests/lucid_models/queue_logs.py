@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cluster_logs.queue_log import QueueLog, read_queue_log
+from cluster_logs.queue_log import QueueLog
+from cluster_logs.queue_log_files import read_queue_log
 
 DAY_S = 86_400
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.queue_log import read_queue_log
+from cluster_logs.queue_log_files import read_queue_log
 from foundation.errors import BadInputError, NotFoundError
 
 ROW = {
