@@ -57,7 +57,8 @@ class ThroughputScorer:
     def medians(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The naive forecast of each feature row, in the series' unit; NaN: too few bins are known."""
         above = rows[:, self.features.names.index(MEDIAN)]
-        return np.clip(self.levels(rows) * np.exp(above) - 1.0, 0.0, self.ceiling)
+        # Rounded, so that a median of zeros is zero after the way over logarithms.
+        return np.clip(np.round(self.levels(rows) * np.exp(above) - 1.0, 6), 0.0, self.ceiling)
 
     def levels(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The level that each feature row is measured against, shape (rows,), in the series' unit."""

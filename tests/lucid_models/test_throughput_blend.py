@@ -77,6 +77,16 @@ def test_a_blended_forecast_is_explained_and_kept(fitted, share: float) -> None:
     np.testing.assert_array_equal(again.predict_rows(features.to_numpy()), model.predict(table))
 
 
+def test_without_what_was_learned_a_forecast_is_the_rolling_median(fitted) -> None:
+    table, model = fitted
+    scorer = ThroughputScorer.from_data(model.to_data())
+    scorer.learned_share = 0.0
+    data = binned_series(table, "submitted_gpu_jobs")
+    median = throughput_baselines(data.counts, 5, 600)["rolling_median_12"]
+    said = scorer.predict_series(data.counts, data.first_bin_s)
+    np.testing.assert_array_equal(said[144:], median[144:])
+
+
 def test_a_model_of_before_stands_alone_and_a_wrong_share_is_refused(fitted) -> None:
     document = fitted[1].to_data()
     document["model"]["learned_share"] = 1.5
