@@ -24,6 +24,7 @@ class DurationComparison:
     - `estimates`: one row a test job: submit_time, virtual_cluster, truth_s, p50_s, p90_s, mean_s of the
       model and one column a rival, in seconds.
     - `levels`: what the model tells jobs apart by (`level_record.level_rows`).
+    - `coverage`: how many jobs of each week its quantiles cover (`run_time_coverage.coverage_by_week`).
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -31,6 +32,7 @@ class DurationComparison:
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     train_jobs: int = 0
     levels: list[Row] = field(default_factory=list)
+    coverage: list[Row] = field(default_factory=list)
 
 
 class DurationRivalTest(DurationTest):
@@ -120,4 +122,6 @@ def compare_durations(
     progress(1, 1, "durations evaluated")
     p90_s = model.scorer.estimate_rows(features.to_numpy())[1]
     levels = level_rows(model.scorer.training["levels"])
-    return DurationComparison(test.rows(), test.by_group(), test.estimates(p90_s), len(test.train), levels)
+    return DurationComparison(
+        test.rows(), test.by_group(), test.estimates(p90_s), len(test.train), levels, test.coverage
+    )

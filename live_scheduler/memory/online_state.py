@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob
 from live_scheduler.memory.journal import JobEvent, JobEventKind
+from lucid_models.duration.live_calibration import LiveCalibration
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 
@@ -33,6 +34,7 @@ class OnlineState:
         self.scorer = scorer.with_state(scorer.state.copy())
         self.trained_until_s = self.scorer.state.now_s
         self._ended: dict[str, float] = {}  # the last end that was counted, so that none counts twice
+        self._calibration = LiveCalibration(self.scorer)
         since_s = self.trained_until_s
         for event in sorted((e for e in events if e.at_s > since_s), key=lambda event: event.at_s):
             self.observe(event)
@@ -50,13 +52,13 @@ class OnlineState:
         if event.kind is JobEventKind.SUBMITTED:
             if job_id in state.flights:
                 return False
-            state.observe_submit(facts)
+            self._submitted(event)
         elif event.kind is JobEventKind.STARTED:
             if job_id not in state.flights:
-                state.observe_submit(facts)
+                self._submitted(event)
             state.observe_start(job_id, event.at_s)
         elif event.kind is JobEventKind.REQUEUED:
-            state.observe_submit(facts)
+            self._submitted(event)
         else:
             if event.at_s <= self._ended.get(job_id, -math.inf):
                 return False
@@ -64,6 +66,9 @@ class OnlineState:
             self._ended[job_id] = event.at_s
             if len(self._ended) > _ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
+            self._calibration.ended(
+                job_id, None if event.kind is JobEventKind.WITHDRAWN else event.duration_s
+            )
             if event.kind is JobEventKind.WITHDRAWN:
                 state.observe_withdrawal(job_id)
             else:
@@ -108,8 +113,12 @@ class OnlineState:
         return estimates_s
 
     def quantiles(self, jobs: Sequence[Mapping[str, Any]], at_s: float) -> tuple[Floats, Floats]:
-        """P50 and P90 (s) of jobs, shape (jobs,) each, as known at `at_s`."""
+        """P50 and P90 (s) of jobs as known at `at_s`, calibrated by jobs that ended, shape (jobs,) each."""
         if not jobs:
             return np.empty(0), np.empty(0)
-        p50, p90, _ = self.scorer.estimate_rows(self.scorer.features(jobs, at_s))
-        return p50, p90
+        self._calibration.catch_up()
+        return self.scorer.quantiles(jobs, at_s)
+
+    def _submitted(self, event: JobEvent) -> None:
+        self.scorer.state.observe_submit(event.facts)
+        self._calibration.submitted(event.facts, event.at_s)

@@ -16,7 +16,7 @@ from lucid_models.duration.key_statistics import NOTHING_KNOWN, NUMBERS
 
 _START, _END = 0, 1
 # Jobs whose features are computed at once.
-_BLOCK = 2_048
+BLOCK = 2_048
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class JobStream:
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     duration_s: NDArray[np.float64]
+    virtual_clusters: Sequence[str]
 
 
 def replay(
@@ -57,7 +58,7 @@ def replay(
     statistics = len(state.names) - len(state.facts)
     matrix = np.empty((int((wanted & fresh).sum()), statistics + len(state.facts)))
     matrix[:, statistics:] = stream.facts[wanted & fresh]
-    seen = _Seen(state)
+    seen = SubmittedJobs(state)
     rows = 0
     event = 0
     events = len(times)
@@ -74,9 +75,9 @@ def replay(
         job_id, keys = stream.job_ids[job], stream.keys[job]
         if wanted_list[job]:
             seen.add(job_id, keys, now)
-            if len(seen) == _BLOCK:
-                matrix[rows : rows + _BLOCK, :statistics] = seen.take()
-                rows += _BLOCK
+            if len(seen) == BLOCK:
+                matrix[rows : rows + BLOCK, :statistics] = seen.take()
+                rows += BLOCK
         if now <= until_s:
             state.submit(job_id, keys, now)
         if job % 5_000 == 0:
@@ -89,7 +90,7 @@ def replay(
     return matrix
 
 
-class _Seen:
+class SubmittedJobs:
     """What was known of jobs' keys when each was submitted; their features are computed later, together."""
 
     def __init__(self, state: DurationFeatureState) -> None:

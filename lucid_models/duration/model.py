@@ -21,6 +21,8 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
+from lucid_models.duration.calibrated_replay import calibrate_causally
+from lucid_models.duration.calibration import LEVELS, RunTimeCalibration
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
@@ -92,13 +94,15 @@ class DurationSettings:
 @dataclass(frozen=True)
 class _Lesson:
     """The replayed training table: the state at its end, and the features of the jobs that ended
-    (`taught`).
+    (`taught`) and of those that had not (`awaited`).
     """
 
     state: DurationFeatureState
     stream: JobStream
     taught: NDArray[np.bool_]
     rows: NDArray[np.float64]
+    awaited: NDArray[np.bool_]
+    awaited_rows: NDArray[np.float64]
     until_s: float
     levels: dict[str, Any]
 
@@ -158,12 +162,13 @@ class WorkloadEstimateModel:
         held = constrain(log_head.scorer, self.settings.monotone, FACTS)
 
         def scorer_with(head: AdditiveScorer, held_out_scores: NDArray[np.float64]) -> DurationScorer:
+            residuals = residual_quantiles(held_out_scores, logarithm)
             return DurationScorer(
                 state,
                 head,
                 mean_head.scorer,
                 scale,
-                residual_quantiles(held_out_scores, logarithm),
+                residuals,
                 float(min(2.0 * duration.max(), MAX_DURATION_S)),
                 {
                     **stream_summary(stream),
@@ -174,6 +179,9 @@ class WorkloadEstimateModel:
                     "monotone": dict(held.directions),
                     "levels": lesson.levels,
                 },
+                _calibration(
+                    lesson, residuals.of(held_out_scores), residuals.of(head.score(lesson.awaited_rows))
+                ),
             )
 
         self._scorer = scorer_with(held.scorer, log_head.held_out_scores + held.moved(rows))
@@ -214,16 +222,37 @@ class WorkloadEstimateModel:
         p50, p90, mean = self.scorer.estimate_rows(rows.to_numpy())
         return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean}, index=jobs.index)
 
+    def quantiles_causal(
+        self, jobs: pd.DataFrame, features: pd.DataFrame, *, earlier: pd.DataFrame | None = None
+    ) -> pd.DataFrame:
+        """Columns p50_s and p90_s, calibrated (`calibration`) by what had ended by each job's submission;
+        p50_offset and p90_offset, the offsets of log run time in them.
+
+        `features` are those of `features_causal` for the same `jobs` and `earlier`.
+        """
+        state, scorer = self.scorer.state, self.scorer
+        table = _with_running(jobs, earlier, state)
+        fresh = np.arange(len(table)) >= len(table) - len(jobs)
+        order = submission_order(jobs)
+        said = np.full((len(table), len(LEVELS)), np.nan)
+        said[fresh] = scorer.residuals.of(scorer.log_head.score(features.to_numpy()[order]))
+        offsets = calibrate_causally(scorer.calibration.copy(), job_stream(table, state), said)
+        p50, p90 = scorer.calibrated_seconds(said[fresh], offsets[fresh])
+        columns = {
+            "p50_s": p50,
+            "p90_s": p90,
+            "p50_offset": offsets[fresh, 0],
+            "p90_offset": offsets[fresh, 1],
+        }
+        back = np.argsort(order, kind="stable")
+        return pd.DataFrame({name: values[back] for name, values in columns.items()}, index=jobs.index)
+
     def features_causal(
         self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
     ) -> pd.DataFrame:
         """The features behind `predict_causal`, in the order of `jobs`."""
         state = self.scorer.state.copy()
-        if earlier is not None:
-            running = earlier[earlier["job_id"].astype(str).isin(list(state.flights))]
-            table = pd.concat([by_submission(running), by_submission(jobs)], ignore_index=True)
-        else:
-            table = by_submission(jobs)
+        table = _with_running(jobs, earlier, state)
         fresh = np.arange(len(table)) >= len(table) - len(jobs)
         rows = replay(state, job_stream(table, state), scored=fresh, submitted=fresh, progress=progress)
         order = submission_order(jobs)
@@ -283,11 +312,36 @@ class WorkloadEstimateModel:
                 f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
                 remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
             )
-        rows = replay(state, stream, scored=taught, until_s=until_s, progress=progress)
-        return _Lesson(state, stream, taught, rows, until_s, choice.record)
+        submitted = stream.submit_s <= until_s
+        rows = replay(state, stream, scored=submitted, until_s=until_s, progress=progress)
+        ended = taught[submitted]
+        return _Lesson(
+            state, stream, taught, rows[ended], submitted & ~taught, rows[~ended], until_s, choice.record
+        )
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))
+
+
+def _calibration(
+    lesson: _Lesson, of_taught: NDArray[np.float64], of_awaited: NDArray[np.float64]
+) -> RunTimeCalibration:
+    """The calibration at the end of training, from quantiles of jobs that were held out of what said them."""
+    calibration = RunTimeCalibration()
+    said = np.full((len(lesson.taught), len(LEVELS)), np.nan)
+    said[lesson.taught], said[lesson.awaited] = of_taught, of_awaited
+    calibrate_causally(calibration, lesson.stream, said, until_s=lesson.until_s)
+    return calibration
+
+
+def _with_running(
+    jobs: pd.DataFrame, earlier: pd.DataFrame | None, state: DurationFeatureState
+) -> pd.DataFrame:
+    """The jobs in the order of submission, after those of `earlier` that ran at the end of training."""
+    if earlier is None:
+        return by_submission(jobs)
+    running = earlier[earlier["job_id"].astype(str).isin(list(state.flights))]
+    return pd.concat([by_submission(running), by_submission(jobs)], ignore_index=True)
 
 
 def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float64]) -> ResidualQuantiles:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer, require_features
+from lucid_models.duration.calibration import RunTimeCalibration, virtual_cluster_of
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_keys import MIN_DURATION_S
 from lucid_models.duration.reasons import account_for_duration, duration_reasons
@@ -42,6 +43,11 @@ class ResidualQuantiles:
     scores: NDArray[np.float64]
     p50: NDArray[np.float64]
     p90: NDArray[np.float64]
+
+    def of(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P50 and P90 of log run time from scores of the log head, shape (jobs, 2)."""
+        shifts = [np.interp(score, self.scores, shift) for shift in (self.p50, self.p90)]
+        return score[:, None] + np.stack(shifts, axis=1)
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -72,6 +78,7 @@ class DurationScorer:
         residuals: ResidualQuantiles,
         ceiling_s: float,
         training: Mapping[str, Any] | None = None,
+        calibration: RunTimeCalibration | None = None,
     ) -> None:
         require_features(log_head, state.names, "The log head of the duration model")
         require_features(mean_head, state.names, "The mean head of the duration model")
@@ -79,6 +86,7 @@ class DurationScorer:
         self.mean_scale_s, self.residuals = mean_scale_s, residuals
         self.floor_s, self.ceiling_s = MIN_DURATION_S, ceiling_s
         self.training = dict(training or {})
+        self.calibration = calibration or RunTimeCalibration()
 
     def with_state(self, state: DurationFeatureState) -> "DurationScorer":
         """The same model on other statistics of the same layout (a copy that lives on, for instance)."""
@@ -90,6 +98,7 @@ class DurationScorer:
             self.residuals,
             self.ceiling_s,
             self.training,
+            self.calibration.copy(),
         )
 
     def estimate(
@@ -133,6 +142,26 @@ class DurationScorer:
         mean = np.clip(self.mean_head.predict(rows) * self.mean_scale_s, self.floor_s, self.ceiling_s)
         return p50, p90, mean
 
+    def quantiles(
+        self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """P50 and P90 of jobs in seconds, calibrated by the jobs of their virtual clusters that ended.
+
+        Shape (jobs,) each. `estimate` and `predict` say the point estimate, which queues are ordered by.
+        """
+        said = self.residuals.of(self.log_head.score(self.features(jobs, at_s)))
+        offsets = self.calibration.offsets.of_jobs([virtual_cluster_of(job) for job in jobs])
+        return self.calibrated_seconds(said, offsets)
+
+    def calibrated_seconds(
+        self, said: NDArray[np.float64], offsets: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """P50 and P90 in seconds from `ResidualQuantiles.of` and offsets, shape (jobs, 2) each; they do not
+        cross.
+        """
+        p50, p90 = self._seconds(said + offsets).T
+        return p50, np.maximum(p50, p90)
+
     def p50_of(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Median run time in seconds from scores of the log head."""
         return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50))
@@ -166,6 +195,7 @@ class DurationScorer:
                 "residuals": self.residuals.to_data(),
                 "ceiling_s": self.ceiling_s,
                 "training": self.training,
+                "calibration": self.calibration.to_data(),
             },
         )
 
@@ -184,6 +214,8 @@ class DurationScorer:
             ResidualQuantiles.from_data(fields.child("residuals")),
             fields.number("ceiling_s", MIN_DURATION_S, MAX_DURATION_S),
             fields.details("training"),
+            # Models that were saved before there was one have none.
+            RunTimeCalibration.from_data(fields.child("calibration")) if fields.has("calibration") else None,
         )
 
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
