@@ -5,12 +5,13 @@ the site writes them (naive local ones stay so) or seconds.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from cluster_logs.queue_log import JOB_COLUMNS, NAMES, SITE_NAMES, QueueLog
+from cluster_logs.queue_log import JOB_COLUMNS, NAMES, SITE_NAMES, Columns, QueueLog
 from foundation.errors import BadInputError
 from foundation.input_files import open_input, shown
 
@@ -32,21 +33,14 @@ def read_queue_log(jobs: str, snapshots: str) -> QueueLog:
         [table.assign(whole=whole) for table, whole in zip(tables, (False, True), strict=True)],
         ignore_index=True,
     )
-    reasons: dict[str, int] = {}
-    for reason, refused in _refusals():
-        is_refused = refused(frame)
-        if is_refused.any():
-            reasons[reason] = int(is_refused.sum())
-            frame = frame[~is_refused]
+    frame, reasons = _without_refused(frame)
     if not frame["whole"].any():
         raise BadInputError(
             f"{shown(snapshots)} holds no waiting job that can be read: {reasons}.",
             remedy="Give snapshots of the pending queue, with submit_time and poll_time.",
         )
     frame = frame.sort_values(["moment_s", "submit_s", "job_id", "whole"], kind="stable")
-    # Of a job counts what was known of it last: a later export says what an earlier one could not.
-    last = frame.groupby("job_id", sort=False)[list(JOB_COLUMNS[1:])].last().reset_index()
-    last = last.sort_values(["submit_s", "job_id"], kind="stable", ignore_index=True)
+    last = _last_known(frame)
     place = pd.Series(last.index, index=last["job_id"])
     names = {}
     for name in ("partition", "account"):
@@ -56,6 +50,42 @@ def read_queue_log(jobs: str, snapshots: str) -> QueueLog:
     for name in ("moment_s", "priority", "whole", *(name for name in SITE_NAMES if name in frame)):
         seen[name] = frame[name].to_numpy()
     return QueueLog({name: last[name].to_numpy() for name in JOB_COLUMNS}, seen, names, rows_in, reasons)
+
+
+def read_queue_jobs(jobs: str) -> tuple[Columns, int, Mapping[str, int]]:
+    """Read the file of jobs alone: columns by the names of JOB_COLUMNS (times in s, NaN where not known;
+    partitions and accounts as the site calls them), its rows, and those that were not read, by reason.
+
+    Raises as `read_queue_log`; a later row of a job fills in an earlier one.
+    """
+    table = _table(jobs)
+    kept, reasons = _without_refused(table.assign(whole=False))
+    if kept.empty:
+        raise BadInputError(
+            f"{shown(jobs)} holds no job that can be read: {reasons}.",
+            remedy="Give one row a job, with submit_time and poll_time.",
+        )
+    last = _last_known(kept.sort_values(["moment_s", "submit_s", "job_id"], kind="stable"))
+    repeated = len(kept) - len(last)
+    if repeated:
+        reasons["seen_again"] = repeated
+    return {name: last[name].to_numpy() for name in JOB_COLUMNS}, len(table), reasons
+
+
+def _without_refused(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    reasons: dict[str, int] = {}
+    for reason, refused in _refusals():
+        is_refused = refused(frame)
+        if is_refused.any():
+            reasons[reason] = int(is_refused.sum())
+            frame = frame[~is_refused]
+    return frame, reasons
+
+
+def _last_known(frame: pd.DataFrame) -> pd.DataFrame:
+    # Of a job counts what was known of it last: a later export says what an earlier one could not.
+    last = frame.groupby("job_id", sort=False)[list(JOB_COLUMNS[1:])].last().reset_index()
+    return last.sort_values(["submit_s", "job_id"], kind="stable", ignore_index=True)
 
 
 def _table(path: str) -> pd.DataFrame:

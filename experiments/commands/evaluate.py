@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.commands.evaluate_limits import limits
 from foundation.errors import BadInputError
 from lucid_cli.options import (
     FullLoadOption,
@@ -391,4 +392,5 @@ def _present(
 
 def register(program: typer.Typer) -> None:
     """Add `lucid evaluate`."""
+    app.command()(limits)
     program.add_typer(app, name="evaluate")

@@ -1,0 +1,93 @@
+"""Jobs of a log as advice on limits sees them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from foundation.errors import BadInputError
+from lucid_models.limits.advisor import LimitJob
+
+Floats = NDArray[np.float64]
+GPU_JOBS, CPU_JOBS = "GPU jobs", "CPU jobs"
+TIMES = ("submit_s", "start_s", "end_s", "limit_s")
+# Who asks, by the first of these that a log tells; and what makes two of its requests alike.
+_OWNERS = ("user", "account", "group")
+_REQUEST = ("name", "limit_s", "cpus", "mem_mib", "gpus", "partition", "qos")
+_COARSE = ("limit_s", "cpus", "gpus")
+
+
+@dataclass(frozen=True)
+class LimitTable:
+    """Jobs that ended and had a limit, by submission; times in s, arrays of shape (jobs,).
+
+    `skipped`: rows that are not among them, by reason.
+    """
+
+    jobs: tuple[LimitJob, ...]
+    submit_s: Floats
+    start_s: Floats
+    end_s: Floats
+    limit_s: Floats
+    has_gpus: NDArray[np.bool_]
+    skipped: Mapping[str, int]
+
+    @property
+    def run_s(self) -> Floats:
+        """How long each ran."""
+        return self.end_s - self.start_s
+
+    @classmethod
+    def of(cls, columns: Mapping[str, NDArray[Any]]) -> "LimitTable":
+        """Of columns by name: the TIMES, and whichever of user, account, group, name, partition, qos, cpus,
+        mem_mib and gpus a log has. Raises BadInputError where no job is left.
+        """
+        frame = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
+        run_s = frame["end_s"] - frame["start_s"]
+        reasons = {
+            "no_limit": ~(frame["limit_s"] > 0),
+            "not_ended": run_s.isna(),
+            "end_before_start": run_s < 0,
+        }
+        skipped: dict[str, int] = {}
+        for reason, is_refused in reasons.items():
+            refused = is_refused.reindex(frame.index)
+            if refused.any():
+                skipped[reason] = int(refused.sum())
+                frame = frame[~refused]
+        if frame.empty:
+            raise BadInputError(
+                f"The log holds no job that ended and had a time limit: {skipped}.",
+                remedy="Give a log with the limits that users asked for.",
+            )
+        frame = frame.sort_values(["submit_s", "start_s"], kind="stable", ignore_index=True)
+        has_gpus = (frame["gpus"] > 0).to_numpy() if "gpus" in frame else np.zeros(len(frame), dtype=bool)
+        return cls(
+            jobs=tuple(_jobs(frame, has_gpus)),
+            **{name: frame[name].to_numpy(dtype=np.float64) for name in TIMES},
+            has_gpus=has_gpus,
+            skipped=skipped,
+        )
+
+
+def _jobs(frame: pd.DataFrame, has_gpus: NDArray[np.bool_]) -> list[LimitJob]:
+    owner_column = next((name for name in _OWNERS if name in frame and frame[name].notna().any()), None)
+    owner = pd.factorize(frame[owner_column])[0] if owner_column else np.zeros(len(frame), dtype=np.int64)
+    alike, similar = (_codes(frame, owner, names) for names in (_REQUEST, _COARSE))
+    groups = np.where(has_gpus, GPU_JOBS, CPU_JOBS).tolist()
+    return [
+        LimitJob(str(row), who, group, limit_s, (("alike", exact), ("similar", coarse), (who, group)))
+        for row, (who, group, limit_s, exact, coarse) in enumerate(
+            zip(owner.tolist(), groups, frame["limit_s"].tolist(), alike, similar, strict=True)
+        )
+    ]
+
+
+def _codes(frame: pd.DataFrame, owner: NDArray[np.int64], names: tuple[str, ...]) -> list[int]:
+    keys = [name for name in names if name in frame]
+    codes = frame[keys].assign(owner_code=owner).groupby([*keys, "owner_code"], dropna=False, sort=False)
+    numbers: list[int] = codes.ngroup().tolist()
+    return numbers
